@@ -1,17 +1,150 @@
-"""Words that every part of verisphere shares (filled by the evaluation work)."""
+"""The words every part shares: frozen values that check themselves once, so that functions after them can trust them."""
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int64
 
 T = TypeVar("T")
+
+Rule = Literal["at_most", "nearest", "interpolated"]
+Union = Literal["all", "within"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 class Progress(Protocol):
     """Wraps an iterable and shows how far it has come; library code receives one and never prints by itself."""
 
-    def __call__(self, items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]: ...  # noqa: D102
+    def __call__(self, items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
+        """The same items, in the same order, shown under this description."""
+        ...
 
 
 def quietly(items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
     """The silent `Progress`: hands the items on and shows nothing."""
     return items
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """One embedding a row, each with a name and an identity.
+
+    Attributes:
+        embeddings: one row an image, as the model gave it (not normalised); finite and not of length zero.
+        names: unique name of each row.
+        identities: the data set's name of the person; compared as strings.
+        domains: group of each row (capture condition, source, ...), where the set has groups.
+    """
+
+    embeddings: Float32[np.ndarray, "rows dim"]
+    names: np.ndarray
+    identities: np.ndarray
+    domains: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        rows = len(self.embeddings)
+        for field in ("names", "identities", "domains"):
+            column = getattr(self, field)
+            if column is None:
+                continue
+            if column.dtype.kind not in "US":
+                raise ValueError(f"{field} must be strings, not {column.dtype}")
+            if column.shape != (rows,):
+                raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
+        bad = ~np.isfinite(self.embeddings).all(axis=1)
+        if bad.any():
+            raise ValueError(f"{bad.sum()} of {rows} embeddings hold NaN or infinity, the first is {self._name(bad)}")
+        empty = ~self.embeddings.any(axis=1)
+        if empty.any():
+            raise ValueError(
+                f"{empty.sum()} of {rows} embeddings have length zero, and so no direction; the first is {self._name(empty)}"
+            )
+        unique, first = np.unique(self.names, return_index=True)
+        if len(unique) != rows:
+            again = np.setdiff1d(np.arange(rows), first)[0]
+            raise ValueError(f"names must be unique, but {str(self.names[again])!r} appears again at row {again}")
+
+    def _name(self, marked: np.ndarray) -> str:
+        row = int(np.flatnonzero(marked)[0])
+        return f"{str(self.names[row])!r} (row {row})"
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Listed pairs of rows and whether each shows one person.
+
+    Attributes:
+        left: row of the first image of each pair.
+        right: row of the second.
+        genuine: True where both show the same person.
+        folds: number of the fold each pair belongs to, where the list has folds.
+    """
+
+    left: Int64[np.ndarray, " pairs"]
+    right: Int64[np.ndarray, " pairs"]
+    genuine: Bool[np.ndarray, " pairs"]
+    folds: Int64[np.ndarray, " pairs"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of comparisons, genuine or impostor, with the domain of each where there are domains.
+
+    Attributes:
+        score: higher is more alike; NaN is refused, infinities are ordered.
+        genuine: True where the comparison shows one person.
+        domains: domain of each comparison; the empty string marks a pair across domains.
+    """
+
+    score: Float64[np.ndarray, " pairs"]
+    genuine: Bool[np.ndarray, " pairs"]
+    domains: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.score.shape != self.genuine.shape:
+            raise ValueError(f"{len(self.score)} scores but {len(self.genuine)} labels")
+        if self.domains is not None and self.domains.shape != self.score.shape:
+            raise ValueError(f"{len(self.score)} scores but {len(self.domains)} domains")
+        bad = np.isnan(self.score)
+        if bad.any():
+            raise ValueError(f"{bad.sum()} of {len(self.score)} scores are NaN, the first at position {bad.argmax()}")
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """What happens at one threshold: accept iff score > threshold.
+
+    Rates travel with their counts and with two-sided exact binomial 95 % bounds, which take comparisons as independent;
+    bounds that respect shared people come from a bootstrap over identities.
+
+    Attributes:
+        far_target: the FAR asked for, as it was given.
+        rule: how the threshold was chosen from the impostor scores.
+        threshold: may be minus infinity (everything is accepted).
+        tar: share of genuine comparisons accepted (TMR in ISO/IEC 19795-1).
+        far: share of impostor comparisons accepted (FMR in ISO/IEC 19795-1).
+        below_resolution: the target times the impostor count is below one, so no accepted impostor is allowed.
+    """
+
+    far_target: str
+    rule: str
+    threshold: float
+    tar: float
+    far: float
+    genuine_accepted: int
+    genuine_total: int
+    impostor_accepted: int
+    impostor_total: int
+    below_resolution: bool
+    far_lower_95: float
+    far_upper_95: float
+    tar_lower_95: float
+    tar_upper_95: float

@@ -1,0 +1,69 @@
+"""What a set of face images is, whatever it is read from: names, identities, and images on request."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+
+class Faces(ABC):
+    """A set of aligned face images in a fixed order.
+
+    A data set of one's own derives from this class and is named in a recipe by its import path. It must be picklable:
+    worker processes each get a copy.
+
+    Attributes:
+        names: unique name of each image, such as `AJ_Cook/AJ_Cook_0001.jpg`.
+        identities: the data set's name of the person on each image.
+        domains: name of the group each image belongs to, or None where the set knows no domains.
+    """
+
+    names: tuple[str, ...]
+    identities: tuple[str, ...]
+    domains: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The images at these positions, in this order: RGB, [0, 255], all of one size."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def people(self) -> tuple[str, ...]:
+        """The identities, each once, sorted; a label is a position in this tuple."""
+        return tuple(sorted(set(self.identities)))
+
+    @cached_property
+    def labels(self) -> Int64[Tensor, " images"]:
+        """Number of each image's identity in `people`."""
+        number = {person: label for label, person in enumerate(self.people)}
+        return torch.tensor([number[person] for person in self.identities], dtype=torch.int64)
+
+    def select(self, indices: Sequence[int]) -> "Faces":
+        """The same images restricted to these positions; labels are counted anew."""
+        return Selection(self, indices)
+
+
+class Selection(Faces):
+    """Some images of another set, read through it."""
+
+    def __init__(self, faces: Faces, indices: Sequence[int]) -> None:
+        self.faces = faces
+        self.indices = tuple(int(index) for index in indices)
+        self.names = tuple(faces.names[index] for index in self.indices)
+        self.identities = tuple(faces.identities[index] for index in self.indices)
+        self.domains = None if faces.domains is None else tuple(faces.domains[index] for index in self.indices)
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The images at these positions of the selection."""
+        return self.faces.images([self.indices[index] for index in indices])
+
+
+def count_images(faces: Faces) -> Counter[str]:
+    """How many images each identity has."""
+    return Counter(faces.identities)

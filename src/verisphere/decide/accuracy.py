@@ -1,0 +1,78 @@
+"""Accuracy of listed pairs by cross-validation over folds, as LFW's View 2 is reported."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """k-fold accuracy.
+
+    Attributes:
+        mean: mean of the folds' accuracies.
+        std: sample standard deviation over the folds (divided by folds - 1).
+        standard_error: std / sqrt(folds).
+        folds: number of folds.
+        pairs: number of pairs.
+        per_fold: accuracy of each fold at the threshold found on the others.
+        thresholds: that threshold, for each fold.
+    """
+
+    mean: float
+    std: float
+    standard_error: float
+    folds: int
+    pairs: int
+    per_fold: tuple[float, ...]
+    thresholds: tuple[float, ...]
+
+
+def best_cut(score: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " pairs"]) -> float:
+    """The cut with the highest accuracy, accepting iff score > cut.
+
+    Cuts are minus infinity and every distinct score; among equally accurate ones the lower middle one is taken.
+    """
+    cuts = np.concatenate([[-np.inf], np.unique(score)])
+    rejected_genuine = np.searchsorted(np.sort(score[genuine]), cuts, side="right")
+    rejected_impostors = np.searchsorted(np.sort(score[~genuine]), cuts, side="right")
+    right = rejected_impostors - rejected_genuine  # up to a constant, how many decisions are right
+    best = cuts[right == right.max()]
+    return float(best[(len(best) - 1) // 2])
+
+
+def kfold_accuracy(
+    scores: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " pairs"], folds: Int64[np.ndarray, " pairs"]
+) -> Accuracy:
+    """Each fold decided at the cut that is best on the other folds.
+
+    Args:
+        scores: score of each pair; higher is more alike.
+        genuine: True where a pair shows one person.
+        folds: number of each pair's fold; any distinct integers.
+
+    Raises:
+        ValueError: NaN scores, fewer than two folds.
+    """
+    if np.isnan(scores).any():
+        raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN")
+    numbers = np.unique(folds)
+    if len(numbers) < 2:
+        raise ValueError(f"k-fold accuracy needs at least two folds, got {len(numbers)}")
+    thresholds, shares = [], []
+    for number in numbers:
+        inside = folds == number
+        cut = best_cut(scores[~inside], genuine[~inside])
+        thresholds.append(cut)
+        shares.append(float(((scores[inside] > cut) == genuine[inside]).mean()))
+    std = float(np.std(shares, ddof=1))
+    return Accuracy(
+        mean=float(np.mean(shares)),
+        std=std,
+        standard_error=std / len(numbers) ** 0.5,
+        folds=len(numbers),
+        pairs=len(scores),
+        per_fold=tuple(shares),
+        thresholds=tuple(thresholds),
+    )

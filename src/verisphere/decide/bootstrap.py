@@ -1,0 +1,144 @@
+"""How far a TAR moves when other people had been drawn: a bootstrap over identities.
+
+Comparisons that share a person rise and fall together, so people are redrawn, not comparisons (the subset bootstrap
+of Bolle, Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor pair
+then counts as often as the product of its two people's draws, a genuine pair as often as its person was drawn (two
+copies of one person are still one person: they make neither genuine nor impostor pairs with each other). The threshold
+is found anew in each replicate by the rule `at_most`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.decide.point import Far, exact_rate
+
+
+@dataclass(frozen=True, eq=False)
+class PairScores:
+    """The pairs among a set of images that a bootstrap needs.
+
+    Attributes:
+        genuine: score of every genuine pair.
+        genuine_person: number of its person.
+        impostor: the highest impostor scores, descending; enough of them for the target FAR (see `enough`).
+        impostor_people: the two people of each.
+        images: how many images each person has; impostor pairs are all pairs of images of two people.
+    """
+
+    genuine: Float64[np.ndarray, " genuine"]
+    genuine_person: Int64[np.ndarray, " genuine"]
+    impostor: Float64[np.ndarray, " impostor"]
+    impostor_people: Int64[np.ndarray, "impostor 2"]
+    images: Int64[np.ndarray, " people"]
+
+    def __post_init__(self) -> None:
+        if len(self.impostor) > 1 and (np.diff(self.impostor) > 0).any():
+            raise ValueError("impostor scores must be descending")
+
+    @property
+    def impostor_total(self) -> int:
+        """Number of impostor pairs, listed or not."""
+        return int((self.images.sum() ** 2 - (self.images**2).sum()) // 2)
+
+
+def enough(far: Far, impostor_total: int) -> int:
+    """How many of the highest impostor scores to hand to the bootstrap: four times what the target accepts, and some."""
+    return min(impostor_total, 4 * int(exact_rate(far) * impostor_total) + 10_000)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with the middle 95 % of its bootstrap distribution."""
+
+    value: float
+    lower_95: float
+    upper_95: float
+    replicates: int
+
+
+def draw_people(people: int, replicates: int, seed: int) -> Int64[np.ndarray, "replicates people"]:
+    """How often each person is drawn in each replicate."""
+    random = np.random.default_rng(seed)
+    return random.multinomial(people, np.full(people, 1 / people), size=replicates).astype(np.int64)
+
+
+def weighted_tar(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Far) -> float:
+    """TAR at the target FAR when person p counts draws[p] times.
+
+    Raises:
+        ValueError: the listed impostors do not reach the target FAR under these draws.
+    """
+    first, second = pairs.impostor_people.T
+    passed = np.cumsum(draws[first] * draws[second])
+    images = draws * pairs.images
+    total = int(images.sum() ** 2 - images @ images) // 2  # pairs within one person's copies are no impostors
+    allowed = int(exact_rate(far) * total)
+    stop = int(np.searchsorted(passed, allowed, side="right"))  # the first pair that would be one too many
+    if stop == len(passed):
+        if len(passed) < pairs.impostor_total:
+            raise ValueError(
+                f"{len(passed)} impostor scores do not reach FAR {far} in a replicate; hand over more of the highest"
+            )
+        threshold = -np.inf
+    else:
+        threshold = pairs.impostor[stop]
+    weight = draws[pairs.genuine_person]
+    counted = weight.sum()
+    return float((weight * (pairs.genuine > threshold)).sum() / counted) if counted else float("nan")
+
+
+def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
+    """TAR at a target FAR with its 95 % interval over redrawn people."""
+    draws = draw_people(len(pairs.images), replicates, seed)
+    tars = np.array([weighted_tar(pairs, draw, far) for draw in draws])
+    return _interval(weighted_tar(pairs, np.ones_like(pairs.images), far), tars)
+
+
+def tar_difference(
+    ours: PairScores, theirs: PairScores, far: Far, replicates: int = 1000, seed: int = 0
+) -> Interval:
+    """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
+
+    Both models see the same draws, so what people have in common cancels.
+
+    Raises:
+        ValueError: the two do not describe the same images of the same people.
+    """
+    if not np.array_equal(ours.images, theirs.images):
+        raise ValueError("the two models were not given the same images of the same people")
+    draws = draw_people(len(ours.images), replicates, seed)
+    gaps = np.array([weighted_tar(ours, draw, far) - weighted_tar(theirs, draw, far) for draw in draws])
+    ones = np.ones_like(ours.images)
+    return _interval(weighted_tar(ours, ones, far) - weighted_tar(theirs, ones, far), gaps)
+
+
+def accuracy_difference(
+    ours: Float64[np.ndarray, " pairs"],
+    theirs: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
+
+    Args:
+        ours: 1 where our decision on a pair was right, else 0; decisions are fixed, at each fold's threshold.
+        theirs: the same for the other model.
+        people: the two people of each pair, the same number twice for a genuine pair, which then counts once for each
+            time its person was drawn.
+    """
+    numbers, members = np.unique(people, return_inverse=True)
+    first, second = members.reshape(people.shape).T
+    gap = ours - theirs
+    values = []
+    for draw in draw_people(len(numbers), replicates, seed):
+        weight = np.where(first == second, draw[first], draw[first] * draw[second])
+        values.append(float((weight * gap).sum() / max(weight.sum(), 1)))
+    return _interval(float(gap.mean()), np.array(values))
+
+
+def _interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
+    lower, upper = np.nanquantile(replicates, [0.025, 0.975])
+    return Interval(value, float(lower), float(upper), len(replicates))

@@ -1,0 +1,27 @@
+"""Exact binomial bounds of a rate."""
+
+from scipy.special import betaincinv
+
+
+def binomial_bounds(accepted: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Two-sided exact (Clopper-Pearson) bounds of the rate behind `accepted` of `total` independent comparisons.
+
+    Each side is left with half of 1 - confidence. Comparisons that share people are not independent: there the bounds
+    are too narrow, and a bootstrap over identities is the honest one.
+
+    >>> binomial_bounds(0, 100)[0]
+    0.0
+    >>> round(binomial_bounds(0, 100)[1], 6)  # 1 - 0.025 ** (1 / 100)
+    0.036217
+
+    Raises:
+        ValueError: the counts are not 0 <= accepted <= total with total >= 1, or confidence lies outside (0, 1).
+    """
+    if not (0 <= accepted <= total and total >= 1):
+        raise ValueError(f"counts must be 0 <= accepted <= total with total >= 1, got {accepted} of {total}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
+    tail = (1 - confidence) / 2
+    lower = 0.0 if accepted == 0 else float(betaincinv(accepted, total - accepted + 1, tail))
+    upper = 1.0 if accepted == total else float(betaincinv(accepted + 1, total - accepted, 1 - tail))
+    return lower, upper

@@ -1,0 +1,219 @@
+"""One threshold for all domains, and how far each domain is from it (OneFace, Liu et al. 2022, section 3)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean, pvariance
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
+from verisphere.decide.point import Far, operating_point, point_at, threshold_at
+from verisphere.vocabulary import OperatingPoint, Rule, Union
+
+
+@dataclass(frozen=True)
+class DomainResult:
+    """One domain at the common threshold, and at its own.
+
+    Attributes:
+        tar: share of the domain's genuine comparisons that the common threshold accepts.
+        far: share of its impostor comparisons that it accepts.
+        threshold: the domain's own threshold at the same target FAR (t_d).
+        tar_own: TAR at its own threshold.
+        far_own: FAR at its own threshold, at most the target.
+        below_resolution: the target times the domain's impostor count is below one.
+    """
+
+    tar: float
+    far: float
+    threshold: float
+    tar_own: float
+    far_own: float
+    genuine_accepted: int
+    genuine_total: int
+    impostor_accepted: int
+    impostor_total: int
+    genuine_accepted_own: int
+    impostor_accepted_own: int
+    below_resolution: bool
+    far_lower_95: float
+    far_upper_95: float
+    tar_lower_95: float
+    tar_upper_95: float
+
+
+@dataclass(frozen=True)
+class OneThreshold:
+    """Every domain at one threshold.
+
+    Attributes:
+        far_target: the FAR asked for, as it was given.
+        calibration_threshold: the common threshold (t_c).
+        union: `all` where impostor pairs across domains count for t_c, `within` where they do not, `calibration` where
+            t_c comes from a separate set.
+        domains: each domain's figures, in the order given.
+        tar_mean, tar_variance: over domains; the variance is the population's.
+        neg_log10_far_mean, neg_log10_far_variance: the same of -log10 FAR; a domain with FAR 0 enters as 1 / its
+            number of impostors.
+        far_is_bound: the domains for which that was done.
+        gamma: sqrt(mean over domains of (t_d - t_c)^2).
+        skipped: domains left out for want of impostors or genuine pairs; their impostors still count for t_c.
+    """
+
+    far_target: str
+    rule: str
+    calibration_threshold: float
+    union: str
+    domains: dict[str, DomainResult]
+    tar_mean: float
+    tar_variance: float
+    neg_log10_far_mean: float
+    neg_log10_far_variance: float
+    far_is_bound: tuple[str, ...]
+    gamma: float
+    skipped: tuple[str, ...]
+
+
+def one_threshold(
+    domains: Mapping[str, tuple[ScoresLike, ScoresLike]],
+    far: Far = "1e-4",
+    across: ScoresLike | None = None,
+    calibration: ScoresLike | None = None,
+    rule: Rule = "at_most",
+    union: Union = "all",
+    skip_empty: bool = False,
+) -> OneThreshold:
+    """One threshold over all domains, from scores in memory.
+
+    The common threshold t_c has the target FAR over the impostors of all domains pooled, pairs across domains included
+    (`across`); or over a separate calibration set.
+
+    >>> scores = {"bright": ([0.9, 0.8], [0.3, 0.1]), "dark": ([0.7, 0.4], [0.5, 0.2])}
+    >>> result = one_threshold(scores, far="0.25")
+    >>> result.calibration_threshold, result.domains["dark"].far, result.tar_mean
+    (0.3, 0.5, 1.0)
+
+    Args:
+        domains: for each domain its (genuine, impostor) scores.
+        far: target FAR.
+        across: impostor scores of pairs across domains; they count for t_c alone.
+        calibration: impostor scores of a separate set, which alone then set t_c.
+        rule: see `threshold_at`.
+        union: `within` leaves `across` out.
+        skip_empty: leave out, and name, domains without impostors or without genuine pairs instead of refusing them.
+
+    Raises:
+        ValueError: NaN scores; no impostors at all; an empty domain without `skip_empty`; no domain left.
+    """
+    if union not in ("all", "within"):
+        raise ValueError(f"union must be all or within, got {union!r}")
+    split = {
+        name: (SortedScores(genuine, f"{name}: genuine"), SortedScores(impostor, f"{name}: impostor"))
+        for name, (genuine, impostor) in domains.items()
+    }
+    if calibration is not None:
+        pooled: Ordered = ordered(calibration, "calibration impostor")
+    else:
+        parts = [impostor.values.cpu() for _, impostor in split.values()]
+        if across is not None and union == "all":
+            parts.append(SortedScores(across, "cross-domain impostor").values.cpu())
+        pooled = ordered(torch.cat(parts) if parts else torch.empty(0), "impostor")
+    return compare_domains(split, pooled, far, rule, "calibration" if calibration is not None else union, skip_empty)
+
+
+def compare_domains(
+    domains: Mapping[str, tuple[Ordered, Ordered]],
+    pooled: Ordered,
+    far: Far,
+    rule: Rule = "at_most",
+    union: str = "all",
+    skip_empty: bool = False,
+) -> OneThreshold:
+    """The same from ordered scores of any kind, with the pooled impostors already chosen.
+
+    Raises:
+        ValueError: a domain without impostors or without genuine pairs, unless they are to be skipped; no domain left.
+    """
+    kept: dict[str, tuple[Ordered, Ordered]] = {}
+    skipped = []
+    for name, (genuine, impostor) in domains.items():
+        lacking = [kind for kind, scores in (("genuine", genuine), ("impostor", impostor)) if scores.total == 0]
+        if not lacking:
+            kept[name] = (genuine, impostor)
+        elif skip_empty:
+            skipped.append(name)
+        else:
+            raise ValueError(
+                f"domain {name!r} has no {' and no '.join(lacking)} comparisons, so it has no rate at any threshold; "
+                "skip such domains by --skip-empty (skip_empty=True)"
+            )
+    if not kept:
+        raise ValueError(f"no domain has both genuine and impostor comparisons (looked at {len(domains)})")
+
+    threshold = threshold_at(pooled, far, rule)
+    at_common = {name: point_at(*scores, threshold, far, rule) for name, scores in kept.items()}
+    at_own = {name: operating_point(*scores, far, rule) for name, scores in kept.items()}
+    bounded = tuple(name for name, point in at_common.items() if point.impostor_accepted == 0)
+    tars = [point.tar for point in at_common.values()]
+    exponents = [-math.log10(max(point.impostor_accepted, 1) / point.impostor_total) for point in at_common.values()]
+    return OneThreshold(
+        far_target=next(iter(at_common.values())).far_target,
+        rule=rule,
+        calibration_threshold=threshold,
+        union=union,
+        domains={name: _both(at_common[name], at_own[name]) for name in kept},
+        tar_mean=fmean(tars),
+        tar_variance=pvariance(tars),
+        neg_log10_far_mean=fmean(exponents),
+        neg_log10_far_variance=pvariance(exponents),
+        far_is_bound=bounded,
+        gamma=math.sqrt(fmean([_distance(point.threshold, threshold) ** 2 for point in at_own.values()])),
+        skipped=tuple(skipped),
+    )
+
+
+def _distance(own: float, common: float) -> float:
+    return 0.0 if own == common else own - common  # two infinite thresholds are the same threshold
+
+
+def _both(common: OperatingPoint, own: OperatingPoint) -> DomainResult:
+    return DomainResult(
+        tar=common.tar,
+        far=common.far,
+        threshold=own.threshold,
+        tar_own=own.tar,
+        far_own=own.far,
+        genuine_accepted=common.genuine_accepted,
+        genuine_total=common.genuine_total,
+        impostor_accepted=common.impostor_accepted,
+        impostor_total=common.impostor_total,
+        genuine_accepted_own=own.genuine_accepted,
+        impostor_accepted_own=own.impostor_accepted,
+        below_resolution=common.below_resolution,
+        far_lower_95=common.far_lower_95,
+        far_upper_95=common.far_upper_95,
+        tar_lower_95=common.tar_lower_95,
+        tar_upper_95=common.tar_upper_95,
+    )
+
+
+def split_domains(
+    score: np.ndarray | Tensor, genuine: np.ndarray, domains: np.ndarray
+) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """Scores by domain as `one_threshold` takes them, and the impostor scores of pairs across domains.
+
+    Args:
+        score: (n,) scores.
+        genuine: (n,) True where a comparison shows one person.
+        domains: (n,) domain of each comparison; the empty string marks a pair across domains.
+    """
+    score = np.asarray(score)
+    split = {
+        str(name): (score[genuine & (domains == name)], score[~genuine & (domains == name)])
+        for name in np.unique(domains)
+        if name != ""
+    }
+    return split, score[~genuine & (domains == "")]

@@ -1,0 +1,81 @@
+"""Ordered scores: the two questions every decision asks, whether the scores lie in memory or are streamed."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """Scores that know their order statistics. Streamed sweeps answer the same questions without holding the scores."""
+
+    @property
+    def total(self) -> int:
+        """How many scores there are."""
+        ...
+
+    def ranked(self, rank: int) -> float:
+        """The rank-th largest score; rank 1 is the largest, `total` the smallest."""
+        ...
+
+    def above(self, threshold: float) -> int:
+        """How many scores are strictly greater than the threshold."""
+        ...
+
+
+ScoresLike: TypeAlias = Tensor | np.ndarray | Sequence[float]
+
+
+class SortedScores:
+    """Scores in memory, sorted once, in float64 (which holds every float32 and bfloat16 value exactly)."""
+
+    def __init__(self, scores: ScoresLike, name: str = "scores") -> None:
+        """Sort one-dimensional scores.
+
+        Args:
+            scores: tensor (any device), array or sequence of numbers.
+            name: what they are, for error messages.
+
+        Raises:
+            ValueError: the scores are not one-dimensional, or some are NaN.
+        """
+        values = scores.detach() if isinstance(scores, Tensor) else torch.from_numpy(np.array(scores, dtype=np.float64))
+        if values.ndim != 1:
+            raise ValueError(f"{name} scores must be one-dimensional, got shape {tuple(values.shape)}")
+        values = values.to(torch.float64)
+        missing = int(values.isnan().sum())
+        if missing:
+            raise ValueError(f"{missing} of {len(values)} {name} scores are NaN, which has no place in an order")
+        # numpy's vectorised sort is several times faster than torch's on a CPU
+        on_cpu = values.device.type == "cpu"
+        self.values = torch.from_numpy(np.sort(values.numpy())) if on_cpu else values.sort().values
+
+    @property
+    def total(self) -> int:
+        """How many scores there are."""
+        return len(self.values)
+
+    def ranked(self, rank: int) -> float:
+        """The rank-th largest score."""
+        assert 1 <= rank <= self.total, (rank, self.total)
+        return float(self.values[self.total - rank]) + 0.0  # -0.0 is 0.0
+
+    def above(self, threshold: float) -> int:
+        """How many scores are strictly greater than the threshold."""
+        at = self.values.new_tensor(threshold)
+        return self.total - int(torch.searchsorted(self.values, at, right=True))
+
+
+def ordered(scores: "ScoresLike | Ordered", name: str) -> Ordered:
+    """Scores as an `Ordered` that is not empty.
+
+    Raises:
+        ValueError: there are no scores, or some are NaN.
+    """
+    order = scores if isinstance(scores, Ordered) else SortedScores(scores, name)
+    if order.total == 0:
+        raise ValueError(f"there are no {name} scores, so no rate of them can be stated")
+    return order

@@ -1,0 +1,129 @@
+"""The threshold at a stated FAR, and what it accepts: the one definition behind training, evaluation and deployment.
+
+Accept iff score > threshold, as in equations 1 and 2 of AnchorFace (Liu et al. 2021).
+"""
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TypeAlias
+
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.decide.order import Ordered, ScoresLike, ordered
+from verisphere.vocabulary import RULES, OperatingPoint, Rule
+
+Far: TypeAlias = str | float | int | Decimal
+
+
+def exact_rate(far: Far) -> Fraction:
+    """A FAR as the exact number that was written: a decimal string as it reads, a float as its shortest decimal.
+
+    >>> exact_rate("0.29") * 100  # 0.29 * 100 is 28.999... in floating point
+    Fraction(29, 1)
+
+    Raises:
+        ValueError: not a decimal number in [0, 1].
+    """
+    try:
+        number = Decimal(repr(far) if isinstance(far, float) else far)
+        rate = Fraction(number)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise ValueError(f"a FAR must be a decimal number such as 1e-4, got {far!r}") from None
+    if not 0 <= rate <= 1:
+        raise ValueError(f"a FAR must lie between 0 and 1, got {far!r}")
+    return rate
+
+
+def accepted_impostors(far: Far, total: int) -> int:
+    """k = floor(far * total): how many of `total` impostors may pass, in exact arithmetic."""
+    return math.floor(exact_rate(far) * total)
+
+
+def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
+    """The threshold for a target FAR.
+
+    With n impostor scores s(1) >= ... >= s(n) and k = floor(far * n):
+
+    - `at_most` (ours): s(k+1), the smallest threshold whose FAR does not exceed the target. Ties at the threshold are
+      rejected, so the realised FAR is never above its target.
+    - `nearest`: the impostor score, or minus infinity, whose FAR lies nearest to the target; the lower FAR on a tie.
+    - `interpolated`: between s(k+1) and s(k+2) in proportion to far * n - k.
+
+    The last two may exceed the target; they exist to compare with numbers published under them. Minus infinity where
+    k >= n.
+
+    Raises:
+        ValueError: the FAR is not in [0, 1], or the rule is unknown.
+    """
+    rate, total = exact_rate(far), impostor.total
+    wanted = rate * total
+    allowed = math.floor(wanted)
+    if rule not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if allowed >= total:
+        return -math.inf
+    strict = impostor.ranked(allowed + 1)
+    if rule == "nearest":
+        reached = impostor.above(strict)
+        looser = impostor.above(math.nextafter(strict, -math.inf))  # the FAR one distinct score further down
+        if looser - wanted < wanted - reached:
+            return impostor.ranked(looser + 1) if looser < total else -math.inf
+        return strict
+    if rule == "interpolated" and allowed + 2 <= total:
+        following = impostor.ranked(allowed + 2)
+        share = float(wanted - allowed)
+        return strict + share * (following - strict) if share and math.isfinite(strict) else strict
+    return strict
+
+
+def point_at(genuine: Ordered, impostor: Ordered, threshold: float, far: Far, rule: str) -> OperatingPoint:
+    """What one threshold accepts.
+
+    Args:
+        genuine: scores of comparisons of one person.
+        impostor: scores of comparisons of two people.
+        threshold: accept iff score > threshold.
+        far: the target that the threshold was chosen for.
+        rule: how it was chosen.
+    """
+    accepted, passed = genuine.above(threshold), impostor.above(threshold)
+    tar_bounds = binomial_bounds(accepted, genuine.total)
+    far_bounds = binomial_bounds(passed, impostor.total)
+    return OperatingPoint(
+        far_target=repr(far) if isinstance(far, float) else str(far),
+        rule=rule,
+        threshold=threshold,
+        tar=accepted / genuine.total,
+        far=passed / impostor.total,
+        genuine_accepted=accepted,
+        genuine_total=genuine.total,
+        impostor_accepted=passed,
+        impostor_total=impostor.total,
+        below_resolution=exact_rate(far) * impostor.total < 1,
+        far_lower_95=far_bounds[0],
+        far_upper_95=far_bounds[1],
+        tar_lower_95=tar_bounds[0],
+        tar_upper_95=tar_bounds[1],
+    )
+
+
+def operating_point(
+    genuine: ScoresLike | Ordered, impostor: ScoresLike | Ordered, far: Far = "1e-4", rule: Rule = "at_most"
+) -> OperatingPoint:
+    """TAR at a stated FAR, with the threshold, the counts and exact 95 % bounds.
+
+    >>> point = operating_point(genuine=[0.9, 0.8, 0.3], impostor=[0.5, 0.4, 0.2, 0.1], far="0.25")
+    >>> point.threshold, point.impostor_accepted, point.genuine_accepted
+    (0.4, 1, 2)
+
+    Args:
+        genuine: (n,) scores of comparisons of one person; higher is more alike.
+        impostor: (m,) scores of comparisons of two people.
+        far: target FAR; a decimal string is read exactly, a float as its shortest decimal.
+        rule: see `threshold_at`.
+
+    Raises:
+        ValueError: a class is empty or holds NaN, the FAR is not in [0, 1], the rule is unknown.
+    """
+    genuine, impostor = ordered(genuine, "genuine"), ordered(impostor, "impostor")
+    return point_at(genuine, impostor, threshold_at(impostor, far, rule), far, rule)

@@ -1,0 +1,167 @@
+"""All pairs of a set compared: TAR at a FAR, and one threshold over its domains (OneFace, section 3)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from verisphere.decide import (
+    Far,
+    OneThreshold,
+    Ordered,
+    PairScores,
+    accepted_impostors,
+    compare_domains,
+    enough,
+    operating_point,
+    ordered,
+    threshold_at,
+)
+from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
+from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, Union, quietly
+
+
+@dataclass(frozen=True)
+class AllPairsResult:
+    """What all pairs of a set say.
+
+    Attributes:
+        operating_points: one for each target FAR, over all pairs.
+        one_threshold: one for each target FAR, where the set has domains.
+    """
+
+    operating_points: tuple[OperatingPoint, ...]
+    one_threshold: tuple[OneThreshold, ...] | None
+
+
+class PairsOfSet:
+    """All pairs of a set, counted once and ready to be asked; the names of people and domains become numbers here."""
+
+    def __init__(self, embeddings: Embeddings, progress: Progress = quietly) -> None:
+        """Count all pairs of a set.
+
+        Raises:
+            ValueError: fewer than two embeddings.
+        """
+        if len(embeddings) < 2:
+            raise ValueError(f"{len(embeddings)} embeddings make no pair")
+        self.people, person = np.unique(embeddings.identities, return_inverse=True)
+        self.person = torch.from_numpy(person.astype(np.int64))
+        self.domains: tuple[str, ...] = ()
+        domain = None
+        if embeddings.domains is not None:
+            names, codes = np.unique(embeddings.domains, return_inverse=True)
+            self.domains = tuple(str(name) for name in names)
+            domain = torch.from_numpy(codes.astype(np.int64))
+        self.pairs = AllPairs(unit_rows(embeddings.embeddings), self.person, domain, progress)
+
+    def everything(self, genuine: bool) -> StreamedScores:
+        """Scores of all genuine, or of all impostor pairs."""
+        inside = range(max(len(self.domains), 1))
+        return self.pairs.scores([*(Group(number, genuine) for number in inside), Group(None, genuine)])
+
+    def union(self, union: Union) -> StreamedScores:
+        """The impostors that set the common threshold."""
+        if union == "all":
+            return self.everything(genuine=False)
+        return self.pairs.scores(Group(number, False) for number in range(len(self.domains)))
+
+    def by_domain(self) -> dict[str, tuple[StreamedScores, StreamedScores]]:
+        """The (genuine, impostor) scores of each domain."""
+        return {
+            name: (self.pairs.scores([Group(number, True)]), self.pairs.scores([Group(number, False)]))
+            for number, name in enumerate(self.domains)
+        }
+
+    def prepare(self, pools: Sequence[StreamedScores], fars: Sequence[Far], thresholds: Sequence[float] = ()) -> None:
+        """Open every cell that the thresholds of these pools lie in by one pass, not by one pass each."""
+        self.pairs.open(
+            [
+                *(pool.cell_of_rank(rank) for pool in pools for far in fars for rank in _ranks(pool.total, far)),
+                *(self.pairs.cell_of(threshold) for threshold in thresholds if np.isfinite(threshold)),
+            ]
+        )
+
+    def highest(self, far: Far) -> PairScores:
+        """Genuine and highest impostor scores with their people, for a bootstrap over identities at this FAR."""
+        genuine, pairs = self.pairs.highest(self.everything(genuine=True).total, genuine=True)
+        wanted = enough(far, self.everything(genuine=False).total)
+        impostor, rows = self.pairs.highest(wanted, genuine=False)
+        return PairScores(
+            genuine=genuine.numpy(),
+            genuine_person=self.person[pairs[:, 0]].numpy(),
+            impostor=impostor.numpy(),
+            impostor_people=self.person[rows].numpy(),
+            images=torch.bincount(self.person).numpy(),
+        )
+
+
+def all_pairs(
+    embeddings: Embeddings,
+    fars: Sequence[Far] = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6"),
+    rule: Rule = "at_most",
+    union: Union = "all",
+    calibration: Embeddings | Ordered | None = None,
+    skip_empty: bool = False,
+    progress: Progress = quietly,
+) -> AllPairsResult:
+    """Every two embeddings compared once, genuine where their identities agree.
+
+    Args:
+        embeddings: the set; where it has domains, they are compared at one threshold too.
+        fars: target FARs.
+        rule: see `threshold_at`.
+        union: `within` leaves impostor pairs across domains out of the common threshold.
+        calibration: a separate set whose impostor pairs alone set the common threshold.
+        skip_empty: leave out domains without impostors or genuine pairs.
+        progress: shown for each pass over the pairs.
+
+    Raises:
+        ValueError: no genuine or no impostor pair; a domain without one of them, unless skipped; a bad FAR.
+    """
+    sweep = PairsOfSet(embeddings, progress)
+    genuine = ordered(sweep.everything(genuine=True), "genuine")
+    impostor = ordered(sweep.everything(genuine=False), "impostor")
+    if isinstance(calibration, Embeddings):
+        calibration = calibration_impostors(calibration, fars, progress)
+    common = sweep.union(union) if calibration is None else calibration
+    domains = sweep.by_domain()
+    pools = [sweep.everything(genuine=False), *([sweep.union(union)] if domains else [])]
+    pools += [own for _, own in domains.values()]
+    fixed = [] if calibration is None else [threshold_at(calibration, far, rule) for far in fars]
+    sweep.prepare([pool for pool in pools if pool.total], fars, fixed)
+    return AllPairsResult(
+        operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
+        one_threshold=tuple(
+            compare_domains(
+                domains,
+                ordered(common, "impostor"),
+                far,
+                rule,
+                union if calibration is None else "calibration",
+                skip_empty,
+            )
+            for far in fars
+        )
+        if domains
+        else None,
+    )
+
+
+def calibration_impostors(embeddings: Embeddings, fars: Sequence[Far], progress: Progress = quietly) -> Ordered:
+    """All impostor pairs of a separate set, ready for these FARs.
+
+    Raises:
+        ValueError: the set has no impostor pair.
+    """
+    sweep = PairsOfSet(embeddings, progress)
+    impostor = sweep.everything(genuine=False)
+    if impostor.total:
+        sweep.prepare([impostor], fars)
+    return ordered(impostor, "calibration impostor")
+
+
+def _ranks(total: int, far: Far) -> Iterator[int]:
+    allowed = accepted_impostors(far, total)
+    yield from range(allowed + 1, min(allowed + 2, total) + 1)

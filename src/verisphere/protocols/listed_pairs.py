@@ -1,0 +1,61 @@
+"""Listed pairs, the LFW family: k-fold accuracy and operating points."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from verisphere.decide import Accuracy, Far, kfold_accuracy, operating_point
+from verisphere.score import pair_scores, unit_rows
+from verisphere.vocabulary import Comparisons, Embeddings, OperatingPoint, Rule, Scores
+
+BLOCKS = 10
+
+
+@dataclass(frozen=True)
+class ListedPairsResult:
+    """What a list of pairs says: accuracy over its folds, and what each target FAR accepts."""
+
+    operating_points: tuple[OperatingPoint, ...]
+    accuracy: Accuracy
+
+
+def listed_folds(comparisons: Comparisons) -> np.ndarray:
+    """The list's own folds, or ten blocks in list order where it has none.
+
+    Raises:
+        ValueError: a list without folds has fewer than ten pairs.
+    """
+    if comparisons.folds is not None:
+        return comparisons.folds
+    if len(comparisons) < BLOCKS:
+        raise ValueError(f"{len(comparisons)} pairs do not make {BLOCKS} blocks")
+    return np.arange(len(comparisons), dtype=np.int64) * BLOCKS // len(comparisons)
+
+
+def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
+    """Score of each listed pair; its domain is the two images' domain, empty where they differ."""
+    left, right = torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
+    score = pair_scores(unit_rows(embeddings.embeddings), left, right).numpy()
+    domains = None
+    if embeddings.domains is not None:
+        home, away = embeddings.domains[comparisons.left], embeddings.domains[comparisons.right]
+        domains = np.where(home == away, home, "")
+    return Scores(score, comparisons.genuine, domains)
+
+
+def listed_pairs(
+    embeddings: Embeddings, comparisons: Comparisons, fars: Sequence[Far] = ("1e-1", "1e-2"), rule: Rule = "at_most"
+) -> ListedPairsResult:
+    """Accuracy over folds and operating points of listed pairs.
+
+    Raises:
+        ValueError: the list has no genuine or no impostor pair, or too few pairs for its folds.
+    """
+    scores = score_listed(embeddings, comparisons)
+    genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
+    return ListedPairsResult(
+        operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
+        accuracy=kfold_accuracy(scores.score, scores.genuine, listed_folds(comparisons)),
+    )

@@ -1,0 +1,246 @@
+"""Every two rows compared once, in bounded memory, with exact answers.
+
+A matrix product in float64 screens the pairs: its score differs from the exact one (`pair_scores`) by a rounding error
+whose bound is known. A first pass counts screened scores on a fine grid. Any question about order - the rank-th
+largest score, the number of scores above a threshold - is then settled by a second pass over the few grid cells that
+the answer can lie in: pairs in them are scored exactly, pairs elsewhere are certain to lie above or below. Questions
+asked together share one pass. Memory is one block of pairs, the grid, and the pairs of the opened cells.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int64
+from torch import Tensor
+
+from verisphere.score.pairs import pair_scores
+from verisphere.vocabulary import Progress, quietly
+
+BLOCK = 1024  # rows a side: a block of float64 scores is 8 MB
+CELLS = 1 << 20  # grid cells, all groups of pairs together
+HELD = 1 << 22  # exact scores held before equal ones are merged
+
+
+@dataclass(frozen=True)
+class Group:
+    """A kind of pair: its domain (None: across domains) and whether it shows one person."""
+
+    domain: int | None
+    genuine: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Screened pairs of two runs of rows; pairs are numbered row by row."""
+
+    first_row: int
+    first_column: int
+    columns: int
+    pairs: Int64[Tensor, " pairs"] | None  # numbers of the pairs, where not all are meant
+    group: Int64[Tensor, " pairs"]
+    screened: Float64[Tensor, " pairs"]
+
+    def rows(self, chosen: Bool[Tensor, " pairs"]) -> tuple[Int64[Tensor, " chosen"], Int64[Tensor, " chosen"]]:
+        """The two rows of each chosen pair."""
+        number = chosen.nonzero()[:, 0] if self.pairs is None else self.pairs[chosen]
+        return self.first_row + number // self.columns, self.first_column + number % self.columns
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Exact scores of pairs in opened cells, by cell and score ascending, with how often each occurs."""
+
+    cell: Int64[np.ndarray, " scores"]
+    score: Float64[np.ndarray, " scores"]
+    count: Int64[np.ndarray, " scores"]
+
+    def between(self, first: int, last: int) -> "Exact":
+        """Those of the cells first <= cell < last."""
+        part = slice(*np.searchsorted(self.cell, [first, last]))
+        return Exact(self.cell[part], self.score[part], self.count[part])
+
+
+class AllPairs:
+    """All pairs of rows, grouped by domain and by whether they show one person.
+
+    Pairs of two domains form a group of their own. Without domains every pair belongs to domain 0.
+    """
+
+    def __init__(
+        self,
+        units: Float32[Tensor, "rows dim"],
+        people: Int64[Tensor, " rows"],
+        domains: Int64[Tensor, " rows"] | None = None,
+        progress: Progress = quietly,
+        block: int = BLOCK,
+    ) -> None:
+        """Count the pairs on the grid, in one pass.
+
+        Args:
+            units: rows of length 1, from `unit_rows`.
+            people: number of each row's person.
+            domains: number of each row's domain, from 0.
+            progress: shown for each pass over the pairs.
+            block: rows a side of a block; changes speed and memory, never an answer.
+        """
+        self.units, self.people, self.progress, self.block = units, people, progress, block
+        self.domains = torch.zeros_like(people) if domains is None else domains
+        self.domain_count = int(self.domains.max()) + 1 if len(people) else 1
+        self.groups = 2 * (self.domain_count + 1)
+        self.cells = max(CELLS // self.groups, 1 << 12)
+        # Twice the rounding error of a float64 dot product of unit rows: the screen's, and the exact sum's own.
+        self.error = 4 * units.shape[1] * 2.0**-53
+        self.low, self.cells_per_score = self._grid()
+        counts = torch.zeros(self.groups * self.cells, dtype=torch.int64)
+        for block_ in self._blocks("counting pairs"):
+            counts += torch.bincount(
+                block_.group * self.cells + self._cell(block_.screened), minlength=self.groups * self.cells
+            )
+        # reaching[g, c]: pairs of group g in cell c or a higher one; a last column of zeros for 'above every cell'
+        reaching = counts.view(self.groups, self.cells).flip(1).cumsum(1).flip(1)
+        self.reaching = torch.cat([reaching, reaching.new_zeros(self.groups, 1)], 1)
+        self.opened = torch.zeros(self.cells, dtype=torch.bool)
+        nothing = np.empty(0, np.int64)
+        self.exact = {group: Exact(nothing, np.empty(0), nothing) for group in range(self.groups)}
+
+    def scores(self, groups: Iterable[Group]) -> "StreamedScores":
+        """The scores of some groups together, as something that answers questions of order."""
+        return StreamedScores(self, sorted({self._number(group) for group in groups}))
+
+    def cell_of(self, score: float) -> int:
+        """The grid cell of one score."""
+        return int(self._cell(torch.tensor([score], dtype=torch.float64)))
+
+    def open(self, cells: Iterable[int]) -> None:
+        """Score exactly every pair in these cells and their neighbours, in one pass.
+
+        A cell is at least 1024 times as wide as the screen's error, so a score that belongs into a cell was screened
+        into it or into a neighbour.
+        """
+        wanted = torch.zeros_like(self.opened)
+        for cell in cells:
+            wanted[max(cell - 1, 0) : cell + 2] = True
+        wanted &= ~self.opened
+        if not wanted.any():
+            return
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        for block in self._blocks("scoring close pairs exactly"):
+            cell = self._cell(block.screened)
+            chosen = wanted[cell]
+            if chosen.any():
+                found.append((block.group[chosen], cell[chosen], pair_scores(self.units, *block.rows(chosen))))
+                if sum(len(scores) for _, _, scores in found) > HELD:
+                    self._merge(found)
+        self._merge(found)
+        self.opened |= wanted
+
+    def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
+        """The `count` highest scores, all domains and pairs across them together, descending, and the rows of each pair.
+
+        Holds all of them in memory. Where the last score is shared, which of its pairs are given is not defined.
+        """
+        groups = [group for group in range(self.groups) if group % 2 == genuine]
+        reaching = self.reaching[groups].sum(0)
+        cell = max(int((reaching >= count).nonzero()[-1]) - 1, 0) if count < int(reaching[0]) else 0
+        scores, rows = [], []
+        for block in self._blocks("collecting the highest scores"):
+            chosen = (self._cell(block.screened) >= cell) & (block.group % 2 == genuine)
+            left, right = block.rows(chosen)
+            scores.append(pair_scores(self.units, left, right))
+            rows.append(torch.stack([left, right], 1))
+        order = torch.cat(scores).argsort(descending=True)[:count]
+        return torch.cat(scores)[order], torch.cat(rows)[order]
+
+    def _number(self, group: Group) -> int:
+        return 2 * (self.domain_count if group.domain is None else group.domain) + group.genuine
+
+    def _grid(self) -> tuple[float, float]:
+        """Where the grid starts, and its cells per unit of score; what lies beyond falls into the outermost cells."""
+        rows = torch.linspace(0, len(self.units) - 1, min(len(self.units), 512)).long()
+        sample = self.units[rows].double()
+        seen = (sample @ sample.T)[~torch.eye(len(rows), dtype=torch.bool)]
+        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
+        width = max(high - low, 1024 * self.error * self.cells)
+        return low, self.cells / width
+
+    def _cell(self, scores: Float64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
+        return scores.sub(self.low).mul_(self.cells_per_score).clamp_(0, self.cells - 1).long()
+
+    def _blocks(self, description: str) -> Iterator[Block]:
+        starts = range(0, len(self.units), self.block)
+        corners = [(a, b) for a in starts for b in starts if a <= b]
+        for a, b in self.progress(corners, description, len(corners)):
+            left, right = slice(a, a + self.block), slice(b, b + self.block)
+            screened = self.units[left].double() @ self.units[right].double().T  # (left, right)
+            same = self.people[left, None] == self.people[None, right]
+            home, away = self.domains[left, None], self.domains[None, right]
+            group = (2 * torch.where(home == away, home, self.domain_count)).add_(same).flatten()
+            pairs = None
+            if a == b:  # each pair once, no row with itself
+                pairs = torch.ones_like(screened, dtype=torch.bool).triu(1).flatten().nonzero()[:, 0]
+                group = group[pairs]
+            flat = screened.flatten()
+            yield Block(a, b, screened.shape[1], pairs, group, flat if pairs is None else flat[pairs])
+
+    def _merge(self, found: list[tuple[Tensor, Tensor, Tensor]]) -> None:
+        """Take exact scores in, equal ones of a cell as one with a count: a million ties take no more room than one."""
+        if not found:
+            return
+        groups, cells, scores = (torch.cat(column).numpy() for column in zip(*found, strict=True))
+        found.clear()
+        for group in np.unique(groups).tolist():
+            new = groups == group
+            known = self.exact[group]
+            cell = np.concatenate([known.cell, cells[new]])
+            score = np.concatenate([known.score, scores[new]])
+            count = np.concatenate([known.count, np.ones(new.sum(), np.int64)])
+            order = np.lexsort((score, cell))
+            cell, score, count = cell[order], score[order], count[order]
+            first = np.flatnonzero(np.r_[True, (np.diff(cell) != 0) | (np.diff(score) != 0)])
+            self.exact[group] = Exact(cell[first], score[first], np.add.reduceat(count, first))
+
+
+class StreamedScores:
+    """The scores of some groups of `AllPairs`, which answer questions of order without being held in memory."""
+
+    def __init__(self, pairs: AllPairs, groups: Sequence[int]) -> None:
+        """Scores of these group numbers of a sweep."""
+        self.pairs, self.groups = pairs, list(groups)
+        self.reaching = pairs.reaching[self.groups].sum(0)  # (cells + 1,)
+
+    @property
+    def total(self) -> int:
+        """How many scores there are."""
+        return int(self.reaching[0])
+
+    def ranked(self, rank: int) -> float:
+        """The rank-th largest score."""
+        assert 1 <= rank <= self.total, (rank, self.total)
+        cell = self.cell_of_rank(rank)
+        values, counts, certain = self._near(cell)
+        at_least = certain + counts[::-1].cumsum()[::-1]  # scores at or above each value
+        return float(values[np.flatnonzero(at_least >= rank)[-1]]) + 0.0
+
+    def above(self, threshold: float) -> int:
+        """How many scores are strictly greater than the threshold."""
+        if np.isinf(threshold):
+            return self.total if threshold < 0 else 0
+        values, counts, certain = self._near(self.pairs.cell_of(threshold))
+        return certain + int(counts[values > threshold].sum())
+
+    def cell_of_rank(self, rank: int) -> int:
+        """The grid cell into which the rank-th largest score was screened; open it to have the score itself."""
+        return int((self.reaching >= rank).nonzero()[-1])
+
+    def _near(self, cell: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Exact scores around a cell, ascending, with how often each occurs; and how many scores lie above them all."""
+        self.pairs.open([cell])
+        first, last = max(cell - 1, 0), min(cell + 2, self.pairs.cells)
+        near = [self.pairs.exact[group].between(first, last) for group in self.groups]
+        score = np.concatenate([part.score for part in near])
+        order = score.argsort()
+        count = np.concatenate([part.count for part in near])[order]
+        assert int(self.reaching[first] - self.reaching[last]) == count.sum(), "an opened cell is not complete"
+        return score[order], count, int(self.reaching[last])
