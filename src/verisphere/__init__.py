@@ -1,1 +1,2 @@
 """verisphere."""
+__version__="0.1.0"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
@@ -14,6 +14,7 @@ Union = Literal["all", "within"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Wraps an iterable and shows how far it has come; library code receives one and never prints by itself."""
 

@@ -34,7 +34,7 @@ def best_cut(score: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " p
 
     Cuts are minus infinity and every distinct score; among equally accurate ones the lower middle one is taken.
     """
-    cuts = np.concatenate([[-np.inf], np.unique(score)])
+    cuts = np.unique(np.append(score, -np.inf))
     rejected_genuine = np.searchsorted(np.sort(score[genuine]), cuts, side="right")
     rejected_impostors = np.searchsorted(np.sort(score[~genuine]), cuts, side="right")
     right = rejected_impostors - rejected_genuine  # up to a constant, how many decisions are right
@@ -53,10 +53,12 @@ def kfold_accuracy(
         folds: number of each pair's fold; any distinct integers.
 
     Raises:
-        ValueError: NaN scores, fewer than two folds.
+        ValueError: NaN scores, no genuine or no impostor pair, fewer than two folds.
     """
     if np.isnan(scores).any():
         raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN")
+    if genuine.all() or not genuine.any():
+        raise ValueError(f"there are no {'impostor' if genuine.any() else 'genuine'} pairs among the {len(scores)} listed")
     numbers = np.unique(folds)
     if len(numbers) < 2:
         raise ValueError(f"k-fold accuracy needs at least two folds, got {len(numbers)}")

@@ -81,7 +81,7 @@ def one_threshold(
     domains: Mapping[str, tuple[ScoresLike, ScoresLike]],
     far: Far = "1e-4",
     across: ScoresLike | None = None,
-    calibration: ScoresLike | None = None,
+    calibration: ScoresLike | Ordered | None = None,
     rule: Rule = "at_most",
     union: Union = "all",
     skip_empty: bool = False,
@@ -114,12 +114,13 @@ def one_threshold(
         name: (SortedScores(genuine, f"{name}: genuine"), SortedScores(impostor, f"{name}: impostor"))
         for name, (genuine, impostor) in domains.items()
     }
+    between = SortedScores([] if across is None else across, "cross-domain impostor")
     if calibration is not None:
         pooled: Ordered = ordered(calibration, "calibration impostor")
     else:
         parts = [impostor.values.cpu() for _, impostor in split.values()]
-        if across is not None and union == "all":
-            parts.append(SortedScores(across, "cross-domain impostor").values.cpu())
+        if union == "all":
+            parts.append(between.values.cpu())
         pooled = ordered(torch.cat(parts) if parts else torch.empty(0), "impostor")
     return compare_domains(split, pooled, far, rule, "calibration" if calibration is not None else union, skip_empty)
 
@@ -158,6 +159,7 @@ def compare_domains(
     at_own = {name: operating_point(*scores, far, rule) for name, scores in kept.items()}
     bounded = tuple(name for name, point in at_common.items() if point.impostor_accepted == 0)
     tars = [point.tar for point in at_common.values()]
+    distances = [_distance(point.threshold, threshold) for point in at_own.values()]
     exponents = [-math.log10(max(point.impostor_accepted, 1) / point.impostor_total) for point in at_common.values()]
     return OneThreshold(
         far_target=next(iter(at_common.values())).far_target,
@@ -170,7 +172,7 @@ def compare_domains(
         neg_log10_far_mean=fmean(exponents),
         neg_log10_far_variance=pvariance(exponents),
         far_is_bound=bounded,
-        gamma=math.sqrt(fmean([_distance(point.threshold, threshold) ** 2 for point in at_own.values()])),
+        gamma=math.hypot(*distances) / math.sqrt(len(distances)),
         skipped=tuple(skipped),
     )
 

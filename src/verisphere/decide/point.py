@@ -4,7 +4,8 @@ Accept iff score > threshold, as in equations 1 and 2 of AnchorFace (Liu et al. 
 """
 
 import math
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.vocabulary import RULES, OperatingPoint, Rule
 
 Far: TypeAlias = str | float | int | Decimal
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+_DIGITS = 400
 
 
 def exact_rate(far: Far) -> Fraction:
@@ -24,14 +27,20 @@ def exact_rate(far: Far) -> Fraction:
     Raises:
         ValueError: not a decimal number in [0, 1].
     """
-    try:
-        number = Decimal(repr(far) if isinstance(far, float) else far)
-        rate = Fraction(number)
-    except (InvalidOperation, ValueError, OverflowError):
-        raise ValueError(f"a FAR must be a decimal number such as 1e-4, got {far!r}") from None
-    if not 0 <= rate <= 1:
-        raise ValueError(f"a FAR must lie between 0 and 1, got {far!r}")
-    return rate
+    text = far_text(far)
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError(f"a FAR must be a decimal number such as 1e-4, got {text!r}")
+    number = Decimal(text)
+    if not 0 <= number <= 1:
+        raise ValueError(f"a FAR must lie between 0 and 1, got {text!r}")
+    if number and number.adjusted() < -_DIGITS:
+        raise ValueError(f"a FAR below 1e-{_DIGITS} has no use, got {text!r}")
+    return Fraction(number)
+
+
+def far_text(far: Far) -> str:
+    """A FAR as it was written; a float as its shortest decimal."""
+    return repr(float(far)) if isinstance(far, float) else str(far)
 
 
 def accepted_impostors(far: Far, total: int) -> int:
@@ -90,7 +99,7 @@ def point_at(genuine: Ordered, impostor: Ordered, threshold: float, far: Far, ru
     tar_bounds = binomial_bounds(accepted, genuine.total)
     far_bounds = binomial_bounds(passed, impostor.total)
     return OperatingPoint(
-        far_target=repr(far) if isinstance(far, float) else str(far),
+        far_target=far_text(far),
         rule=rule,
         threshold=threshold,
         tar=accepted / genuine.total,

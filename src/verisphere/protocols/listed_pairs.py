@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float64
 
 from verisphere.decide import Accuracy, Far, kfold_accuracy, operating_point
 from verisphere.score import pair_scores, unit_rows
@@ -13,12 +14,21 @@ from verisphere.vocabulary import Comparisons, Embeddings, OperatingPoint, Rule,
 BLOCKS = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ListedPairsResult:
-    """What a list of pairs says: accuracy over its folds, and what each target FAR accepts."""
+    """What a list of pairs says.
+
+    Attributes:
+        operating_points: one for each target FAR.
+        accuracy: over the list's folds.
+        scores: score of each pair, as listed.
+        right_decisions: 1 where the threshold of a pair's fold decides it rightly, else 0.
+    """
 
     operating_points: tuple[OperatingPoint, ...]
     accuracy: Accuracy
+    scores: Scores
+    right_decisions: Float64[np.ndarray, " pairs"]
 
 
 def listed_folds(comparisons: Comparisons) -> np.ndarray:
@@ -55,7 +65,12 @@ def listed_pairs(
     """
     scores = score_listed(embeddings, comparisons)
     genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
+    folds = listed_folds(comparisons)
+    accuracy = kfold_accuracy(scores.score, scores.genuine, folds)
+    cut = np.array(accuracy.thresholds)[np.unique(folds, return_inverse=True)[1]]
     return ListedPairsResult(
         operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
-        accuracy=kfold_accuracy(scores.score, scores.genuine, listed_folds(comparisons)),
+        accuracy=accuracy,
+        scores=scores,
+        right_decisions=((scores.score > cut) == scores.genuine).astype(np.float64),
     )

@@ -1,0 +1,214 @@
+"""Augmentation and normalisation of whole batches on the device, in as few passes over the pixels as they take."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float32, Shaped, UInt8
+from torch import Tensor
+
+_LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as JPEG and Pillow weigh red, green and blue
+
+# One column of random numbers an image for each decision, drawn whether it is used or not: switching one step on leaves
+# what the others do unchanged.
+_DRAWS = ("flip", "zoom", "shift_y", "shift_x", "degrade", "side", "brightness", "contrast", "saturation", "grey",
+          "erase", "area", "aspect", "top", "left")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How images are varied in training; a step at 0 is off and costs nothing. The default flips alone.
+
+    Attributes:
+        flip: probability of a mirror image.
+        crop: jitter of the framing. The window's side is (1 - crop) to (1 + crop) of the image's, and its centre moves
+            by up to crop / 2 of the side on each axis; beyond the border the border's pixels go on.
+        low_resolution: probability of shrinking the image, antialiased, and enlarging it again.
+        smallest_side: the shorter side to which that goes at most, in pixels; drawn evenly on a logarithmic scale.
+        brightness: the image is multiplied by 1 - brightness to 1 + brightness.
+        contrast: distances from the image's mean luma are multiplied by 1 - contrast to 1 + contrast.
+        saturation: distances from each pixel's luma are multiplied by 1 - saturation to 1 + saturation.
+        grey: probability of a grey image.
+        erase: probability of a rectangle being set to the mean, 0 after normalisation.
+        largest_erased: share of the area up to which that goes; from a quarter of it, with sides up to 2 : 1.
+    """
+
+    flip: float = 0.5
+    crop: float = 0.0
+    low_resolution: float = 0.0
+    smallest_side: int = 16
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    grey: float = 0.0
+    erase: float = 0.0
+    largest_erased: float = 0.25
+
+    def __post_init__(self) -> None:
+        for field in ("flip", "low_resolution", "grey", "erase"):
+            if not 0 <= getattr(self, field) <= 1:
+                raise ValueError(f"{field} is {getattr(self, field)}; a probability lies in [0, 1]")
+        for field in ("crop", "brightness", "contrast", "saturation"):
+            if not 0 <= getattr(self, field) < 1:
+                raise ValueError(f"{field} is {getattr(self, field)}; a strength lies in [0, 1), 0 is off")
+        if not 0 < self.largest_erased <= 0.5:
+            raise ValueError(f"largest_erased is {self.largest_erased}; a share of the area lies in (0, 0.5]")
+        if self.smallest_side < 1:
+            raise ValueError(f"smallest_side is {self.smallest_side}; allowed is 1 pixel or more")
+
+
+def normalise(
+    images: UInt8[Tensor, "batch 3 height width"], mean: float = 127.5, scale: float = 127.5
+) -> Float32[Tensor, "batch 3 height width"]:
+    """(images - mean) / scale, in channels-last memory."""
+    _check_scale(scale)
+    return (images.contiguous(memory_format=torch.channels_last) - mean).div_(scale)
+
+
+def augment(
+    images: UInt8[Tensor, "batch 3 height width"],
+    settings: Augment,
+    seed: int,
+    mean: float = 127.5,
+    scale: float = 127.5,
+) -> Float32[Tensor, "batch 3 height width"]:
+    """Varied images, normalised as `normalise` does it, in channels-last memory.
+
+    Flip, crop and low resolution are linear in rows and in columns: together they are one matrix for the rows and one
+    for the columns of each image. Brightness, contrast, saturation and grey together are one sum of the image, its luma
+    and an offset; values are clipped to [0, 255] once, after it. Steps that are off are not computed.
+
+    Args:
+        images: RGB, [0, 255].
+        settings: what to vary, and how strongly.
+        seed: decides every draw, the same on each device; give each step of a training another.
+        mean, scale: of the normalisation, in units of [0, 255].
+
+    Raises:
+        ValueError: smallest_side is larger than the images, or scale is not positive.
+    """
+    _check_scale(scale)
+    height, width = images.shape[-2:]
+    if settings.low_resolution and settings.smallest_side > min(height, width):
+        raise ValueError(f"smallest_side is {settings.smallest_side} but the images are {height} x {width}")
+    drawn = _draw(len(images), seed, images.device)
+    # Half precision would round the weights of a resampling by a grey level.
+    with torch.autocast(images.device.type, enabled=False):
+        pixels = _reframe(images, settings, drawn)
+        recoloured = settings.brightness or settings.contrast or settings.saturation or settings.grey
+        if recoloured or settings.erase:  # these are several times faster on whole planes than between channels
+            pixels = pixels.to(torch.float32, memory_format=torch.contiguous_format)
+        centred = _recolour(pixels, settings, drawn, mean) if recoloured else pixels - mean
+        if settings.erase:
+            centred.mul_(_kept(settings, drawn, height, width))
+        return centred.div_(scale).contiguous(memory_format=torch.channels_last)
+
+
+Drawn = dict[str, Float32[Tensor, " batch"]]  # a number in [0, 1) an image, for each of _DRAWS
+Pixels = Shaped[Tensor, "batch 3 height width"]  # uint8, or float32 once resampled; [0, 255]
+
+
+def _check_scale(scale: float) -> None:
+    if not scale > 0:
+        raise ValueError(f"scale is {scale}; what is divided by must be positive")
+
+
+def _draw(batch: int, seed: int, device: torch.device) -> Drawn:
+    # Drawn on the CPU, since generators differ between devices; an image's numbers do not depend on those behind it.
+    drawn = torch.rand(batch, len(_DRAWS), generator=torch.Generator().manual_seed(seed))
+    return dict(zip(_DRAWS, drawn.T.contiguous().to(device, non_blocking=True), strict=True))
+
+
+def _between(low: float, high: float, drawn: Float32[Tensor, " batch"]) -> Float32[Tensor, " batch"]:
+    return low + (high - low) * drawn
+
+
+def _reframe(images: UInt8[Tensor, "batch 3 height width"], settings: Augment, drawn: Drawn) -> Pixels:
+    """Flip, crop and low resolution."""
+    mirrored = drawn["flip"] < settings.flip
+    if not (settings.crop or settings.low_resolution):
+        return torch.where(mirrored[:, None, None, None], images.flip(-1), images) if settings.flip else images
+    height, width = images.shape[-2:]
+    zoom = _between(1 - settings.crop, 1 + settings.crop, drawn["zoom"])
+    share = _resolution(settings, drawn, min(height, width)) if settings.low_resolution else None
+    rows = _resampling(height, zoom, _between(-0.5, 0.5, drawn["shift_y"]) * settings.crop, share)
+    columns = _resampling(width, zoom, _between(-0.5, 0.5, drawn["shift_x"]) * settings.crop, share)
+    columns = torch.where(mirrored[:, None, None], columns.flip(-2), columns)
+    # Two products whose transposes turn channels-last pixels into planes on the way, without a copy between them.
+    pixels = images.permute(0, 2, 3, 1).to(torch.float32).flatten(2)  # (batch, old row, old column and channel)
+    pixels = (pixels.mT @ rows.mT).view(-1, width, 3 * height)  # (batch, old column, channel and new row)
+    return (pixels.mT @ columns.mT).view(-1, 3, height, width)
+
+
+def _resolution(settings: Augment, drawn: Drawn, side: int) -> Float32[Tensor, " batch"]:
+    """Share of the resolution that each image keeps: 1, or smallest_side / side and up."""
+    share = (settings.smallest_side / side) ** drawn["side"]
+    return torch.where(drawn["degrade"] < settings.low_resolution, share, 1.0)
+
+
+def _resampling(
+    side: int,
+    zoom: Float32[Tensor, " batch"],
+    shift: Float32[Tensor, " batch"],
+    share: Float32[Tensor, " batch"] | None,
+) -> Float32[Tensor, "batch side side"]:
+    """Weights of the old pixels (last axis) in each new one, along one axis.
+
+    The window of `zoom * side` pixels around the centre, moved by `shift * side`, is sampled at `share * side` points
+    and these are spread over `side` pixels; both by a triangle filter, widened where it shrinks. Rows add up to 1.
+    No share is a share of 1, computed faster.
+    """
+    position = torch.arange(side, dtype=torch.float32, device=zoom.device)
+    points = torch.full_like(zoom, side)[:, None] if share is None else (share * side).round()[:, None]
+    window = (zoom * side)[:, None]
+    start = side / 2 + shift[:, None] * side - window / 2
+    sampled = (start + (position + 0.5) * (window / points) - 0.5).clamp(0, side - 1)  # (batch, point)
+    shrink = _triangle(sampled, position, (window / points).clamp_min(1))
+    if share is None:
+        return shrink
+    spread = ((position + 0.5) * (points / side) - 0.5).clamp_min(0).minimum(points - 1)  # (batch, new pixel)
+    return _triangle(spread, position, torch.ones_like(points)) @ shrink  # points past the last have no weight
+
+
+def _triangle(
+    centres: Float32[Tensor, "batch new"], position: Float32[Tensor, " old"], width: Float32[Tensor, "batch 1"]
+) -> Float32[Tensor, "batch new old"]:
+    weights = (centres[:, :, None] - position).abs_().div_(-width[:, :, None]).add_(1).clamp_min_(0)
+    return weights.div_(weights.sum(-1, keepdim=True))
+
+
+def _recolour(
+    planes: Float32[Tensor, "batch 3 height width"], settings: Augment, drawn: Drawn, mean: float
+) -> Float32[Tensor, "batch 3 height width"]:
+    """Brightness, contrast, saturation, grey and clipping, then minus `mean`; in place."""
+    brightness = _between(1 - settings.brightness, 1 + settings.brightness, drawn["brightness"])
+    contrast = _between(1 - settings.contrast, 1 + settings.contrast, drawn["contrast"])
+    saturation = _between(1 - settings.saturation, 1 + settings.saturation, drawn["saturation"])
+    saturation = torch.where(drawn["grey"] < settings.grey, 0.0, saturation)
+    luma = planes[:, 0] * _LUMA[0]
+    luma.add_(planes[:, 1], alpha=_LUMA[1]).add_(planes[:, 2], alpha=_LUMA[2])
+    gain = brightness * contrast
+    offset = brightness * (1 - contrast) * luma.mean((1, 2)) - mean
+    luma.mul_((gain * (1 - saturation))[:, None, None]).add_(offset[:, None, None])
+    planes.mul_((gain * saturation)[:, None, None, None]).add_(luma[:, None])
+    return planes.clamp_(-mean, 255 - mean)
+
+
+def _kept(settings: Augment, drawn: Drawn, height: int, width: int) -> Float32[Tensor, "batch 1 height width"]:
+    """0 in a rectangle that is erased, 1 elsewhere; the rectangle lies whole inside the image."""
+    area = _between(settings.largest_erased / 4, settings.largest_erased, drawn["area"]) * (height * width)
+    aspect = 2 ** _between(-1.0, 1.0, drawn["aspect"])  # height to width
+    tall = (area * aspect).sqrt().round().clamp(1, height)
+    wide = (area / aspect).sqrt().round().clamp(1, width)
+    top = (drawn["top"] * (height - tall + 1)).floor()
+    left = (drawn["left"] * (width - wide + 1)).floor()
+    erased = (drawn["erase"] < settings.erase)[:, None]
+    rows = (_within(top, tall, height) & erased).float()  # no row at all in an image that keeps everything
+    columns = _within(left, wide, width).float()
+    return (1 - rows[:, :, None] * columns[:, None, :])[:, None]
+
+
+def _within(
+    start: Float32[Tensor, " batch"], length: Float32[Tensor, " batch"], side: int
+) -> Bool[Tensor, "batch side"]:
+    position = torch.arange(side, device=start.device)
+    return (position >= start[:, None]) & (position < (start + length)[:, None])

@@ -1,0 +1,109 @@
+"""The embeddings file: an .npz with a row, a name and an identity for each image."""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.data.files import write_whole
+from verisphere.vocabulary import Embeddings
+
+REQUIRED = ("embeddings", "names", "identities")
+OPTIONAL = ("domains",)
+
+
+def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """Every array of an .npz file; nothing in it is executed.
+
+    Raises:
+        ValueError: not an .npz file, or it holds an array of Python objects, which only unpickling could read.
+        FileNotFoundError: there is no such file.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array, not an .npz archive")
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, OSError, EOFError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "allow_pickle" in reason or "Object arrays" in reason:
+            reason = "it holds Python objects (or is a pickle), which are never loaded; save plain arrays"
+        raise ValueError(f"{path}: not an .npz file of plain arrays: {reason}") from None
+
+
+def read_embeddings(path: str | Path) -> Embeddings:
+    """An embeddings file, checked.
+
+    Arrays other than those named in the format are ignored. Identities and domains that are numbers become strings.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique.
+    """
+    arrays = read_npz(path)
+    missing = [name for name in REQUIRED if name not in arrays]
+    if missing:
+        raise ValueError(
+            f"{path}: no array {' and no array '.join(missing)}; an embeddings file has {', '.join(REQUIRED)}, "
+            f"this one has {', '.join(arrays) or 'nothing'}"
+        )
+    rows = arrays["embeddings"]
+    if rows.ndim != 2 or rows.dtype.kind != "f":
+        raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {rows.dtype} {rows.shape}")
+    if not rows.size:
+        raise ValueError(f"{path}: it holds no embedding (shape {rows.shape})")
+    columns = {name: arrays[name].astype(str) for name in (*REQUIRED[1:], *OPTIONAL) if name in arrays}
+    try:
+        return Embeddings(rows.astype(np.float32), **columns)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
+    """Write an embeddings file, whole or not at all.
+
+    Raises:
+        ValueError: the name does not end in .npz.
+    """
+    if Path(path).suffix != ".npz":
+        raise ValueError(f"{path}: an embeddings file ends in .npz")
+    columns = {"names": embeddings.names, "identities": embeddings.identities}
+    if embeddings.domains is not None:
+        columns["domains"] = embeddings.domains
+    write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
+
+
+def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
+    """Several sets as one with domains: each set's own domains where it has them, else the set's name.
+
+    A name stands for one image and an identity for one person in all sets; equal image names of two sets are told
+    apart by the set's name.
+
+    Raises:
+        ValueError: two sets have one name; the embeddings differ in size.
+    """
+    titles = [title for title, _ in sets]
+    if len(set(titles)) < len(titles):
+        raise ValueError(f"two embeddings files are both called {max(titles, key=titles.count)!r}; rename one")
+    if len(sets) == 1:
+        title, only = sets[0]
+        domains = np.full(len(only), title) if only.domains is None else only.domains
+        return replace(only, domains=domains)
+    sizes = {title: embeddings.embeddings.shape[1] for title, embeddings in sets}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
+    return Embeddings(
+        np.concatenate([embeddings.embeddings for _, embeddings in sets]),
+        names=np.concatenate([np.char.add(f"{title}/", embeddings.names) for title, embeddings in sets]),
+        identities=np.concatenate([embeddings.identities for _, embeddings in sets]),
+        domains=np.concatenate(
+            [
+                np.full(len(embeddings), title) if embeddings.domains is None else embeddings.domains
+                for title, embeddings in sets
+            ]
+        ),
+    )

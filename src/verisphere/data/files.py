@@ -1,0 +1,74 @@
+"""Writing a file or a folder so that it is seen whole or not at all."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+
+def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
+    """Write a file or a folder under a temporary name beside `path`, and rename it once it is safely on the disk.
+
+    Whatever interrupts it, `path` is either what it was before or complete. The temporary name begins with a dot and
+    ends in the final name, so writers that look at a suffix (`numpy.savez`, matplotlib) behave; a killed process can
+    leave it behind, and nothing else can. Missing parent folders are made.
+
+    Args:
+        path: the final name. A file there is replaced; a folder there is not, because that cannot be done in one step.
+        write: writes to the path it is given, either a file or a folder; that path does not exist when it is called.
+
+    Raises:
+        FileExistsError: `path` is a folder that holds something, or `write` made a folder and `path` is a file.
+        FileNotFoundError: `write` returned and left nothing at the path it was given.
+    """
+    path = Path(path)
+    if path.is_dir() and any(path.iterdir()):
+        raise FileExistsError(f"{path}: a folder that is not empty; it is never overwritten, choose another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
+    try:
+        write(partial)
+        if not partial.exists():
+            raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
+        if partial.is_dir() and path.is_file():
+            raise FileExistsError(f"{path}: a file, and a folder was to be written under its name")
+        _sync_tree(partial)
+        if path.is_dir() and not partial.is_dir():
+            path.rmdir()  # empty, or the call would have been refused; a file cannot be renamed onto a folder
+        os.replace(partial, path)
+        _sync(path.parent)
+    finally:
+        _remove(partial)
+
+
+def remove_whole(path: str | Path) -> None:
+    """Remove a file or a folder; a folder first loses its name, so that a half-removed one never looks whole."""
+    path = Path(path)
+    doomed = path.with_name(f".gone-{secrets.token_hex(4)}-{path.name}")
+    os.replace(path, doomed)
+    _remove(doomed)
+
+
+def _sync_tree(path: Path) -> None:
+    """Bring a file, or a folder and all that is in it, to the disk; names last, so that they point at content."""
+    if path.is_dir():
+        for entry in sorted(path.iterdir()):
+            if not entry.is_symlink():
+                _sync_tree(entry)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

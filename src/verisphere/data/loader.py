@@ -1,0 +1,123 @@
+"""Batches of images in a given order, decoded by worker processes."""
+
+import signal
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from verisphere.data.faces import Faces
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images, and the position of each in the set; `faces.labels[batch.indices]` are their labels."""
+
+    images: UInt8[Tensor, "batch 3 height width"]
+    indices: Int64[Tensor, " batch"]
+
+
+def batches(
+    faces: Faces, order: Int64[Tensor, " n"], batch_size: int, workers: int = 0, drop_last: bool = False
+) -> Iterator[Batch]:
+    """The images at the positions in `order`, batch by batch; the same batches for any number of workers.
+
+    Images stay uint8: they are cheapest to carry between processes, and augmentation is faster on the device. On a
+    machine with CUDA they lie in pinned memory. Workers end when the iterator does, exhausted or closed.
+
+    Args:
+        faces: the set.
+        order: positions in the set, repetition allowed.
+        batch_size: images a batch; the last one has what is left.
+        workers: processes that read ahead; 0 reads in this process.
+        drop_last: leave an incomplete last batch out.
+
+    Raises:
+        ValueError: a position outside the set, or a batch size or worker count that makes no sense; at once. While
+            iterating: what reading an image raises, the same whether a worker raised it or this process.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
+    if workers < 0:
+        raise ValueError(f"workers is {workers}; allowed is 0 (read in this process) or more")
+    if len(order) and (int(order.min()) < 0 or int(order.max()) >= len(faces)):
+        raise ValueError(
+            f"order reaches from {int(order.min())} to {int(order.max())} but the set has {len(faces)} images; "
+            "was it made for another set?"
+        )
+    return _batches(faces, order, batch_size, workers, drop_last)
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
+    """A permutation of `count` positions that depends on seed and epoch alone, so a resumed run continues with it."""
+    if seed < 0 or epoch < 0:
+        raise ValueError(f"seed is {seed} and epoch {epoch}; allowed is 0 or more")
+    # Mixed, not added: seed 0 in epoch 1 must not repeat seed 1 in epoch 0.
+    mixed = int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0])
+    return torch.randperm(count, generator=torch.Generator().manual_seed(mixed >> 1))
+
+
+Read = tuple[Tensor, Tensor]  # images, indices
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error carried out of a worker as data: DataLoader would fold a worker's traceback into the message."""
+
+    error: ValueError | OSError
+
+
+class _Reader(Dataset[Read]):
+    def __init__(self, faces: Faces) -> None:
+        self.faces = faces
+
+    def __getitems__(self, indices: list[int]) -> Read | _Failure:
+        try:
+            return self.faces.images(indices), torch.tensor(indices, dtype=torch.int64)
+        except (ValueError, OSError) as error:
+            return _Failure(error)
+
+
+def _batches(
+    faces: Faces, order: Int64[Tensor, " n"], batch_size: int, workers: int, drop_last: bool
+) -> Iterator[Batch]:
+    chunks = [chunk.tolist() for chunk in order.split(batch_size) if len(chunk) == batch_size or not drop_last]
+    with warnings.catch_warnings():
+        # How many workers pay is the caller's decision; where images come over a network it is more than the cores.
+        warnings.filterwarnings("ignore", message="This DataLoader will create")
+        loader = DataLoader(
+            _Reader(faces),
+            batch_sampler=[chunk for chunk in chunks if chunk],
+            num_workers=workers,
+            collate_fn=_as_it_is,
+            worker_init_fn=_start_worker,
+            pin_memory=torch.cuda.is_available(),
+        )
+        iterator = iter(loader)
+    try:
+        for read in iterator:
+            if isinstance(read, _Failure):
+                raise read.error
+            images, indices = read
+            yield Batch(images, indices)
+    except Exception as error:
+        # DataLoader's frames would keep its workers alive as long as the error; the message has the worker's traceback.
+        raise (error.with_traceback(None) if workers else error) from None
+    finally:
+        del iterator  # the last reference: its workers end here, not when the garbage collector comes by
+
+
+def _as_it_is(read: Any) -> Any:
+    """In place of DataLoader's collation: a set hands over whole batches."""
+    return read
+
+
+def _start_worker(_: int) -> None:
+    torch.set_num_threads(1)  # the processes are the parallelism
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends its workers

@@ -1,0 +1,92 @@
+"""The scores file: CSV or .npz with a score, a label and perhaps a domain for each comparison."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.data.embeddings_file import read_npz
+from verisphere.vocabulary import Scores
+
+
+def read_scores(path: str | Path) -> Scores:
+    """A scores file: .npz by its suffix, else CSV.
+
+    CSV: a header names `score`, `label` (exactly 0 or 1; 1 is genuine) and optionally `domain` (empty: a pair across
+    domains), in any order; other columns are ignored; UTF-8 with or without a byte-order mark, LF or CRLF, blank lines
+    skipped.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a column is missing, a value is not what it must be (the first line at fault is named), a score is
+            NaN, or there is no row.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    return _read_arrays(path) if Path(path).suffix == ".npz" else _read_csv(path)
+
+
+def _read_csv(path: str | Path) -> Scores:
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    lines = csv.reader(io.StringIO(text, newline=""))
+    header: list[str] | None = None
+    scores: list[float] = []
+    labels: list[bool] = []
+    domains: list[str] = []
+    try:
+        for cells in lines:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if header is None:
+                header = [cell.strip() for cell in cells]
+                missing = [name for name in ("score", "label") if header.count(name) != 1]
+                if missing:
+                    raise ValueError(f"the header must name {' and '.join(missing)} once, it reads {','.join(header)}")
+                at_score, at_label = header.index("score"), header.index("label")
+                at_domain = header.index("domain") if "domain" in header else None
+                continue
+            if len(cells) != len(header):
+                raise ValueError(f"{len(cells)} values under a header of {len(header)}")
+            try:
+                score = float(cells[at_score])
+            except ValueError:
+                raise ValueError(f"score must be a number, got {cells[at_score]!r}") from None
+            if score != score:
+                raise ValueError("score is NaN; leave such comparisons out, or count them as non-matches by -inf")
+            label = cells[at_label].strip()
+            if label not in ("0", "1"):
+                raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {label!r}")
+            scores.append(score)
+            labels.append(label == "1")
+            if at_domain is not None:
+                domains.append(cells[at_domain].strip())
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path}, line {lines.line_num}: {error}") from None
+    if not scores:
+        raise ValueError(f"{path}: no comparison in it; expected a header naming score,label and a line for each")
+    return Scores(np.array(scores), np.array(labels), np.array(domains) if domains else None)
+
+
+def _read_arrays(path: str | Path) -> Scores:
+    arrays = read_npz(path)
+    missing = [name for name in ("score", "label") if name not in arrays]
+    if missing:
+        raise ValueError(f"{path}: no array {' and no array '.join(missing)}; it has {', '.join(arrays) or 'nothing'}")
+    score, label = arrays["score"], arrays["label"]
+    if score.ndim != 1 or score.dtype.kind not in "fiu" or label.shape != score.shape:
+        raise ValueError(f"{path}: score and label must be numbers of one length, got {score.shape} and {label.shape}")
+    if not len(score):
+        raise ValueError(f"{path}: no comparison in it")
+    wrong = ~np.isin(label, [0, 1])
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ValueError(f"{path}: label must be 0 (impostor) or 1 (genuine), got {label[at]} at position {at}")
+    domains = arrays["domain"].astype(str) if "domain" in arrays else None
+    try:
+        return Scores(score.astype(np.float64), label.astype(bool), domains)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

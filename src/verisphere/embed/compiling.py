@@ -1,0 +1,31 @@
+"""torch.compile where there is a compiler, eager execution where there is none."""
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+log = logging.getLogger(__name__)
+
+
+@functools.cache
+def compiler_works(device: str) -> bool:
+    """Whether torch.compile can build code for this kind of device; tried once, on a tiny function, and said once."""
+    try:
+        doubled = torch.compile(_probe)(torch.ones(8, device=device))
+        return bool((doubled == 3).all())
+    except Exception as error:  # every failure of a compiler means the same: run eager
+        log.warning("compiling is not possible here (%s); everything runs eager", str(error).splitlines()[0])
+        return False
+
+
+def _probe(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 + 1
+
+
+def compiled(module: nn.Module, device: torch.device) -> Callable[..., Any]:
+    """The module compiled for fixed shapes, or itself where no compiler works."""
+    return torch.compile(module, dynamic=False) if compiler_works(device.type) else module

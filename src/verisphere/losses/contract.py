@@ -1,0 +1,141 @@
+"""What a class-center loss has to say, so that every engine can run it.
+
+A loss states what happens to the own-class cosine, what happens to the cosines of the other classes, and how the two
+become one number a sample. It never sees the class centers or where they are kept: dense, streamed, sharded and sampled
+engines call the same few element-wise methods. The order in which a head calls them is `observe` (in training only),
+`context`, `own`, `others`, `finish`.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from verisphere.score.cosine import unit
+
+Reduce = Literal["logsumexp", "sum"]
+Similarity = Literal["cosine", "product"]
+Query = Literal["embedding", "own_center"]
+
+#: The label of an image whose person is none of the classes: a negative for every class.
+NO_CLASS = -1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All that a loss may know of a batch; `own`, `length` and `unit` carry gradient.
+
+    Attributes:
+        own: own-class cosine (or product), the largest over the sub-centers; 0 for a row labelled -1.
+        length: Euclidean length of the embedding.
+        unit: embedding divided by its length.
+        labels: class number, or -1 for 'no known class'.
+    """
+
+    own: Float[Tensor, "batch"]
+    length: Float[Tensor, "batch"]
+    unit: Float[Tensor, "batch dim"]
+    labels: Int64[Tensor, "batch"]
+
+
+class ClassLoss(nn.Module):
+    """Base of every class-center loss; by itself NormFace: both sides are `scale` times the cosine, under a softmax.
+
+    Attributes:
+        reduce: how the other classes combine: "logsumexp" (softmax losses) or "sum" (binary losses, which also accept
+            rows labelled -1).
+        similarity: "cosine", or "product" of raw embeddings and raw centers (plain softmax).
+        class_bias: the head keeps one bias a class as a further column of the centers; needs `similarity = "product"`.
+        query: what the other centers are compared with: the "embedding", or the "own_center" (inter-class losses). The
+            own cosine always belongs to the embedding.
+        linear: `finish` is affine in `rest` with a slope known beforehand: an engine needs one pass over the classes.
+        scale: factor from cosine to logit.
+        strength: share of the margin in force, see `set_strength`.
+
+    Raises:
+        ValueError: `scale` is not a positive finite number.
+    """
+
+    reduce: Reduce = "logsumexp"
+    similarity: Similarity = "cosine"
+    class_bias: bool = False
+    query: Query = "embedding"
+    linear: bool = False
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        if not (isfinite(scale) and scale > 0):
+            raise ValueError(f"scale is {scale}; it must be a positive finite number (64 is usual for softmax losses)")
+        self.scale = scale
+        self.strength = 1.0
+
+    def set_strength(self, share: float) -> None:
+        """Set how much of its margin the loss applies: 0 none, 1 (the start) all of it.
+
+        A warm-up schedule calls this on any loss; one without a margin has no use for the number. It is a setting and
+        not state: whoever schedules it sets it again after loading a checkpoint. `own`, `finish` and `context` read
+        `self.strength`; `others` must receive whatever follows from it through `context`, since engines may compile it.
+
+        Raises:
+            ValueError: `share` is outside [0, 1].
+        """
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share is {share}; the strength of a margin must be in [0, 1]")
+        self.strength = float(share)
+
+    def prepare(self, classes: int) -> None:
+        """Learn the global number of classes; called once, when the head is built."""
+
+    def observe(self, rows: Rows) -> None:
+        """Update slow state (running means) from the global batch; called in training only, without gradient."""
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """Whatever the element-wise methods need beside cosines, as scalars () or one number a row (batch,).
+
+        It is the only door for state, lengths and learnable numbers, and is differentiated by ordinary autograd. Each
+        item reaches `own` and `finish` as (batch,) and `others` as (batch, 1), in the order given.
+        """
+        return ()
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """The own-class logit or term. For a row labelled -1 the head replaces it by 0."""
+        return self.scale * cosine
+
+    def others(
+        self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
+    ) -> Float[Tensor, "batch classes"]:
+        """The other-class logits or terms: element-wise and pure, the own class masked afterwards; `detach` is allowed.
+
+        Differentiated by `torch.func.vjp` inside a chunk of classes, so it must be finite, with a finite gradient, on
+        [-1, 1] and a rounding error beyond.
+        """
+        return self.scale * cosine
+
+    def finish(
+        self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """The loss of each row from its own term and the reduced others; by default the softmax cross entropy.
+
+        log(1 + exp(rest - own)) equals -log softmax of the own logit, without ever joining it to the others.
+        `rest` is minus infinity where there is no other class.
+        """
+        return F.softplus(rest - own)
+
+    def bound(self) -> float | None:
+        """The largest value that `others` can take, or None when that is not known.
+
+        With a bound an engine fixes the shift of its exponentials before it looks at the classes.
+        """
+        return None
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"scale={self.scale:g}"
+
+
+def compared_rows(rows: Float[Tensor, "*rows dim"], similarity: Similarity) -> Float[Tensor, "*rows dim"]:
+    """Embeddings or centers as a loss compares them: unit rows for "cosine", unchanged for "product"."""
+    return unit(rows) if similarity == "cosine" else rows

@@ -1,0 +1,160 @@
+"""Margins on the own class: NormFace, SphereFace, CosFace, ArcFace and their combinations.
+
+One formula covers them (Deng et al. 2019, arXiv:1801.07698, eq. 4): the own logit is
+scale * (cos(m1 * theta + m2) - m3), every other logit scale * cos(theta_j), under a softmax.
+"""
+
+from math import cos, isfinite, pi, sin
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import ClassLoss
+from verisphere.score.cosine import angle
+
+Beyond = Literal["monotone", "plain", "released"]
+Gradient = Literal["exact", "detached"]
+
+
+def combined_margin(
+    cosine: Float[Tensor, "batch"], m1: float = 1.0, m2: float = 0.0, m3: float = 0.0, beyond: Beyond = "monotone"
+) -> Float[Tensor, "batch"]:
+    """cos(m1 * theta + m2) - m3 for the own-class cosine; eq. 4, before scaling.
+
+    Past theta* = (pi - m2) / m1 the cosine of the margined angle would rise again, and eq. 4 does not say what then.
+    `beyond` chooses: "monotone" goes on as cos(theta) - cos(theta*) - 1 - m3, which is continuous and strictly
+    decreasing in theta, with a kink; "plain" follows eq. 4 to the letter; "released" is ArcFace's published code,
+    cos(theta) - m2 * sin(m2) - m3, which jumps and means anything for m1 = 1 only.
+
+    The gradient in the cosine is m1 * sin(m1 * theta + m2) / max(sin(theta), 1e-3): exact but for the floor, finite at
+    cosine = +-1. With m1 = 1 and m2 = 0 no angle is computed, and the result is the cosine less m3 to the last bit.
+
+    Args:
+        cosine: own-class cosine, in [-1, 1] up to rounding.
+        m1: factor on the angle, > 0.
+        m2: added to the angle, radians, 0 <= m2 < pi.
+        m3: subtracted from the cosine, >= 0.
+        beyond: the rule past theta*.
+
+    >>> combined_margin(torch.tensor([0.5]), m2=0.5)  # 60 degrees and half a radian
+    tensor([0.0236])
+    """
+    if m1 == 1.0 and m2 == 0.0:
+        return cosine - m3
+    theta = angle(cosine)
+    margined = (m1 * theta + m2).cos() - m3
+    if beyond == "plain":
+        return margined
+    last = (pi - m2) / m1  # theta*
+    # The cosine itself, not cos(theta): its gradient is 1 up to and including theta = pi.
+    continued = cosine - (m2 * sin(m2) if beyond == "released" else cos(last) + 1.0) - m3
+    return torch.where(theta <= last, margined, continued)
+
+
+def detached_gradient(value: Float[Tensor, "*shape"], through: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The value of `value` with the gradient of `through`, as in characteristic gradient detachment (SphereFace2)."""
+    return value.detach() + (through - through.detach())
+
+
+class CombinedMargin(ClassLoss):
+    """Softmax loss with a margin on the own class (ArcFace, eq. 4); see `combined_margin` for the equation.
+
+    (m1, m2, m3) = (1, 0.3, 0.2) and (0.9, 0.4, 0.15) are the paper's CM1 and CM2.
+
+    Args:
+        m1: factor on the angle, > 0.
+        m2: added to the angle, radians, 0 <= m2 < pi.
+        m3: subtracted from the cosine, >= 0.
+        scale: factor from cosine to logit.
+        gradient: "exact", or "detached": the margin moves the value of the logit, with the slope of the plain cosine.
+        beyond: what the own logit does where m1 * theta + m2 > pi, see `combined_margin`.
+
+    `set_strength` moves the margins in a straight line from (1, 0, 0) to (m1, m2, m3).
+
+    Raises:
+        ValueError: a margin or the scale is outside its range, `beyond` or `gradient` is not one of the names above, or
+            "released" is asked for with m1 other than 1.
+    """
+
+    def __init__(
+        self,
+        m1: float = 1.0,
+        m2: float = 0.5,
+        m3: float = 0.0,
+        scale: float = 64.0,
+        gradient: Gradient = "exact",
+        beyond: Beyond = "monotone",
+    ) -> None:
+        super().__init__(scale)
+        if not (isfinite(m1) and m1 > 0):
+            raise ValueError(f"the multiplicative angular margin m1 is {m1}; it must be a positive number (1 is none)")
+        if not 0 <= m2 < pi:
+            raise ValueError(
+                f"the additive angular margin m2 is {m2}; it must be in [0, pi) radians: is it in degrees?"
+            )
+        if not (isfinite(m3) and m3 >= 0):
+            raise ValueError(f"the additive cosine margin m3 is {m3}; it must be a number >= 0 (0 is none)")
+        if gradient not in get_args(Gradient):
+            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
+        if beyond not in get_args(Beyond):
+            raise ValueError(f"beyond is {beyond!r}; allowed are {', '.join(get_args(Beyond))}")
+        if beyond == "released" and m1 != 1:
+            raise ValueError(f'beyond is "released" with m1 = {m1}; the released rule knows m1 = 1 only')
+        self.m1, self.m2, self.m3 = m1, m2, m3
+        self.gradient, self.beyond = gradient, beyond
+
+    def margins(self) -> tuple[float, float, float]:
+        """(m1, m2, m3) as now in force, at the present `strength`."""
+        return 1.0 + self.strength * (self.m1 - 1.0), self.strength * self.m2, self.strength * self.m3
+
+    def margined(self, cosine: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """The own-class cosine with its margin, before scaling."""
+        value = combined_margin(cosine, *self.margins(), beyond=self.beyond)
+        return detached_gradient(value, cosine) if self.gradient == "detached" else value
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """scale * (cos(m1 * theta + m2) - m3)."""
+        return self.scale * self.margined(cosine)
+
+    def bound(self) -> float | None:
+        """The other logits are scale * cosine."""
+        return self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        margins = f"m1={self.m1:g}, m2={self.m2:g}, m3={self.m3:g}"
+        return f"{margins}, scale={self.scale:g}, gradient={self.gradient}, beyond={self.beyond}"
+
+
+class NormFace(CombinedMargin):
+    """No margin: softmax over scaled cosines (Wang et al. 2017, arXiv:1704.06369)."""
+
+    def __init__(self, scale: float = 64.0) -> None:
+        super().__init__(m1=1.0, m2=0.0, m3=0.0, scale=scale)
+
+
+class SphereFace(CombinedMargin):
+    """The angle multiplied by `margin` (Liu et al. 2017, arXiv:1704.08063), by ArcFace's eq. 4, not annealed."""
+
+    def __init__(
+        self, margin: float = 1.35, scale: float = 64.0, gradient: Gradient = "exact", beyond: Beyond = "monotone"
+    ) -> None:
+        super().__init__(m1=margin, m2=0.0, m3=0.0, scale=scale, gradient=gradient, beyond=beyond)
+
+
+class CosFace(CombinedMargin):
+    """`margin` subtracted from the own cosine (Wang et al. 2018, arXiv:1801.09414); AM-Softmax is the same."""
+
+    def __init__(self, margin: float = 0.35, scale: float = 64.0) -> None:
+        super().__init__(m1=1.0, m2=0.0, m3=margin, scale=scale)
+
+
+class ArcFace(CombinedMargin):
+    """`margin` radians added to the own angle (Deng et al. 2019, arXiv:1801.07698, eq. 3)."""
+
+    def __init__(
+        self, margin: float = 0.5, scale: float = 64.0, gradient: Gradient = "exact", beyond: Beyond = "monotone"
+    ) -> None:
+        super().__init__(m1=1.0, m2=margin, m3=0.0, scale=scale, gradient=gradient, beyond=beyond)

@@ -1,0 +1,80 @@
+"""Progress for a person: a bar with rate and remaining time on a terminal, plain lines elsewhere; all on standard error."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+T = TypeVar("T")
+QUIET_SECONDS = 10.0  # between two plain lines of one piece of work
+
+console = Console(stderr=True)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        """Steps a second, once known."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.1f}/s" if speed else "", style="progress.data.speed")
+
+
+def shown(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
+    """The items, with a bar on a terminal and a line every ten seconds elsewhere."""
+    return _bar(items, description, total) if console.is_terminal else _lines(items, description, total)
+
+
+def _bar(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=False) as bars:
+        yield from bars.track(items, total=total, description=description)
+
+
+def _lines(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
+    started = told = time.monotonic()
+    done = 0
+    for item in items:
+        yield item
+        done += 1
+        now = time.monotonic()
+        if now - told >= QUIET_SECONDS:
+            told = now
+            rate = done / (now - started)
+            left = f" of {total}, {(total - done) / rate:.0f} s left" if total else ""
+            print(f"{description}: {done}{left} ({rate:.1f}/s)", file=sys.stderr, flush=True)  # noqa: T201
+    if told > started:
+        print(f"{description}: done, {done} in {time.monotonic() - started:.0f} s", file=sys.stderr)  # noqa: T201
+
+
+def log_to_terminal() -> None:
+    """Show what the library logs, above a running bar."""
+    handler: logging.Handler
+    if console.is_terminal:
+        handler = RichHandler(console=console, show_path=False, show_level=False, show_time=False, markup=False)
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    root = logging.getLogger("verisphere")
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)

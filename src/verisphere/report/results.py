@@ -1,0 +1,39 @@
+"""Results as JSON: the field names of the objects, null for a number that is not finite and a field that says so."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+
+
+def to_json(value: object) -> Json:
+    """A result as plain JSON values.
+
+    Dataclasses become objects with their field names. A number that is not finite becomes null, and beside it stands
+    `<name>_is_infinite`: true for an infinity, with its sign in `<name>_sign`.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return to_json({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        fields: dict[str, Json] = {}
+        for name, entry in value.items():
+            fields[str(name)] = to_json(entry)
+            if isinstance(entry, float) and not math.isfinite(entry):
+                fields[f"{name}_is_infinite"] = math.isinf(entry)
+                fields[f"{name}_sign"] = 0 if math.isnan(entry) else int(math.copysign(1, entry))
+        return fields
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [to_json(entry) for entry in value]
+    if value is None or isinstance(value, (str, int, bool)):
+        return value
+    raise TypeError(f"{type(value).__name__} has no place in a result")
+
+
+def json_text(value: object) -> str:
+    """A result as JSON text, which any JSON reader takes (no NaN or Infinity)."""
+    return json.dumps(to_json(value), indent=2, allow_nan=False) + "\n"

@@ -1,0 +1,142 @@
+"""Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from verisphere.data.files import remove_whole, write_whole
+
+FORMAT = 1
+_NAME = re.compile(r"step-(\d{8})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's folder and what its `state.json` says.
+
+    Attributes:
+        path: the folder.
+        step: steps that had been made.
+        state: everything else in `state.json`, such as how to build the backbone.
+    """
+
+    path: Path
+    step: int
+    state: dict[str, Any]
+
+    def tensors(self, part: str) -> dict[str, Tensor]:
+        """The tensors of one part: `backbone`, `head` or `optimizer`.
+
+        Raises:
+            ValueError: the file is absent or damaged.
+        """
+        path = self.path / f"{part}.safetensors"
+        try:
+            return load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{path}: cannot be read as safetensors: {error}") from None
+
+
+def save_checkpoint(
+    run: Path,
+    step: int,
+    parts: dict[str, dict[str, Tensor]],
+    state: dict[str, Any],
+    keep: int = 2,
+) -> Path:
+    """Write `run/checkpoints/step-XXXXXXXX`, whole or not at all, then remove all but the newest `keep`.
+
+    Args:
+        run: the run's folder.
+        step: steps made so far.
+        parts: tensors by name, for each file.
+        state: what else is needed to go on; plain JSON values.
+        keep: how many checkpoints stay.
+    """
+    path = run / "checkpoints" / f"step-{step:08d}"
+
+    def write(partial: Path) -> None:
+        partial.mkdir()
+        for part, tensors in parts.items():
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+                      partial / f"{part}.safetensors")  # fmt: skip
+        text = json.dumps({"format": FORMAT, "step": step, **state}, indent=2, allow_nan=False)
+        (partial / "state.json").write_text(text + "\n")
+
+    if not path.exists():  # the same step again: the folder is complete already
+        write_whole(path, write)
+    for old in list_checkpoints(run)[:-keep]:
+        remove_whole(old)
+    return path
+
+
+def list_checkpoints(run: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first."""
+    folder = run / "checkpoints"
+    return sorted(path for path in folder.glob("step-*") if _NAME.fullmatch(path.name)) if folder.is_dir() else []
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """A checkpoint from its folder, or the newest one of a run's folder.
+
+    Raises:
+        FileNotFoundError: neither a checkpoint nor a run with one.
+        ValueError: `state.json` is not what this version writes.
+    """
+    if not (path / "state.json").is_file():
+        newest = list_checkpoints(path)
+        if not newest:
+            raise FileNotFoundError(f"{path}: neither a checkpoint (no state.json) nor a run that has one")
+        path = newest[-1]
+    try:
+        state = json.loads((path / "state.json").read_text())
+        step, version = int(state.pop("step")), state.pop("format")
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise ValueError(f"{path / 'state.json'}: not a checkpoint's state: {error!r}") from None
+    if version != FORMAT:
+        raise ValueError(f"{path / 'state.json'}: checkpoint format {version}, this version reads {FORMAT}")
+    return Checkpoint(path, step, state)
+
+
+def load_into(module: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
+    """Load tensors into a module that must have exactly these, of these shapes.
+
+    Raises:
+        ValueError: names or shapes differ; the first few are named.
+    """
+    own = module.state_dict()
+    wrong = sorted(own.keys() ^ tensors.keys()) or [
+        f"{name} {tuple(tensors[name].shape)} for {tuple(own[name].shape)}"
+        for name in own
+        if own[name].shape != tensors[name].shape
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise ValueError(f"{where} does not fit {type(module).__name__}: {', '.join(wrong[:3])}{more}")
+    module.load_state_dict(tensors)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """An optimizer's state (momentum and the like) as named tensors: `<parameter number>.<key>`."""
+    return {
+        f"{number}.{key}": torch.as_tensor(value)
+        for number, values in optimizer.state_dict()["state"].items()
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` took; settings such as the learning rate stay the optimizer's own."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        number, key = name.split(".", 1)
+        state.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,32 @@
+"""What is trained: a backbone and a head over its embeddings."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from verisphere.embed.backbone import Backbone
+from verisphere.head.head import Head, HeadOutput
+
+
+class Objective(nn.Module):
+    """From normalised images and labels to a loss.
+
+    The backbone runs in `precision` (autocast for bfloat16); the head computes in float32 whatever it is given.
+    """
+
+    def __init__(self, backbone: Backbone, head: Head, precision: torch.dtype = torch.float32) -> None:
+        """Join a backbone and a head."""
+        super().__init__()
+        self.backbone, self.head, self.precision = backbone, head, precision
+        self.run_backbone = backbone.__call__  # replaced by a compiled one where compiling is asked for
+
+    def forward(
+        self,
+        images: Float[Tensor, "batch 3 height width"],
+        labels: Int64[Tensor, " batch"],
+        weights: Float[Tensor, " batch"] | None = None,
+    ) -> HeadOutput:
+        """The mean loss over the batch, and each image's."""
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.precision == torch.bfloat16):
+            embeddings = self.run_backbone(images)
+        return self.head(embeddings, labels, weights)

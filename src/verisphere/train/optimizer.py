@@ -1,0 +1,45 @@
+"""Optimizers of a recipe."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """SGD with momentum, or AdamW.
+
+    Attributes:
+        name: `sgd` or `adamw`.
+        rate: base learning rate; 0.1 for sgd and 1e-3 for adamw are usual.
+        momentum: of sgd.
+        weight_decay: on filters, matrices and class centers; biases and one-number-a-channel parameters (batch norm,
+            PReLU) have none.
+    """
+
+    name: Literal["sgd", "adamw"] = "sgd"
+    rate: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+
+    def __post_init__(self) -> None:
+        if not self.rate > 0:
+            raise ValueError(f"optimizer.rate must be positive, got {self.rate}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"optimizer.momentum must lie in [0, 1), got {self.momentum}")
+        if self.weight_decay < 0:
+            raise ValueError(f"optimizer.weight_decay must not be negative, got {self.weight_decay}")
+
+    def build(self, module: nn.Module) -> torch.optim.Optimizer:
+        """The optimizer over a module's parameters."""
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [one for one in parameters if one.ndim > 1], "weight_decay": self.weight_decay},
+            {"params": [one for one in parameters if one.ndim <= 1], "weight_decay": 0.0},
+        ]
+        groups = [group for group in groups if group["params"]]
+        if self.name == "adamw":
+            return torch.optim.AdamW(groups, lr=self.rate)
+        return torch.optim.SGD(groups, lr=self.rate, momentum=self.momentum)

@@ -1,0 +1,62 @@
+"""Learning rate and margin over a training, as pure functions of how far it has come."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How learning rate and margin change; every position is in epochs, and may be a fraction of one.
+
+    Attributes:
+        shape: `polynomial` falls as (1 - progress) ** power, `step` is multiplied by `factor` at each milestone,
+            `constant` stays.
+        power: of the polynomial.
+        milestones: where `step` falls (ArcFace on CASIA: 20 and 28 of 32).
+        factor: by which it falls.
+        warmup: the learning rate rises linearly from 0 over this long.
+        margin_warmup: the loss's margin rises linearly from 0 over this long.
+    """
+
+    shape: Literal["polynomial", "step", "constant"] = "polynomial"
+    power: float = 2.0
+    milestones: tuple[float, ...] = ()
+    factor: float = 0.1
+    warmup: float = 0.0
+    margin_warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("power", "warmup", "margin_warmup"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"schedule.{name} must not be negative, got {getattr(self, name)}")
+        if not 0 < self.factor <= 1:
+            raise ValueError(f"schedule.factor must lie in (0, 1], got {self.factor}")
+        if list(self.milestones) != sorted(set(self.milestones)) or any(place <= 0 for place in self.milestones):
+            raise ValueError(f"schedule.milestones must be positive and ascending, got {list(self.milestones)}")
+        if self.shape == "step" and not self.milestones:
+            raise ValueError("schedule.shape is step but schedule.milestones is empty: the rate would never fall")
+
+    def rate(self, epoch: float, epochs: float) -> float:
+        """Share of the base learning rate at this point.
+
+        The polynomial runs from the end of the warm-up to the end of training.
+
+        >>> Schedule(power=1.0, warmup=1.0).rate(epoch=0.5, epochs=5.0)
+        0.5
+        >>> Schedule(power=1.0, warmup=1.0).rate(epoch=3.0, epochs=5.0)
+        0.5
+        >>> Schedule(shape="step", milestones=(20.0, 28.0)).rate(epoch=21.0, epochs=32.0)
+        0.1
+        """
+        if epoch < self.warmup:
+            return epoch / self.warmup
+        if self.shape == "step":
+            return self.factor ** sum(epoch >= place for place in self.milestones)
+        if self.shape == "polynomial":
+            remaining = max(epochs - epoch, 0.0) / max(epochs - self.warmup, 1e-12)
+            return min(remaining, 1.0) ** self.power
+        return 1.0
+
+    def margin(self, epoch: float) -> float:
+        """Share of the loss's margin at this point."""
+        return min(epoch / self.margin_warmup, 1.0) if self.margin_warmup else 1.0

@@ -1,0 +1,137 @@
+"""Image bytes become upright RGB pixels, or an error that names the image."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from verisphere.data.decode import decode
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def two_pixels() -> Image.Image:
+    """Red on the left, blue on the right."""
+    return Image.fromarray(np.array([[RED, BLUE]], np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "PPM", "BMP", "TIFF"])
+def test_lossless_formats_give_the_same_pixels(kind: str):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    assert np.array_equal(decode(encode(Image.fromarray(pixels), kind), "a"), pixels)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
+def test_lossy_formats_keep_the_colour(kind: str):
+    pixels = decode(encode(Image.new("RGB", (16, 16), (200, 100, 50)), kind), "a")
+    assert np.abs(pixels.astype(int) - (200, 100, 50)).max() <= 3
+
+
+def test_grey_becomes_three_equal_channels():
+    assert decode(b"P5 2 1 255 \x07\xc8", "a.pgm").tolist() == [[[7] * 3, [200] * 3]]
+
+
+def test_sixteen_bit_grey_keeps_the_upper_eight():
+    assert decode(b"P5 2 1 65535 \x07\xff\xc8\x00", "a.pgm").tolist() == [[[7] * 3, [200] * 3]]
+    deep = Image.fromarray(np.array([[0x07FF, 0xC800]], np.uint16))
+    assert decode(encode(deep), "a.png").tolist() == [[[7] * 3, [200] * 3]]
+
+
+def test_palettes_and_transparency_become_rgb():
+    palette = two_pixels().convert("P", palette=Image.Palette.ADAPTIVE, colors=2)
+    assert decode(encode(palette), "a").tolist() == [[list(RED), list(BLUE)]]
+    assert decode(encode(palette, transparency=b"\x00\x80"), "a").tolist() == [[list(RED), list(BLUE)]]
+    assert decode(encode(Image.new("RGBA", (1, 1), (1, 2, 3, 0))), "a").tolist() == [[[1, 2, 3]]]
+
+
+def test_pixels_without_a_stated_range_are_refused():
+    with pytest.raises(ValueError, match=r"^a\.tif: not an image that can be decoded \(pixels of mode F"):
+        decode(encode(Image.new("F", (1, 1)), "TIFF"), "a.tif")
+
+
+def test_the_exif_orientation_is_applied():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: the image's left side is its top
+    data = encode(two_pixels(), exif=exif)
+    assert decode(data, "a").tolist() == [[list(RED)], [list(BLUE)]]
+
+
+def test_a_broken_exif_block_counts_as_none():
+    whole = encode(Image.new("RGB", (8, 8), (90, 90, 90)), "JPEG")
+    broken = b"Exif\x00\x00MM\x00\x2a\xff\xff\xff\xff"
+    data = whole[:2] + b"\xff\xe1" + struct.pack(">H", len(broken) + 2) + broken + whole[2:]
+    assert np.array_equal(decode(data, "a"), decode(whole, "a"))
+
+
+def test_resizing_is_antialiased_and_takes_height_first():
+    stripes = np.zeros((8, 12, 3), np.uint8)
+    stripes[:, ::2] = 200  # a bilinear filter without antialiasing would see 0 or 200 alone
+    assert np.unique(decode(encode(Image.fromarray(stripes)), "a", size=(4, 3))[:, 1]).tolist() == [100]
+    assert decode(encode(Image.fromarray(stripes)), "a", size=(4, 3)).shape == (4, 3, 3)
+
+
+def test_a_size_that_agrees_changes_nothing():
+    pixels = np.random.default_rng(1).integers(0, 256, (6, 5, 3), np.uint8)
+    assert np.array_equal(decode(encode(Image.fromarray(pixels)), "a", size=(6, 5)), pixels)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG file that ends where its pixels should begin, so that decoding it cannot succeed."""
+    body = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    header = struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
+    return b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", 1000) + b"IDAT"
+
+
+@pytest.mark.parametrize("side", [8_001, 9_500, 20_000])  # above our limit; where Pillow warns; where it refuses
+def test_too_many_pixels_are_refused_by_the_header(side: int):
+    with pytest.raises(ValueError, match=r"^a\.png: .*pixels"):
+        decode(png_header(side, side), "a.png")
+
+
+def test_the_limit_can_be_set():
+    data = encode(Image.new("RGB", (10, 10)))
+    assert decode(data, "a", max_pixels=100).shape == (10, 10, 3)
+    with pytest.raises(ValueError, match="10 x 10 pixels, more than the 99 allowed"):
+        decode(data, "a", max_pixels=99)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "WEBP", "PPM"])
+def test_a_truncated_image_is_refused(kind: str):
+    pixels = np.random.default_rng(2).integers(0, 256, (40, 40, 3), np.uint8)
+    data = encode(Image.fromarray(pixels), kind)
+    with pytest.raises(ValueError, match=r"^photos/a: not an image that can be decoded \(.+\)$"):
+        decode(data[: len(data) * 2 // 3], "photos/a")
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"])
+def test_what_is_no_image_is_refused_in_one_line(data: bytes):
+    with pytest.raises(ValueError, match=r"^photos/a\.jpg: not an image that can be decoded \([^\n]+\)$"):
+        decode(data, "photos/a.jpg")
+
+
+def test_a_format_that_is_not_allowed_is_refused():
+    with pytest.raises(ValueError, match="not an image"):
+        decode(encode(two_pixels().convert("P"), "GIF"), "a.gif")
+
+
+def test_random_damage_never_escapes_as_another_error():
+    whole = np.frombuffer(encode(Image.fromarray(np.full((24, 24, 3), 90, np.uint8)), "JPEG"), np.uint8)
+    random = np.random.default_rng(3)
+    for _ in range(200):
+        damaged = whole.copy()
+        damaged[random.integers(0, len(whole), 8)] = random.integers(0, 256, 8)
+        try:
+            pixels = decode(damaged.tobytes(), "a")
+        except ValueError as error:
+            assert str(error).startswith("a: ")  # noqa: PT017 - both outcomes are right, no other one is
+        else:
+            assert pixels.dtype == np.uint8

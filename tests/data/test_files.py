@@ -1,0 +1,88 @@
+"""Files and folders are written whole or not at all."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.data.files import write_whole
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path):
+    path = tmp_path / "made" / "on the way" / "a.txt"
+    write_whole(path, lambda partial: partial.write_text("one"))
+    write_whole(path, lambda partial: partial.write_text("two"))
+    assert path.read_text() == "two"
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_the_temporary_name_keeps_the_suffix_and_the_folder(tmp_path: Path):
+    seen = []
+    write_whole(tmp_path / "a.npz", lambda partial: (seen.append(partial), np.savez(partial, x=np.arange(3))))
+    assert seen[0].parent == tmp_path
+    assert seen[0].suffix == ".npz"
+    assert seen[0].name.startswith(".")
+    assert np.load(tmp_path / "a.npz")["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_interrupted_write_leaves_the_old_content_and_nothing_else(tmp_path: Path, error: type[BaseException]):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def stop_halfway(partial: Path) -> None:
+        partial.write_text("ne")
+        raise error
+
+    with pytest.raises(error):
+        write_whole(path, stop_halfway)
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+def make_folder(partial: Path) -> None:
+    (partial / "inner").mkdir(parents=True)
+    (partial / "inner" / "a").write_text("a")
+    (partial / "b").write_text("b")
+
+
+def test_a_folder_appears_whole(tmp_path: Path):
+    write_whole(tmp_path / "run", make_folder)
+    assert (tmp_path / "run" / "inner" / "a").read_text() == "a"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_interrupted_folder_is_removed(tmp_path: Path):
+    def stop_halfway(partial: Path) -> None:
+        make_folder(partial)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_whole(tmp_path / "run", stop_halfway)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_gives_way_to_either(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    write_whole(tmp_path / "a", make_folder)
+    write_whole(tmp_path / "b", lambda partial: partial.write_text("b"))
+    assert (tmp_path / "a" / "b").read_text() == (tmp_path / "b").read_text() == "b"
+
+
+def test_a_folder_with_content_is_refused_before_anything_is_written(tmp_path: Path):
+    write_whole(tmp_path / "run", make_folder)
+    with pytest.raises(FileExistsError, match="run: a folder that is not empty"):
+        write_whole(tmp_path / "run", lambda partial: pytest.fail("must not be called"))
+
+
+def test_a_folder_does_not_replace_a_file(tmp_path: Path):
+    (tmp_path / "run").write_text("old")
+    with pytest.raises(FileExistsError, match="run: a file"):
+        write_whole(tmp_path / "run", make_folder)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_write_that_writes_nothing_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"a\.txt: nothing was written"):
+        write_whole(tmp_path / "a.txt", lambda partial: None)

@@ -1,0 +1,113 @@
+"""Batches: their order, errors from workers, and workers that end."""
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+
+import pytest
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from verisphere.data.faces import Faces
+from verisphere.data.loader import Batch, batches, epoch_order
+
+
+class Numbered(Faces):
+    """Images of four pixels that hold their position, the process that made them and its threads."""
+
+    def __init__(self, count: int = 23, broken: int = -1, error: Exception | None = None) -> None:
+        self.names = tuple(f"{index}.jpg" for index in range(count))
+        self.identities = tuple(str(index % 5) for index in range(count))
+        self.broken, self.error = broken, error or ValueError(f"{broken}.jpg: not an image that can be decoded (x)")
+        self.home = os.getpid()
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        if self.broken in indices:
+            raise self.error
+        images = torch.zeros(len(indices), 3, 1, 2, dtype=torch.uint8)
+        images[:, 0, 0, 0] = torch.tensor(indices)
+        images[:, 1] = os.getpid() != self.home
+        images[:, 2] = torch.get_num_threads()
+        return images
+
+
+@pytest.fixture(autouse=True)
+def _no_worker_is_left():
+    yield
+    for child in multiprocessing.active_children():
+        child.join(timeout=5)
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_the_same_batches_for_any_number_of_workers(workers: int, drop_last: bool):
+    order = epoch_order(23, seed=0, epoch=0)
+    read = list(batches(Numbered(), order, 4, workers, drop_last))
+    assert [len(batch.images) for batch in read] == [4] * 5 + [3] * (not drop_last)
+    seen = torch.cat([batch.indices for batch in read])
+    assert torch.equal(seen, order[: len(seen)])
+    assert all(torch.equal(batch.images[:, 0, 0, 0].long(), batch.indices) for batch in read)
+    assert all(bool(batch.images[:, 1].all()) == (workers > 0) for batch in read)
+
+
+def test_a_worker_has_one_thread():
+    assert next(iter(batches(Numbered(), torch.arange(4), 4, workers=1))).images[:, 2].eq(1).all()
+
+
+def test_positions_may_repeat_and_may_be_none():
+    assert next(batches(Numbered(), torch.tensor([7, 7, 1]), 4)).indices.tolist() == [7, 7, 1]
+    assert list(batches(Numbered(), torch.arange(0), 4)) == []
+    assert list(batches(Numbered(), torch.arange(3), 4, drop_last=True)) == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_arrives_as_it_was_raised_behind_the_batches_before_it(workers: int):
+    read: list[Batch] = []
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared below
+        read.extend(batches(Numbered(broken=9), torch.arange(23), 4, workers))
+    assert str(caught.value) == "9.jpg: not an image that can be decoded (x)"
+    with pytest.raises(FileNotFoundError, match="No such file or directory: 'a'"):
+        list(batches(Numbered(broken=0, error=FileNotFoundError(2, "No such file or directory", "a")),
+                     torch.arange(4), 4, workers))  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_fault_of_ours_keeps_its_traceback(workers: int):
+    with pytest.raises(ZeroDivisionError):
+        list(batches(Numbered(broken=0, error=ZeroDivisionError("division by zero")), torch.arange(4), 4, workers))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_end_when_the_reader_stops_early(workers: int):
+    iterator = batches(Numbered(5000), torch.arange(5000), 2, workers)
+    next(iterator)
+    assert len(multiprocessing.active_children()) == workers
+    iterator.close()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("order", "batch_size", "workers", "message"),
+    [
+        ([0, 23], 4, 0, "order reaches from 0 to 23 but the set has 23 images; was it made for another set"),
+        ([-1, 2], 4, 0, "order reaches from -1 to 2"),
+        ([0, 1], 0, 0, "batch_size is 0"),
+        ([0, 1], 1, -1, "workers is -1"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_the_call(order: list[int], batch_size: int, workers: int, message: str):
+    with pytest.raises(ValueError, match=message):
+        batches(Numbered(), torch.tensor(order), batch_size, workers)
+
+
+def test_the_order_of_an_epoch():
+    order = epoch_order(100, seed=1, epoch=2)
+    assert sorted(order.tolist()) == list(range(100))
+    assert torch.equal(order, epoch_order(100, seed=1, epoch=2))
+    others = [epoch_order(100, *pair) for pair in ((1, 3), (2, 2), (2, 1), (3, 0), (0, 3))]
+    assert not any(torch.equal(order, other) for other in others)
+    assert epoch_order(0, 0, 0).tolist() == []
+    with pytest.raises(ValueError, match="seed is -1 and epoch 0"):
+        epoch_order(3, -1, 0)
