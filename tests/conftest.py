@@ -1,16 +1,29 @@
-"""Shape checking for the whole test run, and where the real data lies."""
+"""What holds for the whole test run: shape checking, which tests are left out, and where the real data lies."""
 
 import os
 from pathlib import Path
 
 import pytest
+import torch
 from jaxtyping import install_import_hook
 
-# Every annotated signature under verisphere is checked by beartype during tests; compiled element-wise functions live
-# in modules that the hook leaves alone.
+# Every annotated signature under verisphere is checked by beartype during tests.
 _hook = install_import_hook("verisphere", "beartype.beartype")
 
-DATA = Path(os.environ.get("VERISPHERE_DATA", Path(__file__).parents[1] / ".." / "shared" / "data")).resolve()
+DATA = Path(os.environ.get("VERISPHERE_DATA", Path(__file__).parents[2] / "shared" / "data")).resolve()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run slow tests, and CUDA tests where there is a device, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    full = config.getoption("--full")
+    for item in items:
+        if "slow" in item.keywords and not full:
+            item.add_marker(pytest.mark.skip(reason="slow: left out of `make test`, run by `make test-full`"))
+        if "cuda" in item.keywords and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 @pytest.fixture(scope="session")

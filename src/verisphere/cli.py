@@ -1,7 +1,7 @@
 """The command line: one function a verb. Results on standard output, talk and progress on standard error.
 
-Exit codes: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of ours; 130 and 143 after Ctrl-C and
-SIGTERM.
+Exit codes: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of ours; 130 and 143 after Ctrl-C
+and SIGTERM.
 """
 
 import argparse
@@ -11,10 +11,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from verisphere import __version__
 from verisphere.vocabulary import RULES
+
+if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` should not wait for torch
+    from verisphere.workflows.evaluate import Evaluation, Options
 
 DEFAULT_FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 
@@ -56,16 +59,15 @@ def demo(options: argparse.Namespace) -> None:
     from verisphere.report.progress import shown
     from verisphere.workflows.demo import run_demo
 
-    print(run_demo(options.out, device=options.device, progress=shown))  # noqa: T201
+    print(run_demo(options.out, device=options.device, progress=shown))
 
 
 def render(options: argparse.Namespace) -> None:
     """Render synthetic faces into a zip archive."""
-    from verisphere.data.synthetic import SyntheticFaces
+    from verisphere.data.synthetic import DOMAINS, SyntheticFaces
     from verisphere.report.progress import shown
     from verisphere.workflows.render import render_zip
 
-    domains = {"domains": tuple(options.domain)} if options.domain else {}
     faces = SyntheticFaces(
         people=options.people,
         images=options.images,
@@ -73,9 +75,9 @@ def render(options: argparse.Namespace) -> None:
         difficulty=options.difficulty,
         label_noise=options.label_noise,
         first_person=options.first_person,
-        **domains,
+        domains=tuple(options.domain or DOMAINS),
     )
-    print(render_zip(faces, options.out, options.sheet, shown))  # noqa: T201
+    print(render_zip(faces, options.out, options.sheet, shown))
 
 
 def train(options: argparse.Namespace) -> None:
@@ -92,7 +94,7 @@ def train(options: argparse.Namespace) -> None:
         tensorboard=options.tensorboard,
         progress=shown,
     )
-    print(f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz")  # noqa: T201
+    print(f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz")
 
 
 def embed(options: argparse.Namespace) -> None:
@@ -120,7 +122,8 @@ def embed(options: argparse.Namespace) -> None:
         progress=shown,
     )
     write_embeddings(options.out, embeddings)
-    print(f"{options.out}: {len(faces)} images of {len(faces.people)} people, {backbone.embedding_size} numbers each")  # noqa: T201
+    found = f"{len(faces)} images of {len(faces.people)} people, {backbone.embedding_size} numbers each"
+    print(f"{options.out}: {found}")
 
 
 def evaluate_scores(options: argparse.Namespace) -> None:
@@ -157,7 +160,7 @@ def evaluate_one_threshold(options: argparse.Namespace) -> None:
     _show(options, evaluate.evaluate_one_threshold(options.embeddings, _options(options)))
 
 
-def _options(options: argparse.Namespace):  # type: ignore[no-untyped-def]  # its type would load torch at every start
+def _options(options: argparse.Namespace) -> "Options":
     from verisphere.report.progress import shown
     from verisphere.workflows.evaluate import Options
 
@@ -171,10 +174,10 @@ def _options(options: argparse.Namespace):  # type: ignore[no-untyped-def]  # it
     )
 
 
-def _show(options: argparse.Namespace, result) -> None:  # type: ignore[no-untyped-def]  # likewise
+def _show(options: argparse.Namespace, result: "Evaluation") -> None:
     if options.json is not None:
         result.write_json(options.json)
-    print(result.text())  # noqa: T201
+    print(result.text())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -182,6 +185,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -195,11 +201,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="verisphere", description="Face recognition, trained and measured at one threshold.",
-                     allow_abbrev=False)  # fmt: skip
+    parser = _Parser(
+        prog="verisphere", description="Face recognition, trained and measured at one threshold.", allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"verisphere {__version__}")
-    parser.add_argument("--default-allocator", action="store_true",
-                        help="leave glibc's allocator as it is (training on a CPU is two to three times slower)")  # fmt: skip
+    parser.add_argument(
+        "--default-allocator",
+        action="store_true",
+        help="leave glibc's allocator as it is (training on a CPU is two to three times slower)",
+    )
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
 
     verb = _verb(verbs, "demo", demo)
@@ -233,12 +243,14 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
     verb.add_argument("--workers", type=int, default=1, help="processes that read images (1)")
     verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
-    verb.add_argument("--trust-code", action="store_true", help="build networks from outside verisphere: runs their code")
+    verb.add_argument(
+        "--trust-code", action="store_true", help="build networks from outside verisphere: runs their code"
+    )
     _device(verb)
 
-    kinds = verbs.add_parser("evaluate", help="Measure embeddings or scores.", description="Measure embeddings or scores.",
-                             allow_abbrev=False)  # fmt: skip
-    kinds = kinds.add_subparsers(required=True, metavar="KIND", parser_class=_Parser)
+    text = "Measure embeddings or scores."
+    evaluation = verbs.add_parser("evaluate", help=text, description=text, allow_abbrev=False)
+    kinds = evaluation.add_subparsers(required=True, metavar="KIND", parser_class=_Parser)
     verb = _evaluation(kinds, "scores", evaluate_scores)
     verb.add_argument("scores", type=Path, help="CSV with the columns score,label[,domain], or .npz with these arrays")
     verb = _evaluation(kinds, "pairs", evaluate_pairs)
@@ -253,31 +265,53 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verb(verbs, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:  # type: ignore[no-untyped-def]
+def _verb(verbs: Verbs, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     verb.set_defaults(verb=run)
     return verb
 
 
-def _evaluation(kinds, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:  # type: ignore[no-untyped-def]
+def _evaluation(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
     verb = _verb(kinds, name, run)
-    verb.add_argument("--far", action="append", metavar="F",
-                      help=f"target FAR, a decimal number; repeat for several ({' '.join(DEFAULT_FARS)})")  # fmt: skip
-    verb.add_argument("--rule", choices=RULES, default="at_most",
-                      help="how the threshold is chosen; all but at_most exist to compare with published numbers")  # fmt: skip
+    verb.add_argument(
+        "--far",
+        action="append",
+        metavar="F",
+        help=f"target FAR, a decimal number; repeat for several ({' '.join(DEFAULT_FARS)})",
+    )
+    verb.add_argument(
+        "--rule",
+        choices=RULES,
+        default="at_most",
+        help="how the threshold is chosen; all but at_most exist to compare with published numbers",
+    )
     verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.add_argument("--calibration", type=Path, metavar="FILE",
-                      help="set the one threshold of the domains on this file's impostors alone")  # fmt: skip
-    verb.add_argument("--union", choices=("all", "within"), default="all",
-                      help="impostor pairs across domains count for the one threshold (all), or do not (within)")  # fmt: skip
+    verb.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="set the one threshold of the domains on this file's impostors alone",
+    )
+    verb.add_argument(
+        "--union",
+        choices=("all", "within"),
+        default="all",
+        help="impostor pairs across domains count for the one threshold (all), or do not (within)",
+    )
     verb.add_argument("--skip-empty", action="store_true", help="leave out domains without impostors or genuine pairs")
     return verb
 
 
 def _against(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--against", type=Path, action="append", default=[], metavar="FILE",
-                      help="another model's embeddings of the same images: the difference, with its interval")  # fmt: skip
+    verb.add_argument(
+        "--against",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="another model's embeddings of the same images: the difference, with its interval",
+    )
     verb.add_argument("--replicates", type=int, default=1000, help="bootstrap replicates of --against (1000)")
 
 
@@ -292,7 +326,7 @@ def _message(error: Exception) -> str:
 
 
 def _fail(code: int, message: str) -> int:
-    print(f"verisphere: {message}", file=sys.stderr)  # noqa: T201
+    print(f"verisphere: {message}", file=sys.stderr)
     return code
 
 

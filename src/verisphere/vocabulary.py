@@ -1,4 +1,4 @@
-"""The words every part shares: frozen values that check themselves once, so that functions after them can trust them."""
+"""The words every part shares: frozen values that check themselves once, so that later code can trust them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -54,21 +54,18 @@ class Embeddings:
                 raise ValueError(f"{field} must be strings, not {column.dtype}")
             if column.shape != (rows,):
                 raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
-        bad = ~np.isfinite(self.embeddings).all(axis=1)
-        if bad.any():
-            raise ValueError(f"{bad.sum()} of {rows} embeddings hold NaN or infinity, the first is {self._name(bad)}")
-        empty = ~self.embeddings.any(axis=1)
-        if empty.any():
-            raise ValueError(
-                f"{empty.sum()} of {rows} embeddings have length zero, and so no direction; the first is {self._name(empty)}"
-            )
+        bad = np.flatnonzero(~np.isfinite(self.embeddings).all(axis=1))
+        if len(bad):
+            raise ValueError(f"{len(bad)} of {rows} embeddings hold NaN or infinity, the first is {self._name(bad[0])}")
+        empty = np.flatnonzero(~self.embeddings.any(axis=1))
+        if len(empty):
+            raise ValueError(f"{len(empty)} of {rows} embeddings have length zero, the first is {self._name(empty[0])}")
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
             raise ValueError(f"names must be unique, but {str(self.names[again])!r} appears again at row {again}")
 
-    def _name(self, marked: np.ndarray) -> str:
-        row = int(np.flatnonzero(marked)[0])
+    def _name(self, row: int) -> str:
         return f"{str(self.names[row])!r} (row {row})"
 
     def __len__(self) -> int:

@@ -1,101 +1,56 @@
 """Synthetic faces for demonstrations, tests and controlled experiments.
 
 They say nothing about real people or groups of people: a rate measured here holds for these drawings and nowhere else.
-What they are good for is a task with known truth, of any size, at a chosen difficulty, that needs no download: identities
-are points of a continuous space, so impostors reach from plainly different to look-alikes; capture conditions differ
-in how alike their people are and in how good their images are, so their thresholds at one FAR differ as well; labels can
-be wrong at a stated rate while the truth is kept.
+What they are good for is a task with known truth, of any size, at a chosen difficulty, that needs no download.
+Identities are points of a continuous space, so impostors reach from plainly different to look-alikes. Capture conditions
+differ in how alike their people are and in how good their images are, so their thresholds at one FAR differ as well.
+Labels can be wrong at a stated rate while the truth is kept.
 
 Image `i` of a person is the same, bit for bit, for any batch, order, worker and number of threads.
 """
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from verisphere.data import synthetic_random
 from verisphere.data.faces import Faces
 from verisphere.data.synthetic_camera import photograph
-from verisphere.data.synthetic_identity import PERSON, PHOTO, Columns, scaled
+from verisphere.data.synthetic_conditions import DIFFICULTIES, DOMAINS, domain_columns, draw_person, draw_photo
+from verisphere.data.synthetic_identity import Columns
+from verisphere.data.synthetic_random import GOLDEN, keys, scramble
 from verisphere.data.synthetic_render import render
 
-TOGETHER = 8  # images drawn at a time: their planes stay in a core's cache
+TOGETHER = 16  # images drawn at a time: their planes stay in the processor's cache
 FAMILY = 6  # people in a row who share a family's traits, as far as a domain's `kinship` says
-
-
-@dataclass(frozen=True)
-class Domain:
-    """A capture condition: who stands before the camera and how good the camera and its light are.
-
-    Attributes:
-        spread: how far people differ; 1 is the spread of `synthetic_identity.PERSON`.
-        kinship: share of a trait's variance that six people in a row have in common.
-        pose: factor on the turns and the framing.
-        light: factor on the light's direction, colour and strength.
-        wall: factor on how colourful walls are.
-        exposure: added to the exposure, in units of the usual light.
-        blur: largest weight of the neighbours.
-        grain: largest standard deviation of the sensor noise, in units of full scale.
-        loss: largest rounding step, in grey levels.
-        detail: lowest number of the eight frequencies a direction that survive.
-        worn: chance of glasses; sunglasses and caps are a third as likely, something held before the face a quarter.
-    """
-
-    spread: float
-    kinship: float
-    pose: float
-    light: float
-    exposure: float
-    blur: float
-    grain: float
-    loss: float
-    detail: float
-    worn: float
-
-
-DOMAINS = {
-    "studio": Domain(1.10, 0.0, 0.8, 0.8, 0.05, 0.35, 0.012, 8, 7, 0.10),
-    "street": Domain(1.00, 0.0, 1.1, 1.2, 0.10, 0.70, 0.025, 16, 6, 0.25),
-    "night": Domain(1.00, 0.0, 1.0, 1.1, -0.30, 0.95, 0.045, 24, 4, 0.10),
-    "lookalike": Domain(0.80, 0.5, 0.8, 0.9, 0.0, 0.60, 0.020, 12, 6, 0.10),
-}
-
-
-@dataclass(frozen=True)
-class Difficulty:
-    """Factors on every domain: how far people differ, and how far their photographs do."""
-
-    spread: float
-    nuisance: float
-
-
-DIFFICULTIES = {"easy": Difficulty(1.25, 0.55), "medium": Difficulty(1.0, 1.0), "hard": Difficulty(0.8, 1.3)}
 
 
 class SyntheticFaces(Faces):
     """Drawn faces of people who do not exist: as many as asked for, the same for the same arguments.
 
-    Person `n` belongs to domain `n % len(domains)`. A person's face and photographs depend on the seed, the domain's
-    name, the person's and the photograph's number, and the difficulty, but not on how many others there are; so a second
-    set with the same seed and a `first_person` past the first set's last holds unseen people.
+    Person `n` belongs to domain `n % len(domains)`. What an image shows depends on the seed, the difficulty, the domains
+    and the numbers of the person and the image, but not on how many others there are: a second set with the same seed
+    and a `first_person` past the last of the first holds unseen people.
 
     Args:
         people: how many identities.
         images: photographs of each.
         seed: another seed, other people.
-        domains: names of capture conditions, from `DOMAINS`.
-        difficulty: a name from `DIFFICULTIES`.
-        label_noise: share of the images, in [0, 1), that carry the identity of someone else of their domain; exactly
-            round(label_noise * people * images) do. `true_identities` keeps the truth, and so do the names.
+        domains: names of capture conditions, of `DOMAINS`.
+        difficulty: a name of `DIFFICULTIES`.
+        label_noise: share of the images, in [0, 1), under the name of another person of their domain: exactly
+            round(label_noise * people * images) of them. `true_identities` and the images' names keep the truth.
         first_person: number of the first person.
-        size: height and width in pixels, a multiple of 16; 112 is what the tuning was done at.
+        size: height and width in pixels, a multiple of 16 from 48 to 448.
 
     Attributes:
         true_identities: who is on each image.
+        domains: capture condition of each image.
+
+    Raises:
+        ValueError: an argument is outside what is stated here.
     """
 
     domains: tuple[str, ...]
@@ -111,89 +66,126 @@ class SyntheticFaces(Faces):
         first_person: int = 0,
         size: int = 112,
     ) -> None:
-        _check(people, images, domains, difficulty, label_noise, first_person, size)
+        _check_counts(people, images, seed, first_person, size)
+        _check_conditions(domains, difficulty)
         self.seed, self.size, self.difficulty = seed, size, difficulty
         self.images_each, self.first_person = images, first_person
         self.domain_names = tuple(domains)
-        of_person = [self.domain_names[(first_person + n) % len(self.domain_names)] for n in range(people)]
-        person_names = [f"{domain}-p{first_person + n:05d}" for n, domain in enumerate(of_person)]
-        self.domains = tuple(domain for domain in of_person for _ in range(images))
-        self.true_identities = tuple(name for name in person_names for _ in range(images))
+        numbers = range(first_person, first_person + people)
+        conditions = [self.domain_names[number % len(self.domain_names)] for number in numbers]
+        persons = [f"{condition}-p{number:05d}" for number, condition in zip(numbers, conditions, strict=True)]
         self.names = tuple(
-            f"{domain}/p{first_person + n:05d}/i{i:05d}.png" for n, domain in enumerate(of_person) for i in range(images)
+            f"{condition}/p{number:05d}/i{image:05d}.png"
+            for number, condition in zip(numbers, conditions, strict=True)
+            for image in range(images)
         )
-        self.identities = self.true_identities
+        self.domains = tuple(condition for condition in conditions for _ in range(images))
+        self.true_identities = tuple(person for person in persons for _ in range(images))
+        self.identities = mislabelled(self.true_identities, self.domains, label_noise, seed)
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
-        """Draw these images: RGB, [0, 255]."""
+        """Draw the images at these positions, in this order: RGB, [0, 255].
+
+        Raises:
+            IndexError: a position is not in the set.
+        """
+        outside = [index for index in indices if not 0 <= index < len(self)]
+        if outside:
+            raise IndexError(f"image {outside[0]} was asked for, but the set holds images 0 to {len(self) - 1}")
         drawn = torch.empty(len(indices), 3, self.size, self.size, dtype=torch.uint8)
+        person, photo, key = self.parameters(indices)
         for start in range(0, len(indices), TOGETHER):
-            some = torch.tensor(indices[start : start + TOGETHER], dtype=torch.int64)
-            person, photo, key = self.parameters(some)
-            drawn[start : start + len(some)] = photograph(render(person, photo, self.size), photo, key)
+            stop = min(start + TOGETHER, len(indices))
+            shown, circumstances = person.rows(start, stop), photo.rows(start, stop)
+            picture = render(shown, circumstances, self.size)
+            drawn[start:stop] = photograph(picture, circumstances, key[start:stop])
         return drawn
 
-    def parameters(self, indices: Int64[Tensor, " batch"]) -> tuple[Columns, Columns, Int64[Tensor, " batch"]]:
-        """The people, the circumstances and the noise keys of these images."""
-        number = indices // self.images_each
-        taken = indices % self.images_each
-        which = (number + self.first_person) % len(self.domain_names)
-        number = number + self.first_person
-        domain_keys = torch.tensor([zlib.crc32(name.encode()) for name in self.domain_names])
-        domain_table = torch.tensor(
-            [[getattr(DOMAINS[name], field.name) for field in fields(Domain)] for name in self.domain_names]
-        )
-        domain = Columns(domain_table[which], tuple(field.name for field in fields(Domain)))
+    def parameters(self, indices: Sequence[int]) -> tuple[Columns, Columns, Int64[Tensor, " batch"]]:
+        """What the images at these positions show: the person, the circumstances, and the key of the noise."""
+        position = torch.tensor(indices, dtype=torch.int64)
+        number = position // self.images_each + self.first_person
+        condition = number % len(self.domain_names)
         level = DIFFICULTIES[self.difficulty]
-        root = synthetic_random.keys(torch.tensor(self.seed), torch.tensor(0)) + domain_keys[which]
-        family_key = synthetic_random.keys(root, -1 - number // (len(self.domain_names) * FAMILY))
-        person_key = synthetic_random.keys(root, number)
-        photo_key = synthetic_random.keys(person_key, taken)
-        own = synthetic_random.normals(person_key, len(PERSON))
-        family = synthetic_random.normals(family_key, len(PERSON))
-        kinship = domain["kinship"][:, 0]
-        draws = (own * (1 - kinship).sqrt() + family * kinship.sqrt()) * domain["spread"][:, 0] * level.spread
-        person = scaled(draws, PERSON)
-        photo = self._photo(synthetic_random.keys(photo_key, torch.ones_like(photo_key)), domain, level)
-        return person, photo, photo_key
-
-    def _photo(self, key, domain, level):
-        draws = synthetic_random.normals(key, len(PHOTO))
-        chance = synthetic_random.uniforms(synthetic_random.keys(key, torch.ones_like(key)), 9)
-        names = tuple(PHOTO)
-        factor = torch.ones_like(draws)
-        for group, what in ((POSE, "pose"), (LIGHT, "light")):
-            for name in group:
-                factor[:, names.index(name)] *= domain[what][:, 0, 0] * level.nuisance
-        photo = scaled(draws * factor, PHOTO)
-        d = {f.name: domain[f.name][:, 0, 0] for f in fields(Domain)}
-        n = level.nuisance
-        photo.values[:, names.index("exposure")] += d["exposure"]
-        extra = {
-            "glasses": chance[:, 0] < d["worn"] * n,
-            "sunglasses": chance[:, 0] < d["worn"] * n / 3 * 0.6,
-            "cap": chance[:, 1] < d["worn"] * n / 3,
-            "cover": chance[:, 2] < d["worn"] * n / 4,
-            "blur_x": (chance[:, 3] * d["blur"] * n).clamp(0, 1),
-            "blur_y": (chance[:, 4] * d["blur"] * n).clamp(0, 1),
-            "grain": (chance[:, 5] * 0.7 + 0.3) * d["grain"] * n,
-            "loss": (chance[:, 6] * 0.7 + 0.3) * d["loss"] * n,
-            "detail": 8 - chance[:, 7] * (8 - d["detail"]) * n,
-        }
-        return Columns(
-            torch.cat([photo.values, torch.stack([v.float() for v in extra.values()], 1)], 1), names + tuple(extra)
-        )
+        domain = domain_columns(self.domain_names).at(condition)
+        salt = torch.tensor([zlib.crc32(name.encode()) for name in self.domain_names])[condition]
+        root = keys(torch.full_like(number, self.seed), salt)
+        person_key = keys(root, number)
+        # the n-th person of a domain belongs to its family n // FAMILY; families count down from -1, people up from 0
+        family_key = keys(root, -1 - number // len(self.domain_names) // FAMILY)
+        photo_key = keys(person_key, position % self.images_each)
+        person = draw_person(person_key, family_key, domain, level)
+        return person, draw_photo(photo_key, domain, level), photo_key
 
 
-POSE = ("yaw", "pitch", "roll", "shift_x", "shift_y")
-LIGHT = ("light_x", "light_y", "warmth", "tint", "fill_warmth", "exposure", "contrast")
+def mislabelled(identities: Sequence[str], domains: Sequence[str], rate: float, seed: int) -> tuple[str, ...]:
+    """The identities with exactly round(rate * images) of them, chosen by the seed, replaced within their domain.
+
+    Raises:
+        ValueError: the rate is not in [0, 1), or a domain has one person only and so nobody to mistake them for.
+    """
+    if not 0 <= rate < 1:
+        raise ValueError(f"label_noise is {rate}; it is a share of the images, at least 0 and below 1")
+    wrong = round(rate * len(identities))
+    if not wrong:
+        return tuple(identities)
+    members: dict[str, list[str]] = {}
+    for identity, domain in dict(zip(identities, domains, strict=True)).items():
+        members.setdefault(domain, []).append(identity)
+    alone = [domain for domain, people in members.items() if len(people) < 2]
+    if alone:
+        raise ValueError(f"label_noise is {rate} but domain {alone[0]} has one person only; ask for more people")
+    order = scramble(keys(torch.tensor(seed), torch.tensor(-1)) + torch.arange(len(identities)) * GOLDEN)
+    given = list(identities)
+    for index in order.argsort(stable=True)[:wrong].tolist():
+        people = members[domains[index]]
+        step = 1 + (int(order[index]) >> 8) % (len(people) - 1)
+        given[index] = people[(people.index(identities[index]) + step) % len(people)]
+    return tuple(given)
 
 
-def _check(people, images, domains, difficulty, label_noise, first_person, size):
-    pass
+def _check_counts(people: int, images: int, seed: int, first_person: int, size: int) -> None:
+    for name, value in (("people", people), ("images", images)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}; a set has at least 1")
+    if not 0 <= seed < 1 << 62:
+        raise ValueError(f"seed is {seed}; it is at least 0 and below 2^62")
+    if first_person < 0:
+        raise ValueError(f"first_person is {first_person}; people are numbered from 0")
+    if size % 16 or not 48 <= size <= 448:
+        raise ValueError(f"size is {size}; images are 48 to 448 pixels high and wide, in steps of 16")
+
+
+def _check_conditions(domains: Sequence[str], difficulty: str) -> None:
+    if isinstance(domains, str):
+        raise ValueError(f"domains is the text {domains!r}; it is a list of names of {', '.join(DOMAINS)}")
+    unknown = [name for name in domains if name not in DOMAINS]
+    if unknown:
+        raise ValueError(f"domains names {unknown[0]!r}; known are {', '.join(DOMAINS)}")
+    if not domains or len(set(domains)) < len(domains):
+        raise ValueError(f"domains is {list(domains)}; it names at least one, each once, of {', '.join(DOMAINS)}")
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"difficulty is {difficulty!r}; known are {', '.join(DIFFICULTIES)}")
 
 
 def contact_sheet(faces: Faces, people: int, images: int) -> UInt8[Tensor, "3 height width"]:
-    drawn = faces.images([p * (len(faces) // len(faces.people)) + i for p in range(people) for i in range(images)])
-    n, c, h, w = drawn.shape
-    return drawn.view(people, images, 3, h, w).permute(2, 0, 3, 1, 4).reshape(3, people * h, images * w)
+    """The first images of the first people side by side: one row a person, black where a person has fewer images.
+
+    Raises:
+        ValueError: the set has fewer people, or a count is below 1.
+    """
+    if not 1 <= people <= len(faces.people) or images < 1:
+        raise ValueError(
+            f"a sheet of {people} people x {images} images was asked for; the set has {len(faces.people)} people"
+        )
+    places: dict[str, list[int]] = {}
+    for index, identity in enumerate(faces.identities):
+        places.setdefault(identity, []).append(index)
+    rows = []
+    for person in list(places)[:people]:
+        row = faces.images(places[person][:images])
+        missing = row.new_zeros(images - len(row), *row.shape[1:])
+        rows.append(torch.cat([row, missing]))
+    sheet = torch.stack(rows)  # (people, images, 3, height, width)
+    height, width = sheet.shape[-2:]
+    return sheet.permute(2, 0, 3, 1, 4).reshape(3, people * height, images * width)

@@ -118,9 +118,7 @@ def photograph(
         for plane, offset, coarser in ((luma, 128, 1.0), (chroma_blue, 0, 1.6), (chroma_red, 0, 1.6))
     ]
     luma = levels[0].add_(128.5)  # half a level: the conversion to bytes below cuts off
-    blue_excess, red_excess = (
-        plane.repeat_interleave(2, 1).repeat_interleave(2, 2) for plane in levels[1:]
-    )
+    blue_excess, red_excess = (plane.repeat_interleave(2, 1).repeat_interleave(2, 2) for plane in levels[1:])
     stored = torch.empty_like(picture)
     torch.add(luma, red_excess * 1.402, out=stored[:, 0])
     torch.add(luma, blue_excess * 1.772, out=stored[:, 2])

@@ -6,10 +6,11 @@ reaches from -1 to 1), x to the right and y down, from the middle of the head at
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 
@@ -57,7 +58,7 @@ PERSON: Mapping[str, Spread] = {
     # colours: positions on the curves of `skin_colour`, `hair_colour` and `iris_colour`
     "melanin": Spread(0.50, 0.32),
     "hemoglobin": Spread(0.55, 0.16),
-    "eumelanin": Spread(1.35, 0.75),
+    "eumelanin": Spread(1.75, 0.80),
     "pheomelanin": Spread(0.30, 0.22),
     "grey": Spread(-0.55, 0.50),
     "iris": Spread(0.60, 0.40),
@@ -123,8 +124,6 @@ PHOTO: Mapping[str, Spread] = {
     "cover_depth": Spread(0.0, 1.0),
 }
 
-CHANCES = ("glasses", "sunglasses", "cap", "cover", "side", "hue", "blur_x", "blur_y", "grain", "loss", "detail")
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -142,8 +141,16 @@ class Columns:
         if self.values.shape[1] != len(self.names):
             raise ValueError(f"values has {self.values.shape[1]} columns but {len(self.names)} names were given")
 
+    @cached_property
+    def _planes(self) -> dict[str, Float[Tensor, "faces 1 1"]]:
+        return dict(zip(self.names, self.values[:, :, None, None].unbind(1), strict=True))
+
     def __getitem__(self, name: str) -> Float[Tensor, "faces 1 1"]:
-        return self.values[:, self.names.index(name), None, None]
+        return self._planes[name]
+
+    def at(self, rows: Int64[Tensor, " picked"]) -> "Columns":
+        """These rows, in this order."""
+        return Columns(self.values[rows], self.names)
 
     def rows(self, start: int, stop: int) -> "Columns":
         """The faces from `start` up to `stop`."""

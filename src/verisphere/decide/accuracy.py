@@ -58,7 +58,9 @@ def kfold_accuracy(
     if np.isnan(scores).any():
         raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN")
     if genuine.all() or not genuine.any():
-        raise ValueError(f"there are no {'impostor' if genuine.any() else 'genuine'} pairs among the {len(scores)} listed")
+        raise ValueError(
+            f"there are no {'impostor' if genuine.any() else 'genuine'} pairs among the {len(scores)} listed"
+        )
     numbers = np.unique(folds)
     if len(numbers) < 2:
         raise ValueError(f"k-fold accuracy needs at least two folds, got {len(numbers)}")

@@ -1,8 +1,8 @@
 """How far a TAR moves when other people had been drawn: a bootstrap over identities.
 
 Comparisons that share a person rise and fall together, so people are redrawn, not comparisons (the subset bootstrap
-of Bolle, Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor pair
-then counts as often as the product of its two people's draws, a genuine pair as often as its person was drawn (two
+of Bolle, Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor
+pair then counts as often as the product of its two people's draws, a genuine pair as often as its person was drawn (two
 copies of one person are still one person: they make neither genuine nor impostor pairs with each other). The threshold
 is found anew in each replicate by the rule `at_most`.
 """
@@ -24,7 +24,7 @@ class PairScores:
         genuine_person: number of its person.
         impostor: the highest impostor scores, descending; enough of them for the target FAR (see `enough`).
         impostor_people: the two people of each.
-        images: how many images each person has; impostor pairs are all pairs of images of two people.
+        images: how many images each person has; impostor pairs are all pairs of two people's images.
     """
 
     genuine: Float64[np.ndarray, " genuine"]
@@ -44,7 +44,7 @@ class PairScores:
 
 
 def enough(far: Far, impostor_total: int) -> int:
-    """How many of the highest impostor scores to hand to the bootstrap: four times what the target accepts, and some."""
+    """How many of the highest impostor scores a bootstrap is given: four times what the target accepts, and more."""
     return min(impostor_total, 4 * int(exact_rate(far) * impostor_total) + 10_000)
 
 
@@ -96,9 +96,7 @@ def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int 
     return _interval(weighted_tar(pairs, np.ones_like(pairs.images), far), tars)
 
 
-def tar_difference(
-    ours: PairScores, theirs: PairScores, far: Far, replicates: int = 1000, seed: int = 0
-) -> Interval:
+def tar_difference(ours: PairScores, theirs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
     """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
 
     Both models see the same draws, so what people have in common cancels.

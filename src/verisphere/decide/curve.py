@@ -52,8 +52,9 @@ def roc(genuine: ScoresLike, impostor: ScoresLike) -> Curve:
     Raises:
         ValueError: a class is empty or holds NaN.
     """
-    own, other = ordered(SortedScores(genuine, "genuine"), "genuine"), ordered(
-        SortedScores(impostor, "impostor"), "impostor"
+    own, other = (
+        ordered(SortedScores(genuine, "genuine"), "genuine"),
+        ordered(SortedScores(impostor, "impostor"), "impostor"),
     )
     assert isinstance(own, SortedScores)
     assert isinstance(other, SortedScores)

@@ -83,6 +83,11 @@ class PairsOfSet:
             ]
         )
 
+    def all_scores(self, genuine: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Every genuine, or every impostor score, descending, and the two rows of each pair; for sets that fit."""
+        scores, rows = self.pairs.highest(self.everything(genuine).total, genuine)
+        return scores.numpy(), rows.numpy()
+
     def highest(self, far: Far) -> PairScores:
         """Genuine and highest impostor scores with their people, for a bootstrap over identities at this FAR."""
         genuine, pairs = self.pairs.highest(self.everything(genuine=True).total, genuine=True)

@@ -80,9 +80,7 @@ def one_threshold_table(result: OneThreshold) -> str:
         f"one threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target} "
         f"(impostors: {result.union})"
     )
-    text = table(
-        ["domain", "TAR", "FAR", "95 % bounds", "own threshold", "TAR at own", "genuine", "impostors"], rows
-    )
+    text = table(["domain", "TAR", "FAR", "95 % bounds", "own threshold", "TAR at own", "genuine", "impostors"], rows)
     foot = (
         f"TAR mean {number(result.tar_mean)}, standard deviation {number(math.sqrt(result.tar_variance))}; "
         f"-log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "

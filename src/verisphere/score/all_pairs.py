@@ -94,9 +94,9 @@ class AllPairs:
         self.error = 4 * units.shape[1] * 2.0**-53
         self.low, self.cells_per_score = self._grid()
         counts = torch.zeros(self.groups * self.cells, dtype=torch.int64)
-        for block_ in self._blocks("counting pairs"):
+        for part in self._blocks("counting pairs"):
             counts += torch.bincount(
-                block_.group * self.cells + self._cell(block_.screened), minlength=self.groups * self.cells
+                part.group * self.cells + self._cell(part.screened), minlength=self.groups * self.cells
             )
         # reaching[g, c]: pairs of group g in cell c or a higher one; a last column of zeros for 'above every cell'
         reaching = counts.view(self.groups, self.cells).flip(1).cumsum(1).flip(1)
@@ -126,18 +126,18 @@ class AllPairs:
         if not wanted.any():
             return
         found: list[tuple[Tensor, Tensor, Tensor]] = []
-        for block in self._blocks("scoring close pairs exactly"):
-            cell = self._cell(block.screened)
-            chosen = wanted[cell]
+        for part in self._blocks("scoring close pairs exactly"):
+            screened = self._cell(part.screened)
+            chosen = wanted[screened]
             if chosen.any():
-                found.append((block.group[chosen], cell[chosen], pair_scores(self.units, *block.rows(chosen))))
+                found.append((part.group[chosen], screened[chosen], pair_scores(self.units, *part.rows(chosen))))
                 if sum(len(scores) for _, _, scores in found) > HELD:
                     self._merge(found)
         self._merge(found)
         self.opened |= wanted
 
     def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
-        """The `count` highest scores, all domains and pairs across them together, descending, and the rows of each pair.
+        """The `count` highest scores, of all domains and across them, descending, and the rows of each pair.
 
         Holds all of them in memory. Where the last score is shared, which of its pairs are given is not defined.
         """

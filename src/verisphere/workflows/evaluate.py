@@ -10,7 +10,16 @@ from verisphere.data.embeddings_file import pool_embeddings, read_embeddings
 from verisphere.data.files import write_whole
 from verisphere.data.lists import read_pairs
 from verisphere.data.scores_file import read_scores
-from verisphere.decide import Accuracy, Far, OneThreshold, Ordered, ScoresLike, one_threshold, operating_point, split_domains
+from verisphere.decide import (
+    Accuracy,
+    Far,
+    OneThreshold,
+    Ordered,
+    ScoresLike,
+    one_threshold,
+    operating_point,
+    split_domains,
+)
 from verisphere.decide.bootstrap import Interval, accuracy_difference, tar_difference
 from verisphere.protocols import PairsOfSet, all_pairs, calibration_impostors, listed_pairs
 from verisphere.report.results import json_text
@@ -57,9 +66,7 @@ class Evaluation:
                     difference.against,
                     difference.figure + (f" at FAR {difference.far_target}" if difference.far_target else ""),
                     interval_text(
-                        Interval(
-                            difference.value, difference.lower_95, difference.upper_95, difference.replicates
-                        )
+                        Interval(difference.value, difference.lower_95, difference.upper_95, difference.replicates)
                     ),
                 ]
                 for difference in self.differences
@@ -95,9 +102,7 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         other = read_scores(options.calibration)
         calibration = other.score[~other.genuine]
     scores = read_scores(path)
-    return Evaluation(
-        _points(scores, options), one_threshold=_by_domain(scores, options, calibration)
-    )
+    return Evaluation(_points(scores, options), one_threshold=_by_domain(scores, options, calibration))
 
 
 def evaluate_pairs(

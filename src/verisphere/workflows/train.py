@@ -262,4 +262,3 @@ def _signals() -> Iterator[Callable[[], int | None]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-

@@ -1,0 +1,50 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# One thread a worker: two test processes with two threads each would wait for one another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
+
+.PHONY: demo test test-full lint format bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/verisphere demo
+
+test: lint
+	$(PYTEST)
+
+test-full: lint
+	$(PYTEST) --full
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "verisphere needs Python 3.11 or newer; name one by: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "the venv module is missing; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing verisphere into $(VENV) (once; PyTorch is large)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing verisphere and its development tools into $(VENV) (once; PyTorch is large)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.core

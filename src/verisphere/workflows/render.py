@@ -1,0 +1,53 @@
+"""Synthetic faces as files."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from verisphere.data.files import write_whole
+from verisphere.data.loader import batches
+from verisphere.data.synthetic import SyntheticFaces, contact_sheet
+from verisphere.report.plots import save_image
+from verisphere.vocabulary import Progress, quietly
+
+BATCH = 64
+
+
+def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, progress: Progress = quietly) -> str:
+    """Write faces as PNG into a zip archive, one folder a person, and `truth.csv` with who is really on each image.
+
+    Returns:
+        one line that says what was written.
+
+    Raises:
+        ValueError: the name does not end in .zip.
+    """
+    if path.suffix != ".zip":
+        raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")
+
+    def write(partial: Path) -> None:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+            truth = ["name,identity,true_identity,domain"]
+            order = torch.arange(len(faces))
+            steps = -(-len(faces) // BATCH)
+            for batch in progress(batches(faces, order, BATCH), "rendering", steps):
+                for pixels, index in zip(batch.images, batch.indices.tolist(), strict=True):
+                    person = faces.identities[index]
+                    name = f"{person}/{faces.names[index].replace('/', '-')}"
+                    truth.append(f"{name},{person},{faces.true_identities[index]},{faces.domains[index]}")
+                    archive.writestr(zipfile.ZipInfo(name), _png(pixels))  # a fixed date: the same bytes each time
+            archive.writestr(zipfile.ZipInfo("truth.csv"), "\n".join(truth) + "\n")
+
+    write_whole(path, write)
+    if sheet is not None:
+        save_image(contact_sheet(faces, min(8, len(faces.people)), min(10, faces.images_each)), sheet)
+    return f"{path}: {len(faces)} images of {len(set(faces.true_identities))} people"
+
+
+def _png(pixels: torch.Tensor) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy()).save(buffer, "png", compress_level=1)
+    return buffer.getvalue()
