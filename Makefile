@@ -28,7 +28,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py
 
 clean:
 	rm -rf $(VENV)

@@ -102,6 +102,18 @@ def test_mobilefacenet_without_slopes_is_the_papers_0_99_million():
         assert 0.99e6 <= parameters(MobileFaceNet(128, activation="relu")) < 1.0e6
 
 
+def test_mobilefacenet_adds_its_input_wherever_the_shape_allows():
+    network = MobileFaceNet(8, 0.1).eval()
+    keeps_input = []
+    with torch.no_grad():
+        for block in network.bottlenecks:
+            block.layers[-1][-1].weight.zero_()  # the last batch norm: what the layers add becomes 0
+            x = torch.ones(1, block.layers[0][0].in_channels, 4, 4)
+            keeps_input.append(torch.equal(block(x), x))
+    # table 1: five, the first at stride 2; one at stride 2; six; one at stride 2; two. The width is 8, then 16.
+    assert keeps_input == [False, *[True] * 4, False, *[True] * 6, False, *[True] * 2]
+
+
 @pytest.mark.parametrize("depth", [20, 64])
 def test_sfnet_has_as_many_convolutions_as_its_name_says(depth):
     with torch.device("meta"):

@@ -1,9 +1,12 @@
 """The embeddings file: an .npz with a row, a name and an identity for each image."""
 
+import lzma
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +15,8 @@ from verisphere.vocabulary import Embeddings
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
+# What numpy and zipfile raise for a file that is damaged, encrypted, or claims more than memory holds.
+_DAMAGE = (ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, MemoryError)
 
 
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
@@ -20,6 +25,7 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     Raises:
         ValueError: not an .npz file, or it holds an array of Python objects, which only unpickling could read.
         FileNotFoundError: there is no such file.
+        OSError: the file cannot be opened.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
@@ -27,12 +33,29 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array, not an .npz archive")
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, OSError, EOFError, KeyError) as error:
+            arrays = {name: archive[name] for name in archive.files}
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # no right to read it, say: nothing is wrong with its content
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "allow_pickle" in reason or "Object arrays" in reason:
             reason = "it holds Python objects (or is a pickle), which are never loaded; save plain arrays"
         raise ValueError(f"{path}: not an .npz file of plain arrays: {reason}") from None
+    return {
+        name: array for name, array in arrays.items() if isinstance(array, np.ndarray)
+    }  # a text file comes as bytes
+
+
+def text_column(path: str | Path, name: str, column: np.ndarray) -> np.ndarray:
+    """A column as strings; numbers are spelled out.
+
+    Raises:
+        ValueError: bytes that are not ASCII.
+    """
+    try:
+        return column.astype(str)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: {name} holds bytes that are not ASCII; save it as an array of str") from None
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
@@ -42,7 +65,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique.
+        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique; a row without a
+            domain among others that have one.
     """
     arrays = read_npz(path)
     missing = [name for name in REQUIRED if name not in arrays]
@@ -56,11 +80,19 @@ def read_embeddings(path: str | Path) -> Embeddings:
         raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {rows.dtype} {rows.shape}")
     if not rows.size:
         raise ValueError(f"{path}: it holds no embedding (shape {rows.shape})")
-    columns = {name: arrays[name].astype(str) for name in (*REQUIRED[1:], *OPTIONAL) if name in arrays}
+    columns = {name: text_column(path, name, arrays[name]) for name in (*REQUIRED[1:], *OPTIONAL) if name in arrays}
     try:
-        return Embeddings(rows.astype(np.float32), **columns)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
+            embeddings = Embeddings(rows.astype(np.float32), **columns)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+    if embeddings.domains is not None and (embeddings.domains == "").any():
+        row = int((embeddings.domains == "").argmax())
+        raise ValueError(
+            f"{path}: {str(embeddings.names[row])!r} (row {row}) has an empty domain; name one for every row, or leave "
+            "the array out (in a scores file an empty domain marks a pair across domains)"
+        )
+    return embeddings
 
 
 def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
@@ -71,7 +103,7 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
     """
     if Path(path).suffix != ".npz":
         raise ValueError(f"{path}: an embeddings file ends in .npz")
-    columns = {"names": embeddings.names, "identities": embeddings.identities}
+    columns: dict[str, Any] = {"names": embeddings.names, "identities": embeddings.identities}
     if embeddings.domains is not None:
         columns["domains"] = embeddings.domains
     write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.data.embeddings_file import read_npz
+from verisphere.data.embeddings_file import read_npz, text_column
 from verisphere.vocabulary import Scores
 
 
@@ -39,22 +39,20 @@ def _read_csv(path: str | Path) -> Scores:
     domains: list[str] = []
     try:
         for cells in lines:
-            if not any(cell.strip() for cell in cells):
-                continue
+            if len(cells) < 2 and not "".join(cells).strip():
+                continue  # a blank line
             if header is None:
                 header = [cell.strip() for cell in cells]
-                missing = [name for name in ("score", "label") if header.count(name) != 1]
-                if missing:
-                    raise ValueError(f"the header must name {' and '.join(missing)} once, it reads {','.join(header)}")
+                wrong = [name for name in ("score", "label") if header.count(name) != 1]
+                wrong += ["domain"] if header.count("domain") > 1 else []
+                if wrong:
+                    raise ValueError(f"the header must name {' and '.join(wrong)} once, it reads {','.join(header)}")
                 at_score, at_label = header.index("score"), header.index("label")
                 at_domain = header.index("domain") if "domain" in header else None
                 continue
             if len(cells) != len(header):
                 raise ValueError(f"{len(cells)} values under a header of {len(header)}")
-            try:
-                score = float(cells[at_score])
-            except ValueError:
-                raise ValueError(f"score must be a number, got {cells[at_score]!r}") from None
+            score = _number(cells[at_score])
             if score != score:
                 raise ValueError("score is NaN; leave such comparisons out, or count them as non-matches by -inf")
             label = cells[at_label].strip()
@@ -65,10 +63,19 @@ def _read_csv(path: str | Path) -> Scores:
             if at_domain is not None:
                 domains.append(cells[at_domain].strip())
     except (ValueError, csv.Error) as error:
-        raise ValueError(f"{path}, line {lines.line_num}: {error}") from None
+        raise ValueError(f"{path}: line {lines.line_num}: {error}") from None
     if not scores:
         raise ValueError(f"{path}: no comparison in it; expected a header naming score,label and a line for each")
     return Scores(np.array(scores), np.array(labels), np.array(domains) if domains else None)
+
+
+def _number(text: str) -> float:
+    if text.isascii() and "_" not in text:  # Python's float also takes 1_000 and digits of other scripts
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    raise ValueError(f"score must be a number, got {text!r}")
 
 
 def _read_arrays(path: str | Path) -> Scores:
@@ -77,15 +84,18 @@ def _read_arrays(path: str | Path) -> Scores:
     if missing:
         raise ValueError(f"{path}: no array {' and no array '.join(missing)}; it has {', '.join(arrays) or 'nothing'}")
     score, label = arrays["score"], arrays["label"]
-    if score.ndim != 1 or score.dtype.kind not in "fiu" or label.shape != score.shape:
-        raise ValueError(f"{path}: score and label must be numbers of one length, got {score.shape} and {label.shape}")
+    if score.ndim != 1 or label.shape != score.shape or score.dtype.kind not in "fiu" or label.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{path}: score and label must be numbers of one length, got {score.dtype} {score.shape} and "
+            f"{label.dtype} {label.shape}"
+        )
     if not len(score):
         raise ValueError(f"{path}: no comparison in it")
     wrong = ~np.isin(label, [0, 1])
     if wrong.any():
         at = int(wrong.argmax())
         raise ValueError(f"{path}: label must be 0 (impostor) or 1 (genuine), got {label[at]} at position {at}")
-    domains = arrays["domain"].astype(str) if "domain" in arrays else None
+    domains = text_column(path, "domain", arrays["domain"]) if "domain" in arrays else None
     try:
         return Scores(score.astype(np.float64), label.astype(bool), domains)
     except ValueError as error:

@@ -59,7 +59,13 @@ class Interval:
 
 
 def draw_people(people: int, replicates: int, seed: int) -> Int64[np.ndarray, "replicates people"]:
-    """How often each person is drawn in each replicate."""
+    """How often each person is drawn in each replicate.
+
+    Raises:
+        ValueError: fewer than one replicate.
+    """
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
     random = np.random.default_rng(seed)
     return random.multinomial(people, np.full(people, 1 / people), size=replicates).astype(np.int64)
 

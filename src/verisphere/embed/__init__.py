@@ -1,1 +1,11 @@
-"""embed."""
+"""Backbones, and the road from images to embeddings."""
+
+from verisphere.embed.backbone import Backbone
+from verisphere.embed.extract import extract
+from verisphere.embed.iresnet import IResNet, SEResNet
+from verisphere.embed.load import build_backbone
+from verisphere.embed.mobilefacenet import MobileFaceNet
+from verisphere.embed.pixels import Pixels
+from verisphere.embed.sfnet import SFNet
+
+__all__ = ["Backbone", "IResNet", "MobileFaceNet", "Pixels", "SEResNet", "SFNet", "build_backbone", "extract"]

@@ -13,12 +13,17 @@ log = logging.getLogger(__name__)
 
 @functools.cache
 def compiler_works(device: str) -> bool:
-    """Whether torch.compile can build code for this kind of device; tried once, on a tiny function, and said once."""
+    """Whether torch.compile can build code for this kind of device; tried once, on a tiny function, and said once.
+
+    Args:
+        device: its type, such as cpu or cuda.
+    """
     try:
         doubled = torch.compile(_probe)(torch.ones(8, device=device))
         return bool((doubled == 3).all())
     except Exception as error:  # every failure of a compiler means the same: run eager
-        log.warning("compiling is not possible here (%s); everything runs eager", str(error).splitlines()[0])
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        log.warning("compiling is not possible here (%s); everything runs eager", reason)
         return False
 
 
@@ -27,5 +32,8 @@ def _probe(x: torch.Tensor) -> torch.Tensor:
 
 
 def compiled(module: nn.Module, device: torch.device) -> Callable[..., Any]:
-    """The module compiled for fixed shapes, or itself where no compiler works."""
-    return torch.compile(module, dynamic=False) if compiler_works(device.type) else module
+    """What calls the module: compiled for fixed shapes, or the module itself where no compiler works.
+
+    The module and its parameters stay what they were, and calling it directly stays eager.
+    """
+    return torch.compile(module.forward, dynamic=False) if compiler_works(device.type) else module.__call__

@@ -54,7 +54,7 @@ class MobileFaceNet(Backbone):
     """MobileFaceNet on 112 x 112 faces.
 
     Args:
-        embedding_size: numbers in an embedding; the paper has 128, and 0.99 million parameters (without PReLU's slopes).
+        embedding_size: numbers in an embedding; the paper has 128, and 0.99 million weights (slopes of PReLU left out).
         width: factor on every channel count but the embedding's, > 0; counts are rounded to multiples of 8.
         activation: "prelu" as in the paper, or "relu", which trains twice as fast on a CPU.
 

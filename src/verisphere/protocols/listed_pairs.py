@@ -32,16 +32,24 @@ class ListedPairsResult:
 
 
 def listed_folds(comparisons: Comparisons) -> np.ndarray:
-    """The list's own folds, or ten blocks in list order where it has none.
+    """The list's own folds; where it has none, ten blocks in list order.
+
+    Block i holds the i-th tenth of the genuine pairs and the i-th tenth of the impostors. Cutting the list as a whole
+    would not do: lists name all genuine pairs first, a block would be of one kind, and the cut found on the others,
+    where that kind is rarer, would be drawn against it.
 
     Raises:
-        ValueError: a list without folds has fewer than ten pairs.
+        ValueError: a list without folds has fewer than ten pairs of a kind.
     """
     if comparisons.folds is not None:
         return comparisons.folds
-    if len(comparisons) < BLOCKS:
-        raise ValueError(f"{len(comparisons)} pairs do not make {BLOCKS} blocks")
-    return np.arange(len(comparisons), dtype=np.int64) * BLOCKS // len(comparisons)
+    folds = np.empty(len(comparisons), np.int64)
+    for kind, name in ((comparisons.genuine, "genuine"), (~comparisons.genuine, "impostor")):
+        count = int(kind.sum())
+        if count < BLOCKS:
+            raise ValueError(f"{count} {name} pairs do not make {BLOCKS} blocks, and the list names no folds")
+        folds[kind] = np.arange(count) * BLOCKS // count
+    return folds
 
 
 def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:

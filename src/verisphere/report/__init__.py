@@ -1,1 +1,1 @@
-"""report."""
+"""Results for people and programs: tables, plots, JSON, progress."""

@@ -1,4 +1,4 @@
-"""Progress for a person: a bar with rate and remaining time on a terminal, plain lines elsewhere; all on standard error."""
+"""Progress for a person, on standard error: a bar with rate and remaining time on a terminal, plain lines elsewhere."""
 
 import logging
 import sys

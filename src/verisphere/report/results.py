@@ -13,7 +13,8 @@ def to_json(value: object) -> Json:
     """A result as plain JSON values.
 
     Dataclasses become objects with their field names. A number that is not finite becomes null, and beside it stands
-    `<name>_is_infinite`: true for an infinity, with its sign in `<name>_sign`.
+    `<name>_is_infinite`: true for an infinity, with its sign in `<name>_sign`. Beside a list of numbers that holds such
+    a one both are lists.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_json({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
@@ -22,8 +23,12 @@ def to_json(value: object) -> Json:
         for name, entry in value.items():
             fields[str(name)] = to_json(entry)
             if isinstance(entry, float) and not math.isfinite(entry):
-                fields[f"{name}_is_infinite"] = math.isinf(entry)
-                fields[f"{name}_sign"] = 0 if math.isnan(entry) else int(math.copysign(1, entry))
+                fields[f"{name}_is_infinite"], fields[f"{name}_sign"] = math.isinf(entry), _sign(entry)
+            if isinstance(entry, (list, tuple)) and any(
+                isinstance(part, float) and not math.isfinite(part) for part in entry
+            ):
+                fields[f"{name}_is_infinite"] = [math.isinf(part) for part in entry]
+                fields[f"{name}_sign"] = [_sign(part) for part in entry]
         return fields
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -32,6 +37,10 @@ def to_json(value: object) -> Json:
     if value is None or isinstance(value, (str, int, bool)):
         return value
     raise TypeError(f"{type(value).__name__} has no place in a result")
+
+
+def _sign(value: float) -> int:
+    return 0 if math.isnan(value) else int(math.copysign(1, value))
 
 
 def json_text(value: object) -> str:

@@ -27,7 +27,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def number(value: float, digits: int = 4) -> str:
     """A rate or a score as it is read in a table."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else ("-inf" if value < 0 else "inf")
+    return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
 
 
 def small(value: float) -> str:
@@ -36,13 +36,13 @@ def small(value: float) -> str:
 
 
 def operating_points_table(points: Sequence[OperatingPoint]) -> str:
-    """TAR at each target FAR with its counts and 95 % bounds."""
+    """TAR at each target FAR with its counts and 95 % bounds; no TAR where the impostors are too few for the target."""
     rows = [
         [
             point.far_target + ("*" if point.below_resolution else ""),
             number(point.threshold, 6),
-            number(point.tar),
-            f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
+            "-" if point.below_resolution else number(point.tar),
+            "-" if point.below_resolution else f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
             f"{point.genuine_accepted:,} / {point.genuine_total:,}",
             small(point.far),
             f"{small(point.far_lower_95)} .. {small(point.far_upper_95)}",
@@ -70,7 +70,7 @@ def one_threshold_table(result: OneThreshold) -> str:
             small(domain.far) if domain.impostor_accepted else f"0 (< {small(1 / domain.impostor_total)})",
             f"{small(domain.far_lower_95)} .. {small(domain.far_upper_95)}",
             number(domain.threshold),
-            number(domain.tar_own),
+            "-" if domain.below_resolution else number(domain.tar_own),
             f"{domain.genuine_total:,}",
             f"{domain.impostor_total:,}",
         ]
@@ -86,6 +86,9 @@ def one_threshold_table(result: OneThreshold) -> str:
         f"-log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "
         f"standard deviation {number(math.sqrt(result.neg_log10_far_variance), 3)}; gamma {number(result.gamma)}"
     )
+    unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
+    if unresolved:
+        foot += f"\ntoo few impostors to show this FAR at a threshold of their own: {', '.join(unresolved)}"
     if result.far_is_bound:
         foot += f"\nFAR 0 entered as 1 / impostors in: {', '.join(result.far_is_bound)}"
     if result.skipped:

@@ -1,1 +1,20 @@
-"""train."""
+"""Training: recipe, objective, schedule, checkpoint, and a loop that knows nothing of faces."""
+
+from verisphere.train.loop import Plan, Sample, TrainingDiverged, TrainingStopped, train
+from verisphere.train.objective import Objective
+from verisphere.train.optimizer import Optimizer
+from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.schedule import Schedule
+
+__all__ = [
+    "Objective",
+    "Optimizer",
+    "Plan",
+    "Recipe",
+    "Sample",
+    "Schedule",
+    "TrainingDiverged",
+    "TrainingStopped",
+    "read_recipe",
+    "train",
+]

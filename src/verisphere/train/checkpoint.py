@@ -1,5 +1,6 @@
 """Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading."""
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from torch import Tensor, nn
 from verisphere.data.files import remove_whole, write_whole
 
 FORMAT = 1
-_NAME = re.compile(r"step-(\d{8})")
+_NAME = re.compile(r"step-\d{8}")
+#: What a killed process leaves behind: `write_whole` and `remove_whole` work under these names.
+_LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
 
 
 @dataclass(frozen=True)
@@ -24,24 +27,30 @@ class Checkpoint:
     Attributes:
         path: the folder.
         step: steps that had been made.
+        sha256: digest of each part's file.
         state: everything else in `state.json`, such as how to build the backbone.
     """
 
     path: Path
     step: int
+    sha256: dict[str, str]
     state: dict[str, Any]
 
     def tensors(self, part: str) -> dict[str, Tensor]:
         """The tensors of one part: `backbone`, `head` or `optimizer`.
 
         Raises:
-            ValueError: the file is absent or damaged.
+            ValueError: the file is absent, or not byte for byte what was written.
         """
         path = self.path / f"{part}.safetensors"
         try:
-            return load_file(path)
+            whole = _digest(path) == self.sha256.get(part)
+            if whole:
+                return load_file(path)
+            reason = "it is not what was written"
         except (OSError, SafetensorError) as error:
-            raise ValueError(f"{path}: cannot be read as safetensors: {error}") from None
+            reason = str(error)
+        raise ValueError(f"{path} is damaged ({reason}); an older checkpoint beside {self.path.name} may be whole")
 
 
 def save_checkpoint(
@@ -53,26 +62,31 @@ def save_checkpoint(
 ) -> Path:
     """Write `run/checkpoints/step-XXXXXXXX`, whole or not at all, then remove all but the newest `keep`.
 
+    One process at a time writes to a run: what an earlier one left half-written is removed too.
+
     Args:
         run: the run's folder.
         step: steps made so far.
         parts: tensors by name, for each file.
         state: what else is needed to go on; plain JSON values.
-        keep: how many checkpoints stay.
+        keep: how many checkpoints stay, 1 or more.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
 
     def write(partial: Path) -> None:
         partial.mkdir()
+        digests = {}
         for part, tensors in parts.items():
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-                      partial / f"{part}.safetensors")  # fmt: skip
-        text = json.dumps({"format": FORMAT, "step": step, **state}, indent=2, allow_nan=False)
+            file = partial / f"{part}.safetensors"
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+            digests[part] = _digest(file)
+        text = json.dumps({"format": FORMAT, "step": step, "sha256": digests, **state}, indent=2)
         (partial / "state.json").write_text(text + "\n")
 
     if not path.exists():  # the same step again: the folder is complete already
         write_whole(path, write)
-    for old in list_checkpoints(run)[:-keep]:
+    leftovers = [entry for entry in path.parent.iterdir() if _LEFTOVER.fullmatch(entry.name)]
+    for old in [*list_checkpoints(run)[:-keep], *leftovers]:
         remove_whole(old)
     return path
 
@@ -95,14 +109,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if not newest:
             raise FileNotFoundError(f"{path}: neither a checkpoint (no state.json) nor a run that has one")
         path = newest[-1]
+    file = path / "state.json"
     try:
-        state = json.loads((path / "state.json").read_text())
-        step, version = int(state.pop("step")), state.pop("format")
+        state = json.loads(file.read_text())
+        version = state.pop("format")
+        if version != FORMAT:
+            raise ValueError(f"its format is {version!r}, this version reads {FORMAT}")
+        return Checkpoint(path, int(state.pop("step")), dict(state.pop("sha256")), state)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise ValueError(f"{path / 'state.json'}: not a checkpoint's state: {error!r}") from None
-    if version != FORMAT:
-        raise ValueError(f"{path / 'state.json'}: checkpoint format {version}, this version reads {FORMAT}")
-    return Checkpoint(path, step, state)
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{file}: not a checkpoint's state: {reason}") from None
 
 
 def load_into(module: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
@@ -133,10 +149,24 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` took; settings such as the learning rate stay the optimizer's own."""
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: str) -> None:
+    """Put back what `optimizer_tensors` took; settings such as the learning rate stay the optimizer's own.
+
+    Raises:
+        ValueError: a tensor belongs to no parameter, or has another shape than its own.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        number, key = name.split(".", 1)
-        state.setdefault(int(number), {})[key] = tensor
+        number, _, key = name.partition(".")
+        owner = parameters[int(number)] if number.isdecimal() and int(number) < len(parameters) else None
+        if owner is None or tensor.shape not in (owner.shape, ()):  # () is a count of steps
+            raise ValueError(f"{where} does not fit {type(optimizer).__name__}: {name} {tuple(tensor.shape)}")
+        # in the parameter's memory order, as a running optimizer has it: its fused loops need one order
+        state.setdefault(int(number), {})[key] = torch.empty_like(owner).copy_(tensor) if tensor.ndim else tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,7 +17,10 @@ log = logging.getLogger(__name__)
 
 
 class TrainingDiverged(ValueError):
-    """A loss or gradient was not finite; the weights are those before the step."""
+    """A loss or gradient was not finite; raised before the update, so parameters are those before the step.
+
+    Batch-norm statistics have seen the step: go on from a checkpoint, not from the network in memory.
+    """
 
 
 class TrainingStopped(Exception):
@@ -39,8 +42,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How long and how to train.
+class Plan:
+    """How long to train, at what rates, and what happens how often.
 
     Attributes:
         steps_per_epoch: batches in an epoch.
@@ -65,17 +68,17 @@ class Settings:
     @property
     def steps(self) -> int:
         """Steps of the whole training."""
-        return math.ceil(self.epochs * self.steps_per_epoch)
+        return max(round(self.epochs * self.steps_per_epoch), 1)
 
 
 def train(
     objective: Objective,
     optimizer: torch.optim.Optimizer,
     samples: Iterable[Sample],
-    settings: Settings,
+    plan: Plan,
     *,
     first_step: int = 0,
-    record: Callable[[dict[str, float]], None],
+    record: Callable[[int, dict[str, float]], None],
     save: Callable[[int], None],
     validate: Callable[[], dict[str, float]] | None = None,
     stopping: Callable[[], int | None] = lambda: None,
@@ -84,15 +87,16 @@ def train(
     """Train from `first_step` to the end, leaving a checkpoint there.
 
     Every random number of a step follows from the seed and the step's number, so a resumed training makes the same
-    steps as one that was never interrupted.
+    steps as one that was never interrupted. A checkpoint comes before the validation of the same step, which may fail
+    or take long; one who stops at such a step goes without its validation.
 
     Args:
         objective: backbone and head.
         optimizer: over both.
-        samples: batches from `first_step` on.
-        settings: length, schedule, clipping, intervals.
+        samples: batches from `first_step` to the end.
+        plan: length, schedule, clipping, intervals.
         first_step: steps made already.
-        record: takes each entry of the log.
+        record: takes the number of steps made and figures for the log.
         save: writes a checkpoint after this many steps.
         validate: measures the backbone as it is.
         stopping: a signal's number once the training should end early.
@@ -101,62 +105,65 @@ def train(
     Raises:
         TrainingDiverged: a loss or gradient is NaN or infinite; raised before the update.
         TrainingStopped: `stopping` asked for it; a checkpoint has been left.
+        ValueError: the samples end before the plan does.
     """
     objective.train()
-    since, seen = time.perf_counter(), 0
+    done, since, seen = first_step, time.perf_counter(), 0
     for step, sample in enumerate(samples, start=first_step):
-        epoch = (step + 0.5) / settings.steps_per_epoch  # the middle of the step: no step has rate 0
-        rate = settings.rate * settings.schedule.rate(epoch, settings.epochs)
+        epoch = (step + 0.5) / plan.steps_per_epoch  # the middle of the step: no step has rate 0
+        rate = plan.rate * plan.schedule.rate(epoch, plan.epochs)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        objective.head.loss.set_strength(settings.schedule.margin(epoch))
+        objective.head.loss.set_strength(plan.schedule.margin(epoch))
         torch.manual_seed((seed << 32) + step)
 
         optimizer.zero_grad(set_to_none=True)
         output = objective(sample.images, sample.labels)
         output.loss.backward()
         norm = _finite_norm(objective, output.per_sample, sample, step)
-        if settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), settings.clip)
+        if plan.clip is not None:
+            torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
         optimizer.step()
 
         done, seen = step + 1, seen + len(sample.labels)
-        if done % settings.log_every == 0 or done == settings.steps:
+        last, stop = done == plan.steps, stopping()
+        if last or done % plan.log_every == 0:
             now = time.perf_counter()
-            entry = {
-                "step": float(done),
-                "epoch": done / settings.steps_per_epoch,
+            figures = {
+                "epoch": done / plan.steps_per_epoch,
                 "loss": float(output.loss.detach()),
                 "rate": rate,
                 "margin": objective.head.loss.strength,
                 "gradient_norm": norm,
                 "images_per_second": seen / (now - since),
             }
-            record(entry)
+            record(done, figures)
             log.info(
                 "step %d of %d: loss %.3f, rate %.4g, %.0f images a second",
-                done, settings.steps, entry["loss"], rate, entry["images_per_second"],
+                done, plan.steps, figures["loss"], rate, figures["images_per_second"],
             )  # fmt: skip
             since, seen = now, 0
-        last = done == settings.steps
-        if validate is not None and (last or (settings.validate_every and done % settings.validate_every == 0)):
+        if last or stop is not None or done % plan.save_every == 0:
+            save(done)
+        if stop is not None and not last:
+            raise TrainingStopped(stop)
+        if validate is not None and (last or (plan.validate_every and done % plan.validate_every == 0)):
             figures = validate()
-            record({"step": float(done), **figures})
+            record(done, figures)
             log.info("step %d: %s", done, ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
             objective.train()
             since, seen = time.perf_counter(), 0
-        reason = stopping()
-        if last or reason is not None or done % settings.save_every == 0:
-            save(done)
-        if reason is not None and not last:
-            raise TrainingStopped(reason)
+    if done < plan.steps:
+        raise ValueError(f"the samples end after step {done} of {plan.steps}")
 
 
-def _finite_norm(objective: Objective, per_sample: Tensor, sample: Sample, step: int) -> float:
-    """The gradient's norm, once it and the loss are known to be finite."""
+def _finite_norm(objective: Objective, per_sample: Float[Tensor, " batch"], sample: Sample, step: int) -> float:
+    """The norm of the whole gradient, once it and every loss are known to be finite."""
     gradients = [parameter.grad for parameter in objective.parameters() if parameter.grad is not None]
-    norm = float(torch.nn.utils.get_total_norm(gradients))
-    if math.isfinite(norm) and bool(per_sample.isfinite().all()):
+    total = torch.nn.utils.get_total_norm(gradients)
+    # one wait for the device, not two; the largest magnitude is NaN where any is
+    norm, largest = torch.stack([total, per_sample.abs().max().to(total)]).tolist()
+    if math.isfinite(norm) and math.isfinite(largest):
         return norm
     bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
     if bad:

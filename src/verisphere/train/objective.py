@@ -1,5 +1,7 @@
 """What is trained: a backbone and a head over its embeddings."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -12,13 +14,24 @@ class Objective(nn.Module):
     """From normalised images and labels to a loss.
 
     The backbone runs in `precision` (autocast for bfloat16); the head computes in float32 whatever it is given.
+
+    Args:
+        backbone: network that makes the embeddings.
+        head: class centers and loss.
+        precision: of the backbone, float32 or bfloat16.
+        run: what computes the embeddings in training; the backbone itself, unless a compiled form of it is given.
     """
 
-    def __init__(self, backbone: Backbone, head: Head, precision: torch.dtype = torch.float32) -> None:
-        """Join a backbone and a head."""
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Head,
+        precision: torch.dtype = torch.float32,
+        run: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         super().__init__()
         self.backbone, self.head, self.precision = backbone, head, precision
-        self.run_backbone = backbone.__call__  # replaced by a compiled one where compiling is asked for
+        self._run = backbone.__call__ if run is None else run
 
     def forward(
         self,
@@ -28,5 +41,5 @@ class Objective(nn.Module):
     ) -> HeadOutput:
         """The mean loss over the batch, and each image's."""
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.precision == torch.bfloat16):
-            embeddings = self.run_backbone(images)
+            embeddings = self._run(images)
         return self.head(embeddings, labels, weights)

@@ -1,6 +1,7 @@
 """Optimizers of a recipe."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 import torch
@@ -25,12 +26,12 @@ class Optimizer:
     weight_decay: float = 5e-4
 
     def __post_init__(self) -> None:
-        if not self.rate > 0:
-            raise ValueError(f"optimizer.rate must be positive, got {self.rate}")
+        if not (isfinite(self.rate) and self.rate > 0):
+            raise ValueError(f"optimizer.rate must be a positive number, got {self.rate}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"optimizer.momentum must lie in [0, 1), got {self.momentum}")
-        if self.weight_decay < 0:
-            raise ValueError(f"optimizer.weight_decay must not be negative, got {self.weight_decay}")
+        if not (isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise ValueError(f"optimizer.weight_decay must be a number and not negative, got {self.weight_decay}")
 
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         """The optimizer over a module's parameters."""

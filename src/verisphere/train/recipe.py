@@ -1,6 +1,9 @@
 """A recipe: everything that decides a training, as data. YAML in, a typed object out, and the resolved YAML back."""
 
+import json
+import re
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,8 +13,10 @@ import yaml
 
 from verisphere.data.augment import Augment
 from verisphere.data.faces import Faces
+from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
 from verisphere.losses.contract import ClassLoss
+from verisphere.train.explain import explain
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
 
@@ -61,7 +66,7 @@ class Recipe:
     compile: bool = False
     seed: int = 0
     validation: Faces | None = None
-    validation_far: tuple[str, ...] = ("1e-2", "1e-3")
+    validation_far: tuple[str | float, ...] = ("1e-2", "1e-3")
     validate_every: float = 0.0
     save_every: float = 1.0
     log_every: int = 50
@@ -75,12 +80,17 @@ class Recipe:
         if self.seed >= 2**31:
             raise ValueError(f"seed must be below 2^31, got {self.seed}")
         for name in ("epochs", "save_every"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+            if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
-        if self.validate_every < 0:
+        if not (isfinite(self.validate_every) and self.validate_every >= 0):
             raise ValueError(f"validate_every must not be negative, got {self.validate_every}")
+        for far in self.validation_far:
+            try:
+                exact_rate(far)
+            except ValueError as error:
+                raise ValueError(f"validation_far: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +108,7 @@ class ReadRecipe:
     @property
     def yaml(self) -> str:
         """The resolved recipe as YAML, which reads back to the same training."""
-        return yaml.safe_dump(self.resolved, sort_keys=False)
+        return yaml.dump(self.resolved, Dumper=_Dumper, sort_keys=False)
 
 
 def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
@@ -112,21 +122,29 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
     """
     if path is not None and not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such recipe")
-    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe")
+    # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
+    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False)
     parser.add_argument("--recipe", action="config")
     parser.add_class_arguments(Recipe)
-    where = f"{path}: " if path is not None else "recipe: "
+    where = "recipe" if path is None else str(path)
     try:
-        settings = parser.parse_args([*(["--recipe", str(path)] if path is not None else []), *overrides])
+        settings = parser.parse_args([*([] if path is None else ["--recipe", str(path)]), *overrides])
+        del settings["recipe"]
+        resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+        torch.manual_seed(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
+        built = parser.instantiate_classes(settings)
+        recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
     except jsonargparse.ArgumentError as error:
-        raise ValueError(where + _one_line(error)) from None
-    del settings["recipe"]
-    resolved = yaml.safe_load(parser.dump(settings, skip_validation=True))
-    torch.manual_seed(settings["seed"])
-    built = parser.instantiate_classes(settings)
-    return ReadRecipe(Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__}), resolved)
+        raise ValueError(f"{where}: {explain(error, Recipe)}") from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+    return ReadRecipe(recipe, resolved)
 
 
-def _one_line(error: Exception) -> str:
-    lines = [line.strip(" -") for line in str(error).splitlines()]
-    return "; ".join(line for line in lines if line)
+class _Dumper(yaml.SafeDumper):
+    """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers take them for numbers."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)

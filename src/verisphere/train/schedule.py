@@ -1,6 +1,7 @@
 """Learning rate and margin over a training, as pure functions of how far it has come."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 
@@ -27,8 +28,8 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("power", "warmup", "margin_warmup"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"schedule.{name} must not be negative, got {getattr(self, name)}")
+            if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(f"schedule.{name} must be a number and not negative, got {getattr(self, name)}")
         if not 0 < self.factor <= 1:
             raise ValueError(f"schedule.factor must lie in (0, 1], got {self.factor}")
         if list(self.milestones) != sorted(set(self.milestones)) or any(place <= 0 for place in self.milestones):

@@ -16,6 +16,7 @@ from verisphere.decide import (
     OneThreshold,
     Ordered,
     ScoresLike,
+    exact_rate,
     one_threshold,
     operating_point,
     split_domains,
@@ -91,6 +92,10 @@ class Options:
     skip_empty: bool = False
     progress: Progress = quietly
 
+    def __post_init__(self) -> None:
+        for far in self.fars:
+            exact_rate(far)  # a slip in a FAR is told before minutes of work, not after
+
 
 def evaluate_scores(path: Path, options: Options) -> Evaluation:
     """Figures of a scores file; with a domain column also at one threshold.
@@ -101,7 +106,12 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
     if options.calibration is not None:
         other = read_scores(options.calibration)
         calibration = other.score[~other.genuine]
+        if not len(calibration):
+            raise ValueError(f"{options.calibration}: no impostor score in it, so it can set no threshold")
     scores = read_scores(path)
+    if scores.genuine.all() or not scores.genuine.any():
+        kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
+        raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
     return Evaluation(_points(scores, options), one_threshold=_by_domain(scores, options, calibration))
 
 
@@ -111,7 +121,10 @@ def evaluate_pairs(
     """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points."""
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
-    result = listed_pairs(embeddings, comparisons, options.fars, options.rule)
+    try:
+        result = listed_pairs(embeddings, comparisons, options.fars, options.rule)
+    except ValueError as error:
+        raise ValueError(f"{pairs}: {error}") from None
     differences = []
     for file in against:
         rows = read_embeddings(file)
@@ -121,7 +134,7 @@ def evaluate_pairs(
             replicates,
         )  # fmt: skip
         differences.append(_difference("accuracy", None, file, interval))
-    calibration = _calibration_scores(options)
+    calibration = _calibration_impostors(embeddings, path, options)
     return Evaluation(
         result.operating_points,
         result.accuracy,
@@ -134,7 +147,7 @@ def evaluate_all_pairs(
     path: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
 ) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
-    return _all_pairs(read_embeddings(path), options, against, replicates)
+    return _all_pairs(read_embeddings(path), str(path), options, against, replicates)
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
@@ -142,15 +155,18 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     sets = [(path.stem, read_embeddings(path)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
-    return _all_pairs(pool_embeddings(sets), options)
+    return _all_pairs(pool_embeddings(sets), ", ".join(map(str, paths)), options)
 
 
 def _all_pairs(
-    embeddings: Embeddings, options: Options, against: Sequence[Path] = (), replicates: int = 1000
+    embeddings: Embeddings, source: str, options: Options, against: Sequence[Path] = (), replicates: int = 1000
 ) -> Evaluation:
-    calibration = None if options.calibration is None else read_embeddings(options.calibration)
-    if calibration is not None and embeddings.domains is None:
-        raise ValueError("a calibration set changes the one threshold of domains, but these embeddings have no domains")
+    images = np.unique(embeddings.identities, return_counts=True)[1]
+    if len(images) == 1:
+        raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
+    if images.max() == 1:
+        raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
+    calibration = _calibration_impostors(embeddings, source, options)
     result = all_pairs(
         embeddings,
         options.fars,
@@ -219,7 +235,7 @@ def _by_domain(
 ) -> tuple[OneThreshold, ...] | None:
     if scores.domains is None:
         if calibration is not None:
-            raise ValueError("a calibration set changes the one threshold of domains, but there are no domains here")
+            raise ValueError("--calibration sets the one threshold of domains, but there are no domains here")
         return None
     split, across = split_domains(scores.score, scores.genuine, scores.domains)
     if not split:
@@ -238,7 +254,24 @@ def _by_domain(
     )
 
 
-def _calibration_scores(options: Options) -> Ordered | None:
+def _calibration_impostors(embeddings: Embeddings, source: str | Path, options: Options) -> Ordered | None:
+    """All impostor pairs of the calibration file, made by the same model as `embeddings`.
+
+    Raises:
+        ValueError: it is of another size, or has no impostor pair; there are no domains to decide at its threshold.
+    """
     if options.calibration is None:
         return None
-    return calibration_impostors(read_embeddings(options.calibration), options.fars, options.progress)
+    if embeddings.domains is None:
+        raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
+    calibration = read_embeddings(options.calibration)
+    ours, theirs = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
+    if ours != theirs:
+        raise ValueError(
+            f"{options.calibration}: {theirs} numbers a row, but {source} has {ours}; a threshold holds for the scores "
+            "of one model alone"
+        )
+    try:
+        return calibration_impostors(calibration, options.fars, options.progress)
+    except ValueError as error:
+        raise ValueError(f"{options.calibration}: {error}") from None

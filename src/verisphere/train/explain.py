@@ -1,0 +1,80 @@
+"""What is wrong with a recipe, in one line: jsonargparse's messages shortened, unknown fields with those that exist."""
+
+import difflib
+import inspect
+import re
+import sys
+from dataclasses import is_dataclass
+from typing import get_type_hints
+
+_LONGEST = 500
+
+#: In this order: what jsonargparse writes (its lines joined by "; "), and what is shown.
+_WORDING = (
+    (r'Parser key "([^"]*)":;?', r"\1:"),
+    (r"Problem with given class_path '([^']*)':;?", r"\1:"),
+    (r"Does not validate against any of the Union subtypes; .*?Errors:; ", ""),
+    (r"; Given value type: .*?; Given value: Namespace\(.*", ""),
+    (r"; Given value type: .*?; Given value: ", ", got "),
+    (r"(Expected a <class '\w+'>); Expected a <class 'NoneType'>", r"\1 or null"),
+    (r"; Expected a <class 'NoneType'>", ""),
+    (r"Expected a <class '(?:\w+\.)*(\w+)'>", r"expected \1"),
+    (r"Expected a (?:typing\.)?Literal\[(.*?)\]", r"expected one of \1"),
+    (r"\. Got value: ", ", got "),
+    (r"Not a valid subclass of (\w+)", r"not a \1"),
+    (r"; Subclass types expect one of:.*?(, got .*)?$", r"\1; expected a class_path and its init_args"),
+    (r"(No module named '[^']*')", r"\1; is the folder it lies in on PYTHONPATH?"),
+    (r"Unexpected config:", "expected fields and their values, got:"),
+    (r'in "<unicode string>", ', ""),
+)
+
+_UNKNOWN = (
+    re.compile(r"(?P<class>[\w.]+): Option '(?P<field>\w+)' is not accepted"),
+    re.compile(r"Group '(?P<group>\w+)' does not accept option '(?P<field>\w+)'"),
+    re.compile(r"Option '(?P<field>\w+)' is not accepted"),
+    re.compile(r"unrecognized arguments: --(?:(?P<group>\w+)\.)?(?P<field>\w+)[= ]?.*"),
+)
+
+
+def explain(error: Exception, recipe: type) -> str:
+    """A message of jsonargparse as one line; an unknown field comes with the nearest and all that exist.
+
+    Args:
+        error: what its parser raised.
+        recipe: the dataclass that was to be filled.
+    """
+    text = "; ".join(line for line in (line.strip(" -") for line in str(error).splitlines()) if line)
+    for theirs, ours in _WORDING:
+        text = re.sub(theirs, ours, text)
+    for pattern in _UNKNOWN:
+        if found := pattern.search(text):
+            named = found.groupdict()
+            allowed = _fields(recipe, named.get("group"), named.get("class"))
+            if allowed:
+                inside = named.get("class") or named.get("group")
+                unknown = _unknown(named["field"], allowed)
+                text = text[: found.start()] + (f"{inside}: {unknown}" if inside else unknown)
+            break
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+
+
+def _unknown(field: str, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(field, allowed, n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    return f"there is no field {field!r}{guess}; allowed are {', '.join(allowed)}"
+
+
+def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str]:
+    """Fields of the recipe, of a dataclass in it, or arguments of a class it names; empty where that is not known."""
+    owner: object = recipe
+    if class_path:
+        module, _, name = class_path.rpartition(".")
+        owner = getattr(sys.modules.get(module), name, None)  # the parser has imported it
+    elif group:
+        owner = get_type_hints(recipe).get(group)
+        if not is_dataclass(owner):
+            return []
+    if not isinstance(owner, type):
+        return []
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [name for name, one in inspect.signature(owner).parameters.items() if one.kind not in kinds]
