@@ -47,7 +47,7 @@ def parts_imported(source: str, module: str) -> Iterator[tuple[str, int]]:
 
 def fault(importer: str, imported: str) -> str | None:
     """Why this import is against the floors; None where it is not."""
-    if importer == imported or importer == DOOR:
+    if importer in (imported, DOOR):
         return None
     if imported == DOOR:
         return "the front door is for users; import from the part itself"

@@ -56,17 +56,17 @@ class Embeddings:
                 raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
         bad = np.flatnonzero(~np.isfinite(self.embeddings).all(axis=1))
         if len(bad):
-            raise ValueError(f"{len(bad)} of {rows} embeddings hold NaN or infinity, the first is {self._name(bad[0])}")
+            raise ValueError(f"{len(bad)} of {rows} embeddings hold NaN or infinity, the first is {self._first(bad)}")
         empty = np.flatnonzero(~self.embeddings.any(axis=1))
         if len(empty):
-            raise ValueError(f"{len(empty)} of {rows} embeddings have length zero, the first is {self._name(empty[0])}")
+            raise ValueError(f"{len(empty)} of {rows} embeddings have length zero, the first is {self._first(empty)}")
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
             raise ValueError(f"names must be unique, but {str(self.names[again])!r} appears again at row {again}")
 
-    def _name(self, row: int) -> str:
-        return f"{str(self.names[row])!r} (row {row})"
+    def _first(self, rows: np.ndarray) -> str:
+        return f"{str(self.names[rows[0]])!r} (row {rows[0]})"
 
     def __len__(self) -> int:
         return len(self.embeddings)

@@ -30,10 +30,12 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file:  # opened here, because numpy leaves the file of a broken archive open
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array, not an .npz archive")
-            arrays = {name: archive[name] for name in archive.files}
+            with archive:
+                arrays = {name: archive[name] for name in archive.files}
     except (*_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # no right to read it, say: nothing is wrong with its content

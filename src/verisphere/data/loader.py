@@ -120,4 +120,11 @@ def _as_it_is(read: Any) -> Any:
 
 def _start_worker(_: int) -> None:
     torch.set_num_threads(1)  # the processes are the parallelism
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends its workers
+    # Ctrl-C, and a scheduler's SIGTERM, reach all processes of a group; the main one finishes its step with what the
+    # workers have read, and then ends them itself: by the second SIGTERM that each of them sees.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _spare_once)
+
+
+def _spare_once(number: int, frame: object) -> None:
+    signal.signal(number, signal.SIG_DFL)

@@ -2,9 +2,9 @@
 
 They say nothing about real people or groups of people: a rate measured here holds for these drawings and nowhere else.
 What they are good for is a task with known truth, of any size, at a chosen difficulty, that needs no download.
-Identities are points of a continuous space, so impostors reach from plainly different to look-alikes. Capture conditions
-differ in how alike their people are and in how good their images are, so their thresholds at one FAR differ as well.
-Labels can be wrong at a stated rate while the truth is kept.
+Identities are points of a continuous space, so impostors reach from plainly different to look-alikes. Capture
+conditions differ in how alike their people are and in how good their images are, so their thresholds at one FAR differ
+as well. Labels can be wrong at a stated rate while the truth is kept.
 
 Image `i` of a person is the same, bit for bit, for any batch, order, worker and number of threads.
 """
@@ -23,16 +23,16 @@ from verisphere.data.synthetic_identity import Columns
 from verisphere.data.synthetic_random import GOLDEN, keys, scramble
 from verisphere.data.synthetic_render import render
 
-TOGETHER = 16  # images drawn at a time: their planes stay in the processor's cache
+TOGETHER = 32  # images drawn at a time: enough to share among threads, few enough for the cache
 FAMILY = 6  # people in a row who share a family's traits, as far as a domain's `kinship` says
 
 
 class SyntheticFaces(Faces):
     """Drawn faces of people who do not exist: as many as asked for, the same for the same arguments.
 
-    Person `n` belongs to domain `n % len(domains)`. What an image shows depends on the seed, the difficulty, the domains
-    and the numbers of the person and the image, but not on how many others there are: a second set with the same seed
-    and a `first_person` past the last of the first holds unseen people.
+    Person `n` belongs to domain `n % len(domains)`. What an image shows depends on the seed, the difficulty, the
+    domains and the numbers of the person and the image, but not on how many others there are: a second set with the
+    same seed and a `first_person` past the last of the first holds unseen people.
 
     Args:
         people: how many identities.
@@ -43,7 +43,7 @@ class SyntheticFaces(Faces):
         label_noise: share of the images, in [0, 1), under the name of another person of their domain: exactly
             round(label_noise * people * images) of them. `true_identities` and the images' names keep the truth.
         first_person: number of the first person.
-        size: height and width in pixels, a multiple of 16 from 48 to 448.
+        size: height and width in pixels, a multiple of 16 from 48 to 512.
 
     Attributes:
         true_identities: who is on each image.
@@ -103,7 +103,7 @@ class SyntheticFaces(Faces):
 
     def parameters(self, indices: Sequence[int]) -> tuple[Columns, Columns, Int64[Tensor, " batch"]]:
         """What the images at these positions show: the person, the circumstances, and the key of the noise."""
-        position = torch.tensor(indices, dtype=torch.int64)
+        position = torch.as_tensor(indices, dtype=torch.int64)
         number = position // self.images_each + self.first_person
         condition = number % len(self.domain_names)
         level = DIFFICULTIES[self.difficulty]
@@ -135,12 +135,13 @@ def mislabelled(identities: Sequence[str], domains: Sequence[str], rate: float, 
     alone = [domain for domain, people in members.items() if len(people) < 2]
     if alone:
         raise ValueError(f"label_noise is {rate} but domain {alone[0]} has one person only; ask for more people")
+    place = {identity: number for people in members.values() for number, identity in enumerate(people)}
     order = scramble(keys(torch.tensor(seed), torch.tensor(-1)) + torch.arange(len(identities)) * GOLDEN)
     given = list(identities)
     for index in order.argsort(stable=True)[:wrong].tolist():
         people = members[domains[index]]
         step = 1 + (int(order[index]) >> 8) % (len(people) - 1)
-        given[index] = people[(people.index(identities[index]) + step) % len(people)]
+        given[index] = people[(place[identities[index]] + step) % len(people)]
     return tuple(given)
 
 
@@ -152,8 +153,8 @@ def _check_counts(people: int, images: int, seed: int, first_person: int, size: 
         raise ValueError(f"seed is {seed}; it is at least 0 and below 2^62")
     if first_person < 0:
         raise ValueError(f"first_person is {first_person}; people are numbered from 0")
-    if size % 16 or not 48 <= size <= 448:
-        raise ValueError(f"size is {size}; images are 48 to 448 pixels high and wide, in steps of 16")
+    if size % 16 or not 48 <= size <= 512:
+        raise ValueError(f"size is {size}; images are 48 to 512 pixels high and wide, in steps of 16")
 
 
 def _check_conditions(domains: Sequence[str], difficulty: str) -> None:

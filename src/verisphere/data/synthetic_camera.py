@@ -31,41 +31,41 @@ TRANSFORM = (
 
 @cache
 def _block_transform() -> tuple[Float[Tensor, "64 64"], Float[Tensor, " 64"], Float[Tensor, " 64"]]:
-    """The transform of a flattened block, the squared length of its rows, and each row's frequency."""
+    """The transform of a flattened block, the squared lengths of its rows, and each row's higher frequency."""
     rows = torch.tensor(TRANSFORM, dtype=torch.float32)
     squares = (rows * rows).sum(1)
     frequency = torch.arange(8.0)
-    return (
-        torch.kron(rows, rows),
-        torch.kron(squares, squares),
-        torch.maximum(frequency[:, None], frequency[None, :]).flatten(),
-    )
+    highest = torch.maximum(frequency[:, None], frequency[None, :]).flatten()
+    return torch.kron(rows, rows), torch.kron(squares, squares), highest
 
 
 def quantise(
-    plane: Float[Tensor, "faces height width"], step: Float[Tensor, " faces"], detail: Float[Tensor, " faces"]
-) -> Float[Tensor, "faces height width"]:
-    """Round the plane's 8 x 8 block spectra, in place of JPEG.
+    plane: Float[Tensor, "faces height width"],
+    step: Float[Tensor, " faces"],
+    detail: Float[Tensor, " faces"],
+    grow: int,
+) -> Float[Tensor, "faces grown_height grown_width"]:
+    """Round the plane's 8 x 8 block spectra, and lay the result out at `grow` times its size.
 
     Args:
-        plane: integers in [-256, 255]; height and width are multiples of 8.
-        step: the coarseness: the rounding step of the lowest frequency, in grey levels of an orthonormal transform.
-        detail: frequencies of this number or above are dropped: 8 keeps all, 4 leaves half the resolution.
+        plane: whole numbers in [-256, 255]; height and width are multiples of 8.
+        step: rounding step of the lowest frequency, in grey levels of an orthonormal transform; above 0.
+        detail: frequencies at or above this number are dropped: 8 keeps all, 4 leaves half the resolution.
+        grow: how often each pixel is repeated, across and down.
     """
     transform, squares, frequency = (table.to(plane.device) for table in _block_transform())
     faces, height, width = plane.shape
     blocks = plane.view(faces, height // 8, 8, width // 8, 8).transpose(2, 3).reshape(-1, 64)
-    spectrum = (blocks @ transform.T).view(faces, -1, 64)  # exact: |sums| <= 256 * 64 * 64 = 2^20
-    # steps grow with frequency, as JPEG's tables do; in units of the unnormalised spectrum
-    unit = squares.sqrt()
-    steps = step[:, None] * (1 + frequency * 0.75) * unit
-    steps = torch.where(frequency < detail[:, None], steps, float("inf"))[:, None]
-    levels = spectrum.div_(steps).round_()
-    # weights are rounded to 2^-11 so that the sums below, under 2^13, are exact as well
-    back = torch.where(steps.isinf(), 0, steps) / squares * 2.0**11
-    weights = levels.mul_(back).round_().mul_(2.0**-11)
-    blocks = weights.view(-1, 64) @ transform
-    return blocks.view(faces, height // 8, width // 8, 8, 8).transpose(2, 3).reshape(faces, height, width)
+    spectrum = (blocks @ transform.T).view(faces, -1, 64)  # exact: no sum passes 256 * 64 * 64 = 2^20
+    # steps grow with frequency, as JPEG's tables do; they are in units of a spectrum that is not normalised
+    steps = step[:, None] * (1 + frequency * 0.75) * squares.sqrt()
+    kept = (frequency < detail[:, None]).float()
+    # 2^-11 is the unit of the weights: sums below 2^13 of their products with whole numbers are exact as well
+    weights = (steps * kept / squares * 2.0**11)[:, None]
+    levels = spectrum.div_(steps[:, None]).round_().mul_(weights).round_().mul_(2.0**-11)
+    grown = transform.view(64, 8, 8).repeat_interleave(grow, 1).repeat_interleave(grow, 2).reshape(64, -1)
+    blocks = (levels.view(-1, 64) @ grown).view(faces, height // 8, width // 8, 8 * grow, 8 * grow)
+    return blocks.transpose(2, 3).reshape(faces, height * grow, width * grow)
 
 
 def blur(plane: Plane, across: Float[Tensor, " faces"], down: Float[Tensor, " faces"]) -> Plane:
@@ -86,13 +86,12 @@ def halved(plane: Plane) -> Float[Tensor, "faces half_height half_width"]:
 
 
 def expose(picture: Float[Tensor, "faces 3 height width"], photo: Columns) -> Float[Tensor, "faces 3 height width"]:
-    """Exposure and a film-like curve, in place: v (1 + c) / (v + c), steep in the dark and bounded in the light."""
+    """Exposure and a film-like curve, in place: v (1 + c) / (v + c), steep in the dark, and 1 at 1."""
     gain = 1 + photo["exposure"].clamp(-0.8, 1.5)
-    curve = 0.95 + photo["contrast"].clamp(-0.5, 0.5)
-    tint = photo["tint"]
-    balance = torch.stack((gain, gain * (1 + tint), gain), 1)
-    picture.mul_(balance).clamp_(min=0)
-    return picture.mul_((1 + curve)[:, None]).div_(picture + curve[:, None])
+    curve = (1.5 + photo["contrast"] * 1.5).clamp(0.6, 4)[:, None]
+    picture.mul_(torch.stack((gain, gain * (1 + photo["tint"]), gain), 1)).clamp_(0, 1.2)
+    bend = picture + curve
+    return picture.mul_(1 + curve).div_(bend)
 
 
 def photograph(
@@ -100,7 +99,7 @@ def photograph(
 ) -> UInt8[Tensor, "faces 3 height width"]:
     """The picture as a camera of the photograph's quality stores it; overwrites the picture."""
     faces, _, height, width = picture.shape
-    red, green, blue = expose(picture, photo).clamp_(0, 1.2).unbind(1)
+    red, green, blue = expose(picture, photo).unbind(1)
     luma = (red * 0.299).add_(green * 0.587).add_(blue * 0.114)
     chroma_blue = halved(blue.sub_(luma).mul_(0.564))
     chroma_red = halved(red.sub_(luma).mul_(0.713))
@@ -113,15 +112,14 @@ def photograph(
     chroma_blue.add_(grain[:, pixels : pixels * 5 // 4].view_as(chroma_blue).mul(chroma_grain))
     chroma_red.add_(grain[:, pixels * 5 // 4 :].view_as(chroma_red).mul(chroma_grain))
     step, detail = photo["loss"].flatten(), photo["detail"].flatten()
-    levels = [
-        quantise(plane.mul_(255).sub_(offset).round_().clamp_(-256, 255), step * coarser, detail)
-        for plane, offset, coarser in ((luma, 128, 1.0), (chroma_blue, 0, 1.6), (chroma_red, 0, 1.6))
-    ]
-    luma = levels[0].add_(128.5)  # half a level: the conversion to bytes below cuts off
-    blue_excess, red_excess = (plane.repeat_interleave(2, 1).repeat_interleave(2, 2) for plane in levels[1:])
+    luma = quantise(luma.mul_(255).sub_(128).round_().clamp_(-256, 255), step, detail, 1)
+    chroma = torch.cat((chroma_blue, chroma_red)).mul_(255).round_().clamp_(-256, 255)
+    coarse = (step * 1.6).repeat(2)
+    blue_excess, red_excess = quantise(chroma, coarse, detail.repeat(2), 2).chunk(2)
     stored = torch.empty_like(picture)
+    luma.add_(128.5)  # half a level more, as the conversion to bytes cuts off
     torch.add(luma, red_excess * 1.402, out=stored[:, 0])
-    torch.add(luma, blue_excess * 1.772, out=stored[:, 2])
     torch.sub(luma, red_excess.mul_(0.714), out=stored[:, 1])
+    torch.add(luma, blue_excess * 1.772, out=stored[:, 2])
     stored[:, 1].sub_(blue_excess.mul_(0.344))
     return stored.clamp_(0, 255).to(torch.uint8)

@@ -42,16 +42,69 @@ class Domain:
     detail: float
     worn: float
 
+    def __post_init__(self) -> None:
+        for name in ("kinship", "blur", "worn"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} of a domain is {getattr(self, name)}; it is a share, 0 to 1")
+        if not 1 <= self.detail <= 8:
+            raise ValueError(f"detail of a domain is {self.detail}; 1 to 8 of 8 frequencies survive")
+        if self.loss <= 0 or self.grain < 0:
+            raise ValueError(f"loss and grain of a domain are {self.loss} and {self.grain}; above 0 and at least 0")
+
 
 DOMAINS: Mapping[str, Domain] = {
     # plain light and a good camera; people differ widely
-    "studio": Domain(1.10, 0.0, 0.8, 0.8, 0.05, 0.35, 0.012, 8, 7, 0.10),
+    "studio": Domain(
+        spread=1.1,
+        kinship=0.0,
+        pose=0.8,
+        light=0.8,
+        exposure=0.05,
+        blur=0.35,
+        grain=0.012,
+        loss=8.0,
+        detail=7.0,
+        worn=0.1,
+    ),
     # sun from any side, turned heads, things worn
-    "street": Domain(1.00, 0.0, 1.1, 1.2, 0.10, 0.70, 0.025, 16, 6, 0.25),
-    # little light: noise, blur, half the resolution
-    "night": Domain(1.00, 0.0, 1.0, 1.1, -0.30, 0.95, 0.045, 24, 4, 0.10),
-    # a casting of people picked to look alike
-    "lookalike": Domain(0.80, 0.5, 0.8, 0.9, 0.0, 0.60, 0.020, 12, 6, 0.10),
+    "street": Domain(
+        spread=1.0,
+        kinship=0.0,
+        pose=1.1,
+        light=1.2,
+        exposure=0.1,
+        blur=0.7,
+        grain=0.025,
+        loss=16.0,
+        detail=6.0,
+        worn=0.25,
+    ),
+    # little light: noise, blur, down to half the resolution
+    "night": Domain(
+        spread=1.0,
+        kinship=0.0,
+        pose=1.0,
+        light=1.1,
+        exposure=-0.3,
+        blur=0.95,
+        grain=0.045,
+        loss=24.0,
+        detail=4.0,
+        worn=0.1,
+    ),
+    # a casting of people picked because they look alike
+    "lookalike": Domain(
+        spread=0.8,
+        kinship=0.5,
+        pose=0.8,
+        light=0.9,
+        exposure=0.0,
+        blur=0.6,
+        grain=0.02,
+        loss=12.0,
+        detail=6.0,
+        worn=0.1,
+    ),
 }
 
 

@@ -105,7 +105,7 @@ PHOTO: Mapping[str, Spread] = {
     "warmth": Spread(0.0, 0.16),
     "tint": Spread(0.0, 0.05),
     "fill_warmth": Spread(0.0, 0.12),
-    "exposure": Spread(0.35, 0.25),
+    "exposure": Spread(-0.10, 0.22),
     "contrast": Spread(0.0, 0.25),
     # what is behind, on and before the person
     "wall_light": Spread(0.0, 1.0),

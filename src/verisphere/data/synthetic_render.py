@@ -13,6 +13,7 @@ from verisphere.data.synthetic_scene import (
     cover,
     disc,
     dome,
+    feature_rows,
     light_direction,
     line,
     outline,
@@ -54,21 +55,21 @@ def draw_hair_behind(scene: Scene, person: Columns, photo: Columns, hair: Colour
     # below the middle a superellipse: long hair falls straight down before it ends
     below.mul_(below).mul_(below)
     wide = scene.x / (person["skull_width"] * 1.01 + volume)
-    mask = cover(1 - wide.mul_(wide).add_(above).addcmul_(below, below), 9)
+    mask = cover(1 - wide.mul_(wide).add_(above).addcmul_(below, below), 9.0)
     paint(scene.picture, mask, hair * 0.75)
     return mask
 
 
 def draw_body(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> None:
     """Shoulders in cloth, and a neck in the chin's shadow."""
-    scene = scene.rows(0.1, 1)
+    scene = scene.rows(0.1, 1.0)
     half_width = person["skull_width"] * (0.60 + person["jaw_taper"] * -0.25)
-    neck = cover((scene.y - 0.7).clamp_(min=0).mul_(0.6).sub_(scene.x.abs()).add_(half_width), 20)
+    neck = cover((scene.y - 0.7).clamp_(min=0).mul_(0.6).sub_(scene.x.abs()).add_(half_width), 20.0)
     neck.mul_((scene.y * 12 - 2).clamp_(0, 1))
     paint(scene.picture, neck, skin * 0.93)
     from_collar = scene.y - (0.86 + photo["cloth_cut"].clamp(-2, 2) * 0.05)
     collar = spot(scene.x, from_collar, 0.34, 0.6).mul_(-0.12)
-    clothed = cover(collar.add_(from_collar).addcmul_(scene.x, scene.x, value=-0.25), 22)
+    clothed = cover(collar.add_(from_collar).addcmul_(scene.x, scene.x, value=-0.25), 22.0)
     paint(scene.picture, clothed, muted(photo["cloth_light"], photo["cloth_hue"], 0.4))
     chin_shadow = spot(scene.x + photo["light_x"] * 0.06, scene.y - (person["chin"] + 0.06), 0.50, 0.24)
     scene.shadow(chin_shadow.mul_(torch.maximum(neck, clothed)), 0.62)
@@ -90,7 +91,7 @@ def draw_ears(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> No
 def draw_skull(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> Plane:
     """The face's skin, darker towards its outline; returns its mask."""
     inside = outline(scene, person, photo)
-    face = cover(inside, 11)
+    face = cover(inside, 11.0)
     paint(scene.picture, face, skin)
     scene.shadow((1 - inside.mul_(4).clamp_(0, 1)).mul_(face), 0.22)
     return face
@@ -100,7 +101,7 @@ def draw_age(scene: Scene, person: Columns, photo: Columns) -> None:
     """Cheeks, the folds from nose to mouth, and lines on the forehead."""
     tip = person["eye_height"] + person["nose_length"]
     age, smile = person["age"].clamp(0, 1.1), photo["smile"].clamp(0, 0.8)
-    lower = scene.rows(-0.35, 0.75)
+    lower = feature_rows(scene, photo, tip - 0.23, tip + 0.33)
     scene_x, drop = lower.away - 0.30, lower.face_y - (tip - 0.02)
     lower.bump(scene_x, drop + 0.03, 0.20, 0.17, person["cheekbones"].clamp(-0.08, 0.1) * 6 + 0.45)
     fold = line((lower.away - person["nose_width"] * 1.05).addcmul_(drop, drop.new_tensor(-0.42)), 0.026)
@@ -133,11 +134,12 @@ def draw_marks(scene: Scene, person: Columns) -> None:
 
 def draw_nose(scene: Scene, person: Columns, photo: Columns) -> None:
     """A bridge and a tip that stand out, wings, nostrils, and the shadow that it casts away from the light."""
-    scene = scene.rows(-0.50, 0.62)
+    tip = person["eye_height"] + person["nose_length"] + photo["pitch"] * 0.08
+    scene = feature_rows(scene, photo, tip - person["nose_length"] * 1.1, tip + 0.14)
     light_x, light_y, _ = light_direction(photo)
     # a nose stands out of the ellipsoid, so a turn carries it further
     across = scene.face_x - photo["yaw"] * 0.11
-    level = scene.face_y - (person["eye_height"] + person["nose_length"] + photo["pitch"] * 0.08)
+    level = scene.face_y - tip
     wing, middle = person["nose_width"], person["nose_length"] * 0.48
     scene.bump(across, level + middle, person["nose_bridge"] * 1.25, middle * 1.25, 1.5)
     scene.bump(across, level + 0.015, person["nose_tip"] * 1.35, person["nose_tip"] * 1.2, 1.5)
@@ -145,7 +147,7 @@ def draw_nose(scene: Scene, person: Columns, photo: Columns) -> None:
     scene.bump(mirrored - wing * 0.78, level, wing * 0.42, 0.052, 1.2)
     scene.shadow(spot(mirrored - wing * 0.50, level - 0.040, wing * 0.36, 0.024), 0.80)
     crease = line(spot(mirrored - wing * 0.70, level, wing * 0.45, 0.062).sub_(0.25), 0.25)
-    scene.shadow(crease.mul_(cover(mirrored.sub_(wing * 0.80), 30)), 0.32)
+    scene.shadow(crease.mul_(cover(mirrored.sub_(wing * 0.80), 30.0)), 0.32)
     scene.shadow(
         spot(across + light_x * 0.13, level - 0.075, wing * 1.05, 0.060), (0.28 - light_y * 0.25).clamp(0, 0.55)
     )
@@ -158,7 +160,7 @@ def draw_beard(scene: Scene, person: Columns, face: Plane, hair: Colour) -> None
     bearded = chosen(torch.maximum(person["beard"], person["moustache"]))
     if not len(bearded):
         return
-    lower = scene.rows(-0.2, 1)
+    lower = scene.rows(-0.2, 1.0)
     height = person["eye_height"] + person["nose_length"] + person["mouth_gap"]
     across, level, picture, inside = pick(
         bearded, lower.face_x, lower.face_y, lower.picture, face[:, -lower.x.shape[1] :]
@@ -177,11 +179,11 @@ def draw_beard(scene: Scene, person: Columns, face: Plane, hair: Colour) -> None
 
 def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips: Colour) -> None:
     """Two lips along a line that a smile bends, parted on some photographs, and the chin below."""
-    scene = scene.rows(-0.02, 0.98)
+    height = person["eye_height"] + person["nose_length"] + person["mouth_gap"]
+    scene = feature_rows(scene, photo, height - 0.17, person["chin"].maximum(height + 0.23))
     smile, gape = photo["smile"].clamp(-0.3, 0.8), photo["mouth_open"].clamp(0, 0.09)
     upper, lower = person["upper_lip"].clamp(min=0.010), person["lower_lip"].clamp(min=0.014)
     half_width = person["mouth_width"] * photo["mouth_stretch"] + smile * 0.045
-    height = person["eye_height"] + person["nose_length"] + person["mouth_gap"]
     across = scene.face_x - photo["yaw"] * 0.03
     along = across / half_width
     along.mul_(along)
@@ -191,14 +193,14 @@ def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips
     bow = line(across, 0.07).mul_(person["cupids_bow"] * -0.45).add_(1)
     top = bow.mul_(upper).mul_(arch).add_(level)
     bottom = (arch * (lower + gape)).sub_(level)
-    paint(scene.picture, cover(torch.minimum(top, bottom), 32).mul_(within), lips)
+    paint(scene.picture, cover(torch.minimum(top, bottom), 32.0).mul_(within), lips)
     gaping = chosen(gape)
     if len(gaping):
         picture, above, room, inside, gap, gums = pick(gaping, scene.picture, level, arch, within, gape, skin)
         room.mul_(gap)
-        hollow = cover(torch.minimum(above, room - above), 40).mul_(inside)
+        hollow = cover(torch.minimum(above, room - above), 40.0).mul_(inside)
         paint(picture, hollow.mul_((gap * 60).clamp(max=1)), gums * 0.14)
-        teeth = cover(torch.minimum(above, room.mul_(0.55).sub_(above)), 40).mul_(inside)
+        teeth = cover(torch.minimum(above, room.mul_(0.55).sub_(above)), 40.0).mul_(inside)
         paint(picture, teeth.mul_((gap * 40).clamp(max=1)), torch.full_like(gums, 0.80))
         scene.picture.index_copy_(0, gaping, picture)
     scene.shadow(line(level, 0.017).mul_(within), 0.62)
@@ -211,12 +213,15 @@ def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips
 
 def draw_eyes(scene: Scene, person: Columns, photo: Columns, skin: Colour, hair: Colour) -> None:
     """Sockets, eyeballs between curved lids, irises that look somewhere, the fold of the lid, lashes and brows."""
-    scene = scene.rows(-0.66, 0.36)
+    eye_height = person["eye_height"]
+    brows = person["brow_gap"] + photo["brow_raise"].abs() + person["brow_thickness"].clamp(min=0.01)
+    slant = person["brow_tilt"].abs() * 0.25 + person["eye_tilt"].abs() * 0.25
+    scene = feature_rows(scene, photo, eye_height - brows - slant - 0.04, eye_height + slant + 0.16)
     light_x, _, _ = light_direction(photo)
     width, opening = person["eye_width"], person["eye_opening"].clamp(min=0.02) * photo["lids"].clamp(0.12, 1.5)
     squint = photo["smile"].clamp(0, 0.6) * 0.018
     across = scene.away - person["eye_distance"]
-    level = scene.face_y - person["eye_height"]
+    level = scene.face_y - eye_height
     scene.bump(across + 0.05, level + 0.04, width * 1.7, 0.14, person["eye_depth"] * -1.1)
     scene.shadow(
         spot(across + width * 0.35, level + 0.03, width * 1.5, 0.115), person["eye_depth"].clamp(0, 1.3) * 0.42
@@ -227,7 +232,7 @@ def draw_eyes(scene: Scene, person: Columns, photo: Columns, skin: Colour, hair:
     arch = 1 - arch.mul_(arch)  # 1 in the middle of the eye, 0 at its corners
     from_upper = tilted.addcmul(arch, opening)
     from_lower = (arch * (opening * 0.62 - squint)).sub_(tilted)
-    ball = cover(torch.minimum(from_upper, from_lower), 45)
+    ball = cover(torch.minimum(from_upper, from_lower), 45.0)
     paint(scene.picture, ball, skin * 0.25 + 0.62)
     side = scene.face_x.sign()
     from_iris, iris_level = across.addcmul(side, photo["gaze_x"] * -1), tilted.sub_(photo["gaze_y"] - 0.006)
@@ -252,21 +257,22 @@ def draw_eyes(scene: Scene, person: Columns, photo: Columns, skin: Colour, hair:
     # thickest at the inner third, drawn out to a tip
     along.add_(0.3)
     thick = along.mul_(along).mul_(-0.6).add_(1).mul_(person["brow_thickness"].clamp(min=0.010))
-    paint(scene.picture, cover(thick.sub_(height.abs_()), 40).mul_(ends.mul_(0.86)), hair * 0.55 + skin * 0.12)
+    paint(scene.picture, cover(thick.sub_(height.abs_()), 40.0).mul_(ends.mul_(0.86)), hair * 0.55 + skin * 0.12)
 
 
 def draw_hair_front(scene: Scene, person: Columns, photo: Columns, behind: Plane, hair: Colour) -> None:
     """Hair above the hairline, parted somewhere, with strands, and the soft shadow that it throws on the forehead."""
-    behind = behind[:, : int(0.65 * scene.picture.shape[-1])]
-    scene = scene.rows(-1, 2 * behind.shape[1] / scene.picture.shape[-1] - 1 - 0.5 / scene.picture.shape[-1])
+    scene = scene.rows(-1.0, 0.5)
+    behind = behind[:, : scene.x.shape[1]]
     offset = scene.face_x - person["parting"]
     edge = (offset * offset).mul_(person["hairline_bend"].clamp(-0.9, 1.6) * 0.8)
     # the sides come down to the ears
     edge.add_((scene.away - person["skull_width"] * 0.80).clamp_(min=0).mul_(3.2))
     edge.sub_(person["hairline"] + photo["hair_day"]).sub_(scene.face_y)
-    # at the parting the hair leaves a notch
-    front = cover(edge.sub(line(offset, 0.10).mul_(0.05)), 16).mul_(behind)
-    scene.shadow(cover(edge.add_(0.06), 7).mul_(behind), 0.30)
+    # the hair before the ears ends beside the cheeks; at the parting it leaves a notch
+    ends = (0.12 - scene.face_y).mul_(8).clamp_(0, 1).mul_(behind)
+    front = cover(edge.sub(line(offset, 0.10).mul_(0.05)), 16.0).mul_(ends)
+    scene.shadow(cover(edge.add_(0.06), 7.0).mul_(ends), 0.30)
     strands = (scene.face_y * 23 + 17).mul_(offset).addcmul_(scene.face_y, scene.face_y, value=5)
     strands.sub_(strands.floor()).sub_(0.5).abs_().mul_(0.48).add_(0.88)
     paint(scene.picture, front, hair * strands[:, None])
@@ -288,7 +294,7 @@ def draw_glasses(scene: Scene, person: Columns, photo: Columns) -> None:
     inside = spot(away - distance, level, wide * 1.15, high * 1.15)
     colour = shade.clamp(0.03, 0.6)[:, None].expand(-1, 3, -1, -1)
     paint(picture, (inside * 12).sub_(2).clamp_(0, 1).mul_(dark), colour * 0.4)
-    bridge = line(level.add_(0.02), 0.022).mul_(cover((distance - wide + 0.02) - away, 30))
+    bridge = line(level.add_(0.02), 0.022).mul_(cover((distance - wide + 0.02) - away, 30.0))
     paint(picture, torch.maximum(line(inside.sub_(0.24), 0.13), bridge).mul_(0.9), colour)
     scene.picture.index_copy_(0, wearing, picture)
 
@@ -298,13 +304,13 @@ def draw_cap(scene: Scene, person: Columns, photo: Columns) -> None:
     wearing = chosen(photo["cap"])
     if not len(wearing):
         return
-    scene = scene.rows(-1, 0.3)
+    scene = scene.rows(-1.0, 0.3)
     x, y, across, below = pick(wearing, scene.x, scene.y, scene.face_x, scene.face_y)
     hairline, width, top = pick(wearing, person["hairline"], person["skull_width"], person["skull_top"])
     picture, lit, hue, light = pick(wearing, scene.picture, scene.lit, photo["cloth_light"], photo["cloth_hue"])
     below.add_(hairline - 0.06)
     crown = spot(x, y, width + 0.05, top + 0.10).mul_(12).clamp_(max=1)
-    above = cover((across * across).mul_(0.25).sub_(below), 25)
+    above = cover((across * across).mul_(0.25).sub_(below), 25.0)
     paint(picture, above.mul_(crown), muted(light, hue, 0.4))
     lit.mul_(1 - spot(across, below.sub_(0.02), 0.6, 0.12).mul_(0.55))
     scene.picture.index_copy_(0, wearing, picture)
@@ -321,7 +327,7 @@ def draw_cover(scene: Scene, photo: Columns) -> None:
     )
     light, hue = pick(covered, photo["wall_hue"], photo["cloth_light"])
     reach = x.mul_(angle).addcmul_(y, (1 - angle * angle).sqrt())
-    paint(picture, cover(reach.sub_(0.62 - depth.abs() * 0.12), 14), muted(light, hue, 0.4))
+    paint(picture, cover(reach.sub_(0.62 - depth.abs() * 0.12), 14.0), muted(light, hue, 0.4))
     scene.picture.index_copy_(0, covered, picture)
 
 

@@ -1,6 +1,6 @@
 """The threshold at a stated FAR, and what it accepts: the one definition behind training, evaluation and deployment.
 
-Accept iff score > threshold, as in equations 1 and 2 of AnchorFace (Liu et al. 2021).
+Accept iff score > threshold, as in equations 1 and 2 of AnchorFace (Liu et al. 2022).
 """
 
 import math

@@ -9,7 +9,8 @@ import yaml
 
 from verisphere.embed.backbone import Backbone
 
-HOUSE = "verisphere."
+#: Where the classes live that a file may name without being trusted.
+HOUSE = "verisphere.embed."
 
 
 def build_backbone(description: dict[str, Any], trust: bool = False) -> Backbone:
@@ -23,25 +24,29 @@ def build_backbone(description: dict[str, Any], trust: bool = False) -> Backbone
         ValueError: the description names no backbone, or one from outside verisphere without `trust`.
     """
     path, arguments = str(description.get("class_path", "")), description.get("init_args") or {}
-    module, _, name = path.rpartition(".")
     if not path.startswith(HOUSE) and not trust:
         raise ValueError(
             f"backbone {path!r} is not part of verisphere; building it runs its code: allow it by --trust-code"
         )
+    module, _, name = path.rpartition(".")
     try:
-        backbone = getattr(importlib.import_module(module), name)(**arguments)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"backbone {path!r} with {arguments} cannot be built: {error}") from None
-    if not isinstance(backbone, Backbone):
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"backbone {path!r} cannot be found: {error}") from None
+    # Before the call, not after: a checkpoint must not get to call just anything that a module of ours imports.
+    if not (isinstance(found, type) and issubclass(found, Backbone)):
         raise ValueError(f"{path!r} is not a backbone")
-    return backbone
+    try:
+        return found(**arguments)
+    except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
+        raise ValueError(f"backbone {path!r} with {arguments} cannot be built: {error}") from None
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:
     """A backbone's description and the seed of its start weights, from a recipe or a YAML file of its own.
 
     Raises:
-        ValueError: not YAML, or no backbone in it.
+        ValueError: not YAML, no backbone in it, or a seed that is none.
     """
     try:
         content = yaml.safe_load(path.read_text())
@@ -50,11 +55,21 @@ def read_description(path: Path) -> tuple[dict[str, Any], int]:
     description = content.get("backbone", content) if isinstance(content, dict) else None
     if not isinstance(description, dict) or "class_path" not in description:
         raise ValueError(f"{path}: names no backbone (a class_path, by itself or under backbone)")
-    return description, int(content.get("seed") or 0)
+    seed = content.get("seed", 0)
+    if not isinstance(seed, int) or not 0 <= seed < 2**31:
+        raise ValueError(f"{path}: seed must be a whole number from 0 and below 2^31, got {seed!r}")
+    return description, seed
 
 
 def untrained(path: Path, trust: bool = False) -> Backbone:
-    """The backbone of a YAML file with the start weights of its seed."""
+    """The backbone of a YAML file with the start weights of its seed.
+
+    Raises:
+        ValueError: as `read_description` and `build_backbone`.
+    """
     description, seed = read_description(path)
     torch.manual_seed(seed)
-    return build_backbone(description, trust)
+    try:
+        return build_backbone(description, trust)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

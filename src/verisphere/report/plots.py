@@ -1,6 +1,7 @@
 """Pictures of results. Each function returns a figure; `save_plot` writes it whole."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +35,11 @@ def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     """TAR over FAR, FAR on a logarithmic scale, drawn no further left than the impostors can resolve."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
-    for colour, (name, curve) in zip(SERIES, curves.items(), strict=False):
+    for colour, (name, curve) in zip(cycle(SERIES), curves.items(), strict=False):
         seen = curve.impostor_accepted > 0
         axes.step(curve.far[seen], curve.tar[seen], where="post", color=colour, label=name, linewidth=1.8)
     axes.set_xscale("log")
-    axes.set_xlim(10 / min(curve.impostor_total for curve in curves.values()), 1)
+    axes.set_xlim(min(10 / min(curve.impostor_total for curve in curves.values()), 0.1), 1)
     axes.set_ylim(0, 1)
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("TAR (true accept rate)")
@@ -80,7 +81,7 @@ def domains_plot(
     return figure
 
 
-def training_plot(entries: Sequence[Mapping[str, float]]) -> Figure:
+def training_plot(entries: Sequence[Mapping[str, float | int]]) -> Figure:
     """Loss and learning rate over the epochs, from the log of a run."""
     entries = [entry for entry in entries if "loss" in entry]
     epochs = [entry["epoch"] for entry in entries]

@@ -3,10 +3,10 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 
 def to_json(value: object) -> Json:
@@ -24,15 +24,14 @@ def to_json(value: object) -> Json:
             fields[str(name)] = to_json(entry)
             if isinstance(entry, float) and not math.isfinite(entry):
                 fields[f"{name}_is_infinite"], fields[f"{name}_sign"] = math.isinf(entry), _sign(entry)
-            if isinstance(entry, (list, tuple)) and any(
-                isinstance(part, float) and not math.isfinite(part) for part in entry
-            ):
+            numbers = isinstance(entry, (list, tuple)) and all(isinstance(part, float) for part in entry)
+            if numbers and not all(math.isfinite(part) for part in entry):
                 fields[f"{name}_is_infinite"] = [math.isinf(part) for part in entry]
                 fields[f"{name}_sign"] = [_sign(part) for part in entry]
         return fields
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, (list, tuple)):
         return [to_json(entry) for entry in value]
     if value is None or isinstance(value, (str, int, bool)):
         return value

@@ -44,8 +44,7 @@ class Checkpoint:
         """
         path = self.path / f"{part}.safetensors"
         try:
-            whole = _digest(path) == self.sha256.get(part)
-            if whole:
+            if _digest(path) == self.sha256.get(part):
                 return load_file(path)
             reason = "it is not what was written"
         except (OSError, SafetensorError) as error:
@@ -70,6 +69,9 @@ def save_checkpoint(
         parts: tensors by name, for each file.
         state: what else is needed to go on; plain JSON values.
         keep: how many checkpoints stay, 1 or more.
+
+    Raises:
+        OSError: it cannot be written, for want of space perhaps; older checkpoints are as they were.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
 
@@ -78,7 +80,10 @@ def save_checkpoint(
         digests = {}
         for part, tensors in parts.items():
             file = partial / f"{part}.safetensors"
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+            try:
+                save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+            except SafetensorError as error:  # such as a full disk
+                raise OSError(f"{path}: {part} cannot be written: {error}") from None
             digests[part] = _digest(file)
         text = json.dumps({"format": FORMAT, "step": step, "sha256": digests, **state}, indent=2)
         (partial / "state.json").write_text(text + "\n")

@@ -29,9 +29,9 @@ _WORDING = (
 )
 
 _UNKNOWN = (
-    re.compile(r"(?P<class>[\w.]+): Option '(?P<field>\w+)' is not accepted"),
+    re.compile(r"(?P<class>[\w.]+): Option '(?P<field>[\w.]+)' is not accepted"),
     re.compile(r"Group '(?P<group>\w+)' does not accept option '(?P<field>\w+)'"),
-    re.compile(r"Option '(?P<field>\w+)' is not accepted"),
+    re.compile(r"Option '(?P<field>[\w.]+)' is not accepted"),
     re.compile(r"unrecognized arguments: --(?:(?P<group>\w+)\.)?(?P<field>\w+)[= ]?.*"),
 )
 

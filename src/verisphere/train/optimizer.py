@@ -14,7 +14,7 @@ class Optimizer:
 
     Attributes:
         name: `sgd` or `adamw`.
-        rate: base learning rate; 0.1 for sgd and 1e-3 for adamw are usual.
+        rate: base learning rate; 0.1 is usual for sgd, 1e-3 for adamw, which is refused above 0.02.
         momentum: of sgd.
         weight_decay: on filters, matrices and class centers; biases and one-number-a-channel parameters (batch norm,
             PReLU) have none.
@@ -28,6 +28,8 @@ class Optimizer:
     def __post_init__(self) -> None:
         if not (isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"optimizer.rate must be a positive number, got {self.rate}")
+        if self.name == "adamw" and self.rate > 0.02:
+            raise ValueError(f"optimizer.rate is {self.rate}, which adamw does not survive; 1e-3 is usual")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"optimizer.momentum must lie in [0, 1), got {self.momentum}")
         if not (isfinite(self.weight_decay) and self.weight_decay >= 0):

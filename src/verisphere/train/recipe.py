@@ -132,7 +132,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         del settings["recipe"]
         resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
         torch.manual_seed(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
-        built = parser.instantiate_classes(settings)
+        built = parser.instantiate(settings)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
     except jsonargparse.ArgumentError as error:
         raise ValueError(f"{where}: {explain(error, Recipe)}") from None

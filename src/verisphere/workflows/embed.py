@@ -27,6 +27,12 @@ def open_backbone(model: Path, device: torch.device, trust: bool = False) -> Bac
         backbone = untrained(model, trust)
     else:
         checkpoint = read_checkpoint(model)
-        backbone = build_backbone(checkpoint.state.get("backbone", {}), trust)
+        description = checkpoint.state.get("backbone")
+        if not isinstance(description, dict):
+            raise ValueError(f"{checkpoint.path / 'state.json'}: names no backbone")
+        try:
+            backbone = build_backbone(description, trust)
+        except ValueError as error:
+            raise ValueError(f"{checkpoint.path}: {error}") from None
         load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
     return backbone.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]

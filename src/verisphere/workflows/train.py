@@ -1,13 +1,17 @@
 """From a recipe to a run: a folder with the resolved recipe, checkpoints and metrics."""
 
+import hashlib
 import json
 import logging
+import math
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 import yaml
@@ -18,12 +22,14 @@ from verisphere.data.faces import Faces
 from verisphere.data.files import write_whole
 from verisphere.data.loader import batches, epoch_order
 from verisphere.data.memory import in_memory
-from verisphere.data.select import require_people
+from verisphere.data.select import positions_with_images, require_people
+from verisphere.embed.backbone import Backbone
 from verisphere.embed.compiling import compiled
 from verisphere.embed.extract import extract
 from verisphere.head.head import Head
 from verisphere.protocols import all_pairs
 from verisphere.train.checkpoint import (
+    Checkpoint,
     list_checkpoints,
     load_into,
     load_optimizer,
@@ -31,7 +37,7 @@ from verisphere.train.checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from verisphere.train.loop import Sample, Settings, train
+from verisphere.train.loop import Plan, Sample, train
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.vocabulary import Progress, quietly
@@ -53,48 +59,41 @@ def train_run(
 ) -> Objective:
     """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `metrics.jsonl` and `checkpoints/`.
 
-    Ctrl-C and SIGTERM leave a checkpoint after the step under way and raise `TrainingStopped`.
+    Ctrl-C and SIGTERM leave a checkpoint after the step under way and raise `TrainingStopped`. The recipe's own
+    backbone and loss are trained, so a recipe is read anew for each run.
 
     Args:
         read: the recipe.
         out: folder of the run; a new one, unless the run is resumed.
-        resume: go on from the newest checkpoint in `out`; the recipe must be the run's own.
+        resume: go on from the newest checkpoint in `out`, or from the start where a run was stopped before its first;
+            recipe and data must be the run's own.
         device: where to train; a GPU where there is one, by default.
         tensorboard: write TensorBoard events too (extra `track`).
         progress: shown over the steps.
 
     Raises:
-        ValueError: fewer than two people, too few images for a batch, a run in the way, a recipe that differs.
+        ValueError: fewer than two people, too few images for a batch, nothing that validation could measure, a run in
+            the way, a recipe or data that differ from the run's, a damaged checkpoint.
         TrainingDiverged: a loss or gradient is not finite.
         TrainingStopped: a signal asked to stop.
     """
     recipe = read.recipe
-    require_people(recipe.data)
-    steps_per_epoch = len(recipe.data) // recipe.batch_size
-    if not steps_per_epoch:
-        raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
-    settings = Settings(
-        steps_per_epoch=steps_per_epoch,
-        epochs=recipe.epochs,
-        rate=recipe.optimizer.rate,
-        schedule=recipe.schedule,
-        clip=recipe.clip,
-        log_every=recipe.log_every,
-        save_every=max(round(recipe.save_every * steps_per_epoch), 1),
-        validate_every=round(recipe.validate_every * steps_per_epoch),
-    )
+    plan = _plan(recipe)
     place = choose_device(device)
+    writer = _event_writer() if tensorboard else None
     objective, optimizer = _objective(recipe, place)
-    first_step = _prepare_folder(read, out, resume)
-    if first_step:
-        checkpoint = read_checkpoint(out)
-        load_into(objective.backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
-        load_into(objective.head, checkpoint.tensors("head"), str(checkpoint.path))
-        load_optimizer(optimizer, checkpoint.tensors("optimizer"))
-        log.info("resuming after step %d of %d", first_step, settings.steps)
+    if recipe.validation is not None:
+        _check_validation(objective.backbone, recipe.validation)
+    data = _data(recipe.data)
+    checkpoint = _open_run(read, out, resume)
+    if checkpoint is not None:
+        _load(checkpoint, data, objective, optimizer)
+        log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
+    first_step = 0 if checkpoint is None else checkpoint.step
+    _cut_metrics(out / "metrics.jsonl", first_step)
     log.info(
         "%d images of %d people; %s on %s; %d steps",
-        len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place, settings.steps,
+        len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place, plan.steps,
     )  # fmt: skip
     faces = in_memory(recipe.data, recipe.workers, progress) if recipe.in_memory else recipe.data
 
@@ -107,7 +106,7 @@ def train_run(
         state = {
             "backbone": read.resolved["backbone"],
             "seed": recipe.seed,
-            "classes": len(faces.people),
+            "data": data,
             "verisphere": verisphere.__version__,
             "torch": torch.__version__,
         }
@@ -119,17 +118,13 @@ def train_run(
         points = all_pairs(embeddings, recipe.validation_far).operating_points
         return {f"validation_tar_at_far_{point.far_target}": point.tar for point in points}
 
-    samples = progress(
-        _samples(recipe, faces, place, settings, first_step),
-        "training",
-        settings.steps - first_step,
-    )
-    with _recorder(out, tensorboard) as record, _signals() as stopping:
+    samples = progress(_samples(recipe, faces, place, plan, first_step), "training", plan.steps - first_step)
+    with _recorder(out, writer, first_step) as record, _signals() as stopping:
         train(
             objective,
             optimizer,
             samples,
-            settings,
+            plan,
             first_step=first_step,
             record=record,
             save=save,
@@ -140,36 +135,97 @@ def train_run(
     return objective
 
 
+def _plan(recipe: Recipe) -> Plan:
+    """How long and how often, in steps."""
+    require_people(recipe.data)
+    steps_per_epoch = len(recipe.data) // recipe.batch_size
+    if not steps_per_epoch:
+        raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
+    return Plan(
+        steps_per_epoch=steps_per_epoch,
+        epochs=recipe.epochs,
+        rate=recipe.optimizer.rate,
+        schedule=recipe.schedule,
+        clip=recipe.clip,
+        log_every=recipe.log_every,
+        save_every=max(round(recipe.save_every * steps_per_epoch), 1),
+        validate_every=max(round(recipe.validate_every * steps_per_epoch), 1) if recipe.validate_every else 0,
+    )
+
+
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
+    # The head draws its centers from a seed of its own, the one of a step that is never reached, so that they depend on
+    # the recipe alone and not on what drew random numbers since it was read.
+    torch.manual_seed((recipe.seed << 32) + 2**32 - 1)
     head = Head(recipe.loss, len(recipe.data.people), recipe.backbone.embedding_size, recipe.subcenters, recipe.engine)
-    objective = Objective(recipe.backbone, head, PRECISION[recipe.precision])
-    objective.backbone.to(memory_format=torch.channels_last)
-    objective.to(device)
-    if recipe.compile:
-        objective.run_backbone = compiled(objective.backbone, device)
+    backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
+    run = compiled(backbone, device) if recipe.compile else None
+    objective = Objective(backbone, head, PRECISION[recipe.precision], run).to(device)
     return objective, recipe.optimizer.build(objective)
 
 
-def _prepare_folder(read: ReadRecipe, out: Path, resume: bool) -> int:
-    """Make the run's folder, or check that it holds this recipe's run; returns the steps made already."""
-    recipe_file, held = out / "recipe.yaml", list_checkpoints(out)
-    if recipe_file.exists() and not resume:
-        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
-    if resume and not held:
-        raise ValueError(f"{out} has no checkpoint to resume from")
+def _check_validation(backbone: Backbone, faces: Faces) -> None:
+    """Refuse before the training what would fail after it: a set without pairs, or images that the backbone refuses."""
+    try:
+        require_people(faces)
+        positions_with_images(faces.identities, at_least=2)
+        extract(backbone, faces.select([0]))
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error
+
+
+def _data(faces: Faces) -> dict[str, int | str]:
+    """What a resumed run must find again: the same images of the same people in the same order."""
+    digest = hashlib.sha256()
+    for name, person in zip(faces.names, faces.identities, strict=True):
+        digest.update(f"{name}\t{person}\n".encode())
+    return {"images": len(faces), "people": len(faces.people), "sha256": digest.hexdigest()}
+
+
+def _open_run(read: ReadRecipe, out: Path, resume: bool) -> Checkpoint | None:
+    """Make the run's folder; or check that it holds this recipe's run, and find its newest checkpoint."""
+    recipe_file = out / "recipe.yaml"
     if resume:
-        before = yaml.safe_load(recipe_file.read_text())
-        differing = sorted(name for name in read.resolved if read.resolved[name] != before.get(name))
-        if differing:
-            raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
-        step = read_checkpoint(out).step
-        _cut_metrics(out / "metrics.jsonl", step)
-        return step
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(recipe_file, lambda path: path.write_text(read.yaml))
+        if not recipe_file.is_file():
+            raise ValueError(f"{out} holds no run to resume (no recipe.yaml); start one without --resume")
+        _check_same_recipe(read, recipe_file)
+        if list_checkpoints(out):
+            return read_checkpoint(out)
+        log.info("%s has no checkpoint yet: starting from the beginning", out)
+    elif recipe_file.exists() or list_checkpoints(out):
+        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
     people = "\n".join(read.recipe.data.people) + "\n"
     write_whole(out / "people.txt", lambda path: path.write_text(people))
-    return 0
+    write_whole(recipe_file, lambda path: path.write_text(read.yaml))
+    return None
+
+
+def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
+    try:
+        before = yaml.safe_load(recipe_file.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{recipe_file}: not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(before, dict):
+        raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
+    names = sorted(read.resolved.keys() | before.keys())
+    differing = [name for name in names if read.resolved.get(name) != before.get(name)]
+    if differing:
+        raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
+
+
+def _load(
+    checkpoint: Checkpoint, data: dict[str, int | str], objective: Objective, optimizer: torch.optim.Optimizer
+) -> None:
+    before = checkpoint.state.get("data")
+    if before != data:
+        held = f"{before['images']} images of {before['people']} people" if isinstance(before, dict) else "unknown data"
+        raise ValueError(
+            f"{checkpoint.path} was trained on {held} but the recipe's data are now {data['images']} of "
+            f"{data['people']}, or others; restore them, or start another run"
+        )
+    load_into(objective.backbone, checkpoint.tensors("backbone"), f"{checkpoint.path}: backbone")
+    load_into(objective.head, checkpoint.tensors("head"), f"{checkpoint.path}: head")
+    load_optimizer(optimizer, checkpoint.tensors("optimizer"), f"{checkpoint.path}: optimizer")
 
 
 def _cut_metrics(path: Path, step: int) -> None:
@@ -177,23 +233,22 @@ def _cut_metrics(path: Path, step: int) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_text().splitlines():
+    for line in path.read_bytes().splitlines(keepends=True):
         try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
+            if json.loads(line)["step"] > step:
+                break  # steps only grow
+        except (ValueError, KeyError, TypeError):
             break  # the last line of a killed run
-        if entry["step"] <= step:
-            kept.append(line)
-    write_whole(path, lambda partial: partial.write_text("".join(line + "\n" for line in kept)))
+        kept.append(line)
+    write_whole(path, lambda partial: partial.write_bytes(b"".join(kept)))
 
 
-def _samples(
-    recipe: Recipe, faces: Faces, device: torch.device, settings: Settings, first_step: int
-) -> Iterator[Sample]:
+def _samples(recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, first_step: int) -> Iterator[Sample]:
+    """Batches from `first_step` to the end, each the same whether or not the run was interrupted before it."""
     labels = faces.labels
     step = first_step
-    while step < settings.steps:
-        epoch, inside = divmod(step, settings.steps_per_epoch)
+    while step < plan.steps:
+        epoch, inside = divmod(step, plan.steps_per_epoch)
         order = epoch_order(len(faces), recipe.seed, epoch)[inside * recipe.batch_size :]
         for batch in batches(faces, order, recipe.batch_size, recipe.workers, drop_last=True):
             images = augment(
@@ -209,36 +264,43 @@ def _samples(
 
             yield Sample(images, labels[batch.indices].to(device, non_blocking=True), records)
             step += 1
-            if step == settings.steps:
+            if step == plan.steps:
                 return
 
 
+Record = Callable[[int, dict[str, float]], None]
+
+
+def _event_writer() -> Callable[..., Any]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError("TensorBoard is not installed: pip install 'verisphere[track]'") from None
+    return SummaryWriter
+
+
 @contextmanager
-def _recorder(out: Path, tensorboard: bool) -> Iterator[Callable[[dict[str, float]], None]]:
+def _recorder(out: Path, event_writer: Callable[..., Any] | None, first_step: int) -> Iterator[Record]:
     """Appends entries to `metrics.jsonl`, and to TensorBoard where that is asked for."""
-    writer = None
-    if tensorboard:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise ValueError("TensorBoard is not installed: pip install 'verisphere[track]'") from None
-        writer = SummaryWriter(str(out / "tensorboard"))
+    events = None
+    if event_writer is not None:
+        # a resumed run makes some steps again: what was shown for them is replaced
+        events = event_writer(str(out / "tensorboard"), purge_step=first_step + 1 if first_step else None)
     with (out / "metrics.jsonl").open("a") as file:
 
-        def record(entry: dict[str, float]) -> None:
-            whole = {name: int(value) if name == "step" else value for name, value in entry.items()}
-            file.write(json.dumps(whole) + "\n")
+        def record(step: int, figures: dict[str, float]) -> None:
+            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+            file.write(json.dumps({"step": step, **finite}) + "\n")
             file.flush()
-            if writer is not None:
-                for name, value in entry.items():
-                    if name != "step":
-                        writer.add_scalar(name, value, int(entry["step"]))
+            if events is not None:
+                for name, value in figures.items():
+                    events.add_scalar(name, value, step)
 
         try:
             yield record
         finally:
-            if writer is not None:
-                writer.close()
+            if events is not None:
+                events.close()
 
 
 @contextmanager
@@ -248,12 +310,16 @@ def _signals() -> Iterator[Callable[[], int | None]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # a signal that is ignored (a job in the background) stays ignored; None is a handler that Python cannot put back
+    before = {number: one for number, one in handlers.items() if one not in (signal.SIG_IGN, None)}
+    process = os.getpid()
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
         signal.signal(number, before[signal.Signals(number)])
-        log.warning("stopping after this step, with a checkpoint")
+        if os.getpid() == process:  # reading workers inherit this; they go on until the step is done
+            log.warning("stopping after this step, with a checkpoint")
 
     for number in before:
         signal.signal(number, note)

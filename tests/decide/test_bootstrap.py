@@ -1,0 +1,226 @@
+"""The bootstrap over identities: weights are copies of people, a model never differs from itself, 95 % is 95 %."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from verisphere.decide import (
+    PairScores,
+    accuracy_difference,
+    enough,
+    operating_point,
+    tar_difference,
+    tar_interval,
+)
+from verisphere.decide.bootstrap import draw_people, weighted_tar
+
+FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
+
+
+def pair_scores(score: np.ndarray, person: np.ndarray) -> PairScores:
+    """All pairs of images, from the (images, images) matrix of their scores."""
+    left, right = np.triu_indices(len(person), 1)
+    same = person[left] == person[right]
+    value = score[left, right]
+    order = np.argsort(-value[~same], kind="stable")
+    return PairScores(
+        genuine=value[same],
+        genuine_person=person[left[same]].astype(np.int64),
+        impostor=value[~same][order],
+        impostor_people=np.stack([person[left[~same]], person[right[~same]]], 1)[order].astype(np.int64),
+        images=np.bincount(person).astype(np.int64),
+    )
+
+
+def random_pairs(seed: int, people: int = 7, images: int = 3, ties: bool = False, spread: float = 0.7) -> PairScores:
+    """Images around their person's centre; people differ in how well they are told apart."""
+    generator = np.random.default_rng(seed)
+    person = np.repeat(np.arange(people), generator.integers(1, images + 1, people))
+    person[:images] = 0  # someone has several
+    person = np.sort(person)
+    person = np.unique(person, return_inverse=True)[1]
+    centres = generator.normal(size=(people, 5))
+    rows = centres[person] + spread * generator.normal(size=(len(person), 5))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    score = rows @ rows.T
+    return pair_scores(np.round(score * 4) / 4 if ties else score, person)
+
+
+@pytest.mark.parametrize("far", FARS)
+@pytest.mark.parametrize("ties", [False, True])
+def test_everyone_once_is_the_operating_point(far: str, ties: bool):
+    for seed in range(10):
+        pairs = random_pairs(seed, ties=ties)
+        expected = operating_point(pairs.genuine, pairs.impostor, far=far).tar
+        assert weighted_tar(pairs, np.ones_like(pairs.images), far) == expected
+
+
+def tar_of_copies(score: np.ndarray, person: np.ndarray, draws: np.ndarray, far: str) -> float:
+    """The definition, by brute force: each person as often as drawn, each copy with all images; all pairs of images.
+
+    Two copies of one person are one person seen twice: their images make no pair with each other.
+    """
+    images = [(image, (person[image], copy)) for image in range(len(person)) for copy in range(draws[person[image]])]
+    genuine, impostor = [], []
+    for (one, whose), (other, whose_else) in itertools.combinations(images, 2):
+        if whose == whose_else:
+            genuine.append(score[one, other])
+        elif whose[0] != whose_else[0]:
+            impostor.append(score[one, other])
+    return operating_point(genuine, impostor, far=far).tar
+
+
+@pytest.mark.parametrize("far", ["0", "0.02", "0.1", "0.29", "1"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_replicate_is_physical_copies_of_people(far: str, ties: bool):
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        person = np.sort(np.concatenate([np.arange(6), generator.integers(0, 6, 8)]))
+        score = generator.normal(size=(14, 14)) + 2 * (person[:, None] == person[None, :])
+        score = score + score.T
+        if ties:
+            score = np.round(score / 2)
+        pairs = pair_scores(score, person)
+        for draws in draw_people(6, 5, seed):
+            if draws[np.bincount(person) > 1].any() and (draws > 0).sum() > 1:
+                assert weighted_tar(pairs, draws, far) == pytest.approx(tar_of_copies(score, person, draws, far))
+
+
+def test_a_replicate_by_hand():
+    # Person 0 has images a, b; person 1 has c, d; person 2 has e. Genuine ab 0.8, cd 0.3. Impostors descending:
+    # ac 0.5, ae 0.4, bd 0.35, the others below. Draws 2, 1, 0: weights ac 2, ae 0, bd 2, the two left 2 each; 8 pairs.
+    pairs = PairScores(
+        genuine=np.array([0.8, 0.3]),
+        genuine_person=np.array([0, 1]),
+        impostor=np.array([0.5, 0.4, 0.35, 0.2, 0.1, 0.0, 0.0, 0.0]),
+        impostor_people=np.array([[0, 1], [0, 2], [0, 1], [0, 1], [0, 1], [0, 2], [1, 2], [1, 2]]),
+        images=np.array([2, 2, 1]),
+    )
+    draws = np.array([2, 1, 0])
+    # k = floor(0.25 * 8) = 2: ac passes, the threshold is the next that weighs: 0.35. ab counts twice, cd once.
+    assert weighted_tar(pairs, draws, "0.25") == pytest.approx(2 / 3)
+    # k = floor(0.5 * 8) = 4: the threshold is 0.2, which cd passes.
+    assert weighted_tar(pairs, draws, "0.5") == 1.0
+    # k = 1: not even ac, which counts twice, may pass: 0.5
+    assert weighted_tar(pairs, draws, "0.2") == pytest.approx(2 / 3)
+    # nobody with a genuine pair drawn
+    assert np.isnan(weighted_tar(pairs, np.array([0, 0, 3]), "0.5"))
+
+
+def test_draws_keep_the_number_of_people():
+    draws = draw_people(11, 200, seed=3)
+    assert draws.shape == (200, 11)
+    assert (draws.sum(1) == 11).all()
+    assert (draws >= 0).all()
+    assert abs(draws.mean() - 1) < 1e-12
+    assert np.array_equal(draws, draw_people(11, 200, seed=3))
+    assert not np.array_equal(draws, draw_people(11, 200, seed=4))
+
+
+@pytest.mark.parametrize("replicates", [0, -3])
+def test_replicates_are_at_least_one(replicates: int):
+    with pytest.raises(ValueError, match=f"replicates must be at least 1, got {replicates}"):
+        draw_people(5, replicates, seed=0)
+    with pytest.raises(ValueError, match="replicates"):
+        accuracy_difference(np.ones(2), np.ones(2), np.array([[0, 0], [0, 1]]), replicates)
+
+
+@pytest.mark.parametrize("far", ["0.01", "0.3"])
+def test_a_model_against_itself_differs_by_nothing(far: str):
+    pairs = random_pairs(1, people=15)
+    interval = tar_difference(pairs, pairs, far, replicates=50)
+    assert (interval.value, interval.lower_95, interval.upper_95, interval.replicates) == (0.0, 0.0, 0.0, 50)
+    right = np.array([1.0, 0.0, 1.0, 1.0])
+    interval = accuracy_difference(right, right, np.array([[0, 0], [0, 1], [2, 2], [1, 3]]), replicates=50)
+    assert (interval.value, interval.lower_95, interval.upper_95) == (0.0, 0.0, 0.0)
+
+
+def test_the_same_seed_gives_the_same_interval():
+    ours, theirs = random_pairs(1, people=15), random_pairs(1, people=15, spread=1.2)
+    assert tar_interval(ours, "0.1", 60, seed=5) == tar_interval(ours, "0.1", 60, seed=5)
+    assert tar_difference(ours, theirs, "0.1", 60) == tar_difference(ours, theirs, "0.1", 60)
+    assert tar_interval(ours, "0.1", 60, seed=5) != tar_interval(ours, "0.1", 60, seed=6)
+
+
+def test_a_difference_turns_its_sign_with_the_models():
+    ours, theirs = random_pairs(2, people=20), random_pairs(2, people=20, spread=1.2)
+    there, back = tar_difference(ours, theirs, "0.05", 80), tar_difference(theirs, ours, "0.05", 80)
+    assert there.value > 0
+    assert (there.value, there.lower_95, there.upper_95) == pytest.approx((-back.value, -back.upper_95, -back.lower_95))
+    assert there.lower_95 <= there.value <= there.upper_95
+
+
+def test_models_of_different_images_are_not_compared():
+    with pytest.raises(ValueError, match="not given the same images"):
+        tar_difference(random_pairs(1, people=9), random_pairs(2, people=8), "0.1", 10)
+
+
+def test_the_highest_impostors_are_enough_or_it_says_so():
+    pairs = random_pairs(3, people=20)
+    half = len(pairs.impostor) // 2
+    cut = dataclasses.replace(pairs, impostor=pairs.impostor[:half], impostor_people=pairs.impostor_people[:half])
+    assert cut.impostor_total == pairs.impostor_total == len(pairs.impostor)
+    assert tar_interval(cut, "0.05", 40) == tar_interval(pairs, "0.05", 40)
+    with pytest.raises(ValueError, match=r"do not reach FAR 0\.9 in a replicate"):
+        tar_interval(cut, "0.9", 40)
+
+
+@pytest.mark.parametrize(("far", "total", "count"), [("1e-3", 10**8, 410_000), ("0.5", 100, 100), ("0", 10**9, 10_000)])
+def test_enough(far: str, total: int, count: int):
+    assert enough(far, total) == count
+
+
+def test_impostors_out_of_order_are_refused():
+    pairs = random_pairs(0)
+    with pytest.raises(ValueError, match="descending"):
+        dataclasses.replace(pairs, impostor=pairs.impostor[::-1].copy())
+
+
+def test_accuracy_counts_pairs_by_their_people():
+    # Two people; we are right on the genuine pair of 0 alone, they on that of 1 alone. Both drawn twice or each once.
+    ours, theirs = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    people = np.array([[7, 7], [9, 9]])
+    interval = accuracy_difference(ours, theirs, people, replicates=400)
+    assert (interval.value, interval.lower_95, interval.upper_95) == (0.0, -1.0, 1.0)
+    # An impostor pair counts as often as the product of its people's draws: (2, 0) and (0, 2) leave it out.
+    interval = accuracy_difference(np.array([1.0]), np.array([0.0]), np.array([[7, 9]]), replicates=400)
+    assert (interval.value, interval.lower_95, interval.upper_95) == (1.0, 0.0, 1.0)
+
+
+def test_intervals_cover_when_people_differ():
+    """Each person has a difficulty of their own, shared by their six genuine pairs; the truth is known by simulation.
+
+    Of 120 intervals the truth should lie in about 95 %: fewer than 90 % has a chance below 0.02. Taking the pairs as
+    independent, as the binomial bounds do, covers far less, which is why people are redrawn.
+    """
+    generator = np.random.default_rng(0)
+    people, images = 40, 4
+    person = np.repeat(np.arange(people), images)
+    left, right = np.triu_indices(len(person), 1)
+    same = person[left] == person[right]
+
+    def draw() -> PairScores:
+        ease = generator.normal(0.0, 1.0, people)
+        genuine = 3 + ease[person[left[same]]] + 0.3 * generator.normal(size=same.sum())
+        impostor = generator.normal(size=(~same).sum())
+        order = np.argsort(-impostor)
+        return PairScores(
+            genuine=genuine,
+            genuine_person=person[left[same]].astype(np.int64),
+            impostor=impostor[order],
+            impostor_people=np.stack([person[left[~same]], person[right[~same]]], 1)[order].astype(np.int64),
+            images=np.full(people, images, np.int64),
+        )
+
+    truth = np.mean([weighted_tar(draw(), np.ones(people, np.int64), "0.01") for _ in range(400)])
+    covered = binomial = 0
+    for seed in range(120):
+        pairs = draw()
+        interval = tar_interval(pairs, "0.01", replicates=120, seed=seed)
+        covered += interval.lower_95 <= truth <= interval.upper_95
+        point = operating_point(pairs.genuine, pairs.impostor, far="0.01")
+        binomial += point.tar_lower_95 <= truth <= point.tar_upper_95
+    assert covered >= 108
+    assert binomial < 96

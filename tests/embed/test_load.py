@@ -1,0 +1,147 @@
+"""Backbones from descriptions: what is built, and that nothing else is."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from verisphere.embed.load import build_backbone, read_description, untrained
+from verisphere.embed.mobilefacenet import MobileFaceNet
+from verisphere.embed.pixels import Pixels
+
+PIXELS = {"class_path": "verisphere.embed.pixels.Pixels", "init_args": {"side": 4}}
+FOREIGN = """\
+from pathlib import Path
+
+Path({marker!r}).touch()  # what importing it does
+
+from verisphere.embed import Pixels
+
+class Foreign(Pixels):
+    pass
+
+def function(**arguments):
+    Path({marker!r}).touch()
+"""
+
+
+def test_it_builds_our_own():
+    backbone = build_backbone(PIXELS)
+    assert isinstance(backbone, Pixels)
+    assert backbone.side == 4
+    assert isinstance(build_backbone({"class_path": "verisphere.embed.Pixels"}), Pixels)
+    assert isinstance(build_backbone({"class_path": "verisphere.embed.Pixels", "init_args": None}), Pixels)
+
+
+@pytest.fixture
+def foreign(tmp_path, monkeypatch) -> Path:
+    """A module outside verisphere; the file that it makes as soon as any of it runs."""
+    marker = tmp_path / "it_ran"
+    (tmp_path / "foreign_parts.py").write_text(FOREIGN.format(marker=str(marker)))
+    monkeypatch.syspath_prepend(tmp_path)
+    return marker
+
+
+def test_code_from_elsewhere_runs_only_if_trusted(foreign):
+    description = {"class_path": "foreign_parts.Foreign", "init_args": {"side": 3}}
+    with pytest.raises(ValueError, match=r"'foreign_parts\.Foreign' is not part of verisphere; .* --trust-code"):
+        build_backbone(description)
+    assert not foreign.exists()
+    assert build_backbone(description, trust=True).side == 3
+    assert foreign.exists()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "verisphere.data.files.remove_whole",  # ours, and yet nothing that a file may call
+        "verisphere.cli.main",
+        "verisphere.__main__.main",  # importing it would start the command line
+        "verisphere_evil.embed.Net",
+        "os.system",
+        "",
+        "Pixels",
+    ],
+)
+def test_nothing_outside_the_backbones_is_reached(path, tmp_path):
+    kept = tmp_path / "kept"
+    kept.touch()
+    with pytest.raises(ValueError, match="is not part of verisphere"):
+        build_backbone({"class_path": path, "init_args": {"path": str(kept)}})
+    assert kept.exists()
+
+
+@pytest.mark.parametrize(
+    "path", ["verisphere.embed.load.untrained", "verisphere.embed.extract.batches", "verisphere.embed.load.Path"]
+)
+def test_what_is_no_backbone_is_not_called(path):
+    with pytest.raises(ValueError, match="is not a backbone"):
+        build_backbone({"class_path": path, "init_args": {"path": "/"}})
+
+
+def test_a_trusted_function_is_not_called_either(foreign):
+    with pytest.raises(ValueError, match="is not a backbone"):
+        build_backbone({"class_path": "foreign_parts.function"}, trust=True)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"class_path": "verisphere.embed.absent.Net"}, "'verisphere.embed.absent.Net' cannot be found: No module"),
+        ({"class_path": "verisphere.embed.pixels.Net"}, "cannot be found: .* no attribute 'Net'"),
+        ({"class_path": "verisphere.embed..Net"}, "cannot be found"),
+        (PIXELS | {"init_args": {"sides": 3}}, "cannot be built: .*unexpected keyword argument 'sides'"),
+        (PIXELS | {"init_args": {"side": 500}}, "cannot be built: side is 500"),
+        (PIXELS | {"init_args": [3]}, "cannot be built"),
+        ({}, "backbone '' is not part of verisphere"),
+    ],
+)
+def test_refusals(description, message):
+    with pytest.raises(ValueError, match=message):
+        build_backbone(description)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class_path: {path}\ninit_args: {{embedding_size: 8, width: 0.1}}\nseed: 5\n",
+        "seed: 5\nbackbone:\n  class_path: {path}\n  init_args: {{embedding_size: 8, width: 0.1}}\n",
+    ],
+)
+def test_an_untrained_network_has_the_weights_of_its_seed(tmp_path, text):
+    path = tmp_path / "net.yaml"
+    path.write_text(text.format(path="verisphere.embed.MobileFaceNet"))
+    torch.manual_seed(5)
+    expected = MobileFaceNet(embedding_size=8, width=0.1)
+    assert all(
+        torch.equal(one, other) for one, other in zip(untrained(path).parameters(), expected.parameters(), strict=True)
+    )
+
+
+def test_a_seed_can_be_left_out(tmp_path):
+    path = tmp_path / "net.yaml"
+    path.write_text("class_path: verisphere.embed.Pixels\n")
+    assert read_description(path) == ({"class_path": "verisphere.embed.Pixels"}, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: [", "not YAML"),
+        (b"\xff\xfe\x00", "not YAML"),
+        (b"!!python/object/apply:os.system ['true']", "not YAML: could not determine a constructor"),
+        (b"", "names no backbone"),
+        (b"- 1", "names no backbone"),
+        (b"backbone: 3", "names no backbone"),
+        (b"class_path: verisphere.embed.Pixels\nseed: first", "seed must be a whole number .* got 'first'"),
+        (b"class_path: verisphere.embed.Pixels\nseed: -1", "seed must be a whole number .* got -1"),
+        (b"class_path: verisphere.embed.Pixels\ninit_args: {side: 0}", "side is 0"),
+    ],
+)
+def test_a_wrong_file_gets_one_line_that_names_it(tmp_path, content, message):
+    path = tmp_path / "net.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        untrained(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)

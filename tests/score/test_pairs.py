@@ -1,0 +1,91 @@
+"""The score of a pair: one number, whichever way, in whatever company and in whatever block it is taken."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.score import pair_scores, unit_rows
+from verisphere.score.pairs import ROWS
+
+
+def random_units(rows: int, dim: int, seed: int = 0) -> torch.Tensor:
+    return unit_rows(np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32))
+
+
+def every_pair(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    left, right = torch.triu_indices(rows, rows, 1)
+    return left, right
+
+
+def test_by_hand():
+    units = unit_rows(np.array([[3, 4], [4, 3], [-6, -8], [0, 2]], np.float32))
+    # cosines 24/25, -1 and 4/5, from 0.6 and 0.8 rounded to float32
+    scores = pair_scores(units, torch.tensor([0, 0, 0]), torch.tensor([1, 2, 3]))
+    assert scores.dtype == torch.float64
+    assert scores.tolist() == pytest.approx([0.96, -1.0, 0.8], abs=1e-7)
+    assert scores[2] == float(np.float32(0.8))  # exactly the float32 entry times one
+
+
+def test_units_are_rounded_once_from_float64():
+    rows = np.random.default_rng(1).normal(size=(50, 7)).astype(np.float32)
+    for row, unit in zip(rows.astype(float).tolist(), unit_rows(rows).tolist(), strict=True):
+        length = math.sqrt(math.fsum(value * value for value in row))
+        assert unit == pytest.approx([value / length for value in row], rel=2.0**-24)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e-20, 1e20, 1e30])
+def test_lengths_that_float32_cannot_square(scale: float):
+    rows = (np.array([[3.0, 4.0], [4.0, -3.0]]) * scale).astype(np.float32)
+    assert pair_scores(unit_rows(rows), torch.tensor([0, 0]), torch.tensor([0, 1])).tolist() == pytest.approx(
+        [1, 0],
+        abs=1e-4 if scale == 1e-40 else 1e-7,  # entries this small have few digits left
+    )
+
+
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_a_row_without_a_direction(bad: float):
+    rows = np.ones((4, 3), np.float32)
+    rows[[1, 3]] = bad
+    with pytest.raises(ValueError, match="2 of 4 embeddings have no direction, the first is row 1"):
+        unit_rows(rows)
+
+
+def test_no_pairs():
+    nothing = torch.empty(0, dtype=torch.int64)
+    assert pair_scores(random_units(3, 4), nothing, nothing).shape == (0,)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 5, 17, 64, 127, 128, 512, 1030])
+def test_a_score_is_the_same_alone_turned_round_and_in_company(dim: int):
+    """Bit for bit: thresholds and counts then agree between listed pairs, all pairs and deployment."""
+    units = random_units(24, dim)
+    left, right = every_pair(24)
+    together = pair_scores(units, left, right)
+    assert torch.equal(pair_scores(units, right, left), together)
+    order = torch.randperm(len(left), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(pair_scores(units, left[order], right[order]), together[order])
+    alone = [pair_scores(units, left[i : i + 1], right[i : i + 1]) for i in range(len(left))]
+    assert torch.equal(torch.cat(alone), together)
+    few = [pair_scores(units, a, b) for a, b in zip(left.split(5), right.split(5), strict=True)]
+    assert torch.equal(torch.cat(few), together)
+
+
+def test_more_pairs_than_one_gathering_takes():
+    units = random_units(8, 4)
+    left, right = every_pair(8)
+    times = 2 * ROWS // len(left) + 1
+    many = pair_scores(units, left.repeat(times), right.repeat(times))
+    assert torch.equal(many, pair_scores(units, left, right).repeat(times))
+
+
+@pytest.mark.parametrize("dim", [3, 128, 512])
+def test_near_the_true_sum(dim: int):
+    """Products of float32 numbers are exact in float64, so only the additions round."""
+    units = random_units(12, dim)
+    left, right = every_pair(12)
+    for score, a, b in zip(
+        pair_scores(units, left, right).tolist(), units[left].tolist(), units[right].tolist(), strict=True
+    ):
+        assert score == pytest.approx(math.fsum(x * y for x, y in zip(a, b, strict=True)), abs=dim * 2.0**-53)

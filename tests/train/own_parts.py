@@ -1,0 +1,75 @@
+"""A backbone, a loss and a data set as a user would bring them along: named by import path, and tiny."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from verisphere.data.faces import Faces
+from verisphere.embed.backbone import Backbone
+from verisphere.losses.contract import ClassLoss, Rows
+
+
+class TinyNet(Backbone):
+    """A filter, batch norm, PReLU, dropout and a matrix: one of each thing that state and random numbers hide in."""
+
+    input_size = (16, 16)
+
+    def __init__(self, embedding_size: int = 8, dropout: float = 0.2) -> None:
+        super().__init__(embedding_size)
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 4, 3, stride=4, bias=False), nn.BatchNorm2d(4), nn.PReLU(4), nn.Flatten(), nn.Dropout(dropout)
+        )
+        self.project = nn.Linear(4 * 4 * 4, embedding_size)
+
+    def embed(self, images: Tensor) -> Tensor:
+        """The network."""
+        return self.project(self.layers(images))
+
+
+class OwnLoss(ClassLoss):
+    """A margin that is learned, and a running mean: both must outlive an interruption."""
+
+    def __init__(self, scale: float = 16.0) -> None:
+        super().__init__(scale)
+        self.margin = nn.Parameter(torch.tensor(0.1))
+        self.register_buffer("mean_cosine", torch.zeros(()))
+
+    def observe(self, rows: Rows) -> None:
+        """Follow the own cosines."""
+        self.mean_cosine.lerp_(rows.own.mean(), 0.1)
+
+    def context(self, rows: Rows) -> tuple[Tensor, ...]:
+        """The margin in force."""
+        return (self.strength * self.margin * (1 + self.mean_cosine),)
+
+    def own(self, cosine: Tensor, margin: Tensor) -> Tensor:
+        """The own logit, made smaller."""
+        return self.scale * (cosine - margin)
+
+    def others(self, cosine: Tensor, margin: Tensor) -> Tensor:
+        """The others as they are."""
+        return self.scale * cosine
+
+    def finish(self, own: Tensor, rest: Tensor, margin: Tensor) -> Tensor:
+        """The softmax cross entropy."""
+        return nn.functional.softplus(rest - own)
+
+
+class Noise(Faces):
+    """Random images, each person's around a colour of their own."""
+
+    def __init__(self, people: int = 5, images: int = 4, side: int = 16) -> None:
+        self.side = side
+        self.names = tuple(f"p{person}/{image}.png" for person in range(people) for image in range(images))
+        self.identities = tuple(f"p{person}" for person in range(people) for _ in range(images))
+
+    def images(self, indices: Sequence[int]) -> Tensor:
+        """The images at these positions."""
+        made = []
+        for index in indices:
+            colour = torch.Generator().manual_seed(int(self.identities[index][1:]))
+            noise = torch.Generator().manual_seed(1000 + index)
+            base = torch.randint(0, 200, (3, 1, 1), generator=colour)
+            made.append(base + torch.randint(0, 56, (3, self.side, self.side), generator=noise))
+        return torch.stack(made).to(torch.uint8)

@@ -1,0 +1,198 @@
+"""Recipes: what they hold, how any field is overridden, and what is said about a wrong one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from verisphere.embed.load import untrained
+from verisphere.losses.margin import ArcFace
+from verisphere.train.recipe import Recipe, read_recipe
+
+PLAIN = """\
+data:
+  class_path: own_parts.Noise
+backbone:
+  class_path: verisphere.embed.sfnet.SFNet
+  init_args: {embedding_size: 4}
+loss:
+  class_path: verisphere.losses.margin.ArcFace
+  init_args: {margin: 0.3, scale: 32}
+"""
+FIELDS = ", ".join(Recipe.__dataclass_fields__)
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    def write(text: str = PLAIN) -> Path:
+        path = tmp_path / "recipe.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+TINY = PLAIN.replace("verisphere.embed.sfnet.SFNet", "own_parts.TinyNet")
+
+
+def test_it_holds_objects_and_defaults(recipe):
+    read = read_recipe(recipe(TINY + "epochs: 3\n"), [])
+    assert isinstance(read.recipe.loss, ArcFace)
+    assert type(read.recipe.backbone).__name__ == "TinyNet"
+    assert len(read.recipe.data) == 20
+    assert (read.recipe.epochs, read.recipe.batch_size, read.recipe.clip) == (3.0, 128, None)
+    assert list(read.resolved) == list(Recipe.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "field", "value"),
+    [
+        (["--epochs", "2.5"], "epochs", 2.5),
+        (["--batch_size=4"], "batch_size", 4),
+        (["--clip", "null"], "clip", None),
+        (["--clip", "5"], "clip", 5.0),
+        (["--in_memory", "true"], "in_memory", True),
+        (["--validation_far", "[1e-4]"], "validation_far", (1e-4,)),
+        (["--validation_far", '["1e-4"]'], "validation_far", ("1e-4",)),
+    ],
+)
+def test_any_field_on_the_command_line(recipe, overrides, field, value):
+    assert getattr(read_recipe(recipe(TINY + "clip: 1\n"), overrides).recipe, field) == value
+
+
+def test_nested_fields_on_the_command_line(recipe):
+    read = read_recipe(
+        recipe(TINY),
+        ["--optimizer.name", "adamw", "--optimizer.rate=1e-3", "--schedule.milestones", "[2, 4.5]", "--schedule.shape",
+         "step", "--loss.margin", "0.5", "--backbone.init_args.embedding_size", "6", "--augment.crop", "0.1"],
+    ).recipe  # fmt: skip
+    assert (read.optimizer.name, read.optimizer.rate) == ("adamw", 1e-3)
+    assert read.schedule.milestones == (2.0, 4.5)
+    assert "m2=0.5" in read.loss.extra_repr()
+    assert (read.backbone.embedding_size, read.augment.crop) == (6, 0.1)
+
+
+def test_classes_can_be_given_without_a_file():
+    read = read_recipe(None, ["--data", "own_parts.Noise", "--data.people", "3", "--backbone", "own_parts.TinyNet",
+                              "--loss", "own_parts.OwnLoss"])  # fmt: skip
+    assert len(read.recipe.data.people) == 3
+    assert type(read.recipe.loss).__name__ == "OwnLoss"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["--validation_far", "[1e-4, 0.5]", "--clip", "2"], ["--validation_far", '["1e-4"]'],
+     ["--optimizer.rate", "1e-7", "--loss", "own_parts.OwnLoss", "--validation", "own_parts.Noise"]],
+)  # fmt: skip
+def test_the_resolved_recipe_reads_back_to_the_same(recipe, overrides):
+    first = read_recipe(recipe(TINY), overrides)
+    second = read_recipe(recipe(first.yaml), [])
+    assert second.resolved == first.resolved
+    assert second.yaml == first.yaml
+    assert second.recipe.validation_far == first.recipe.validation_far
+
+
+def test_the_same_seed_gives_the_same_start_weights(recipe):
+    path = recipe()
+    weights = [read_recipe(path, ["--seed", seed]).recipe.backbone.project.weight for seed in "773"]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    path.write_text(PLAIN + "seed: 7\n")
+    assert torch.equal(untrained(path).project.weight, weights[0])
+
+
+WRONG = [
+    ("epoch: 3", [], f"there is no field 'epoch' (did you mean epochs?); allowed are {FIELDS}"),
+    ("", ["--epoch", "3"], f"there is no field 'epoch' (did you mean epochs?); allowed are {FIELDS}"),
+    ("optimizer: {lr: 1}", [], "optimizer: there is no field 'lr'; allowed are name, rate, momentum, weight_decay"),
+    ("", ["--optimizer.rat=1"], "optimizer: there is no field 'rat' (did you mean rate?); allowed are name, rate, "),
+    ("", ["--loss.margn", "1"], "loss: verisphere.losses.margin.ArcFace: there is no field 'margn' "
+     "(did you mean margin?); allowed are margin, scale, "),
+    ("", ["--epochs", "many"], "epochs: expected float, got many"),
+    ("", ["--clip", "hard"], "clip: expected float or null, got hard"),
+    ("precision: float16", [], "precision: expected one of 'float32', 'bfloat16', got float16"),
+    ("", ["--loss", "verisphere.losses.margin.ArcFase"],
+     "loss: verisphere.losses.margin.ArcFase: module 'verisphere.losses.margin' has no attribute 'ArcFase'"),
+    ("", ["--loss", "absent.Loss"],
+     "loss: absent.Loss: No module named 'absent'; is the folder it lies in on PYTHONPATH?"),
+    ("", ["--loss", "own_parts.Noise"],
+     "loss: Import path own_parts.Noise does not correspond to a subclass of ClassLoss"),
+    ("validation: 3", [], "validation: not a Faces, got 3; expected a class_path and its init_args"),
+    ("validation: verisphere.data.photos.Photos", [],
+     "validation: verisphere.data.photos.Photos: the following arguments are required: path"),
+    ("", ["--epochs"], "argument --epochs: expected one argument"),
+    ("", ["stray"], "unrecognized arguments: stray"),
+    ("", ["--optimizer.rate", "-1"], "optimizer.rate must be a positive number, got -1.0"),
+    ("", ["--loss.scale", "-1"], "scale is -1.0; it must be a positive finite number"),
+    ("schedule: {shape: step}", [], "schedule.shape is step but schedule.milestones is empty"),
+    ("a: [1", [], "Problems parsing config: while parsing a flow sequence; "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "overrides", "message"), WRONG)
+def test_a_wrong_recipe_gets_one_line_that_names_file_and_field(recipe, line, overrides, message):
+    path = recipe(f"{TINY}{line}\n")
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        read_recipe(path, overrides)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected fields and their values, got:"),
+        ("- 1\n", "expected fields and their values, got: - 1"),
+        (TINY[TINY.index("backbone") :], "the following arguments are required: data"),
+    ],
+)
+def test_a_file_that_is_no_recipe(recipe, text, message):
+    with pytest.raises(ValueError, match=message):
+        read_recipe(recipe(text), [])
+
+
+def test_a_file_that_is_absent_or_not_text(recipe, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.yaml: there is no such recipe"):
+        read_recipe(tmp_path / "absent.yaml", [])
+    path = recipe()
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"recipe\.yaml: 'utf-8' codec can't decode"):
+        read_recipe(path, [])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["--batch_size", "1"], "batch_size must be at least 2, got 1"),
+        (["--subcenters", "0"], "subcenters must be at least 1, got 0"),
+        (["--log_every", "0"], "log_every must be at least 1, got 0"),
+        (["--workers", "-1"], "workers must be at least 0, got -1"),
+        (["--seed", "-1"], "seed must be at least 0, got -1"),
+        (["--seed", str(2**70)], r"seed must be below 2\^31"),
+        (["--epochs", "0"], "epochs must be a positive number, got 0.0"),
+        (["--epochs", ".inf"], "epochs must be a positive number, got inf"),
+        (["--save_every", ".nan"], "save_every must be a positive number, got nan"),
+        (["--clip", "0"], "clip must be positive, or null not to clip, got 0.0"),
+        (["--validate_every", "-1"], "validate_every must not be negative, got -1.0"),
+        (["--validation_far", "[2]"], r"validation_far: a FAR must .*got '?2"),
+        (["--validation_far", "[often]"], "validation_far: a FAR must be a decimal number such as 1e-4, got 'often'"),
+    ],
+)
+def test_values_that_a_field_does_not_allow(recipe, overrides, message):
+    with pytest.raises(ValueError, match=message):
+        read_recipe(recipe(TINY), overrides)
+
+
+RECIPES = [path for path in sorted(Path(__file__).parents[2].glob("recipes/*.yaml")) if "\ndata:" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_our_recipes_name_fields_that_exist(path):
+    # the data need not be here: another set stands in for them
+    read = read_recipe(path, ["--data", "own_parts.Noise", "--validation", "null"])
+    assert read.recipe.epochs > 0

@@ -1,0 +1,413 @@
+"""Runs: the folder they leave, going on after an interruption bit for bit, and what is refused, with its exit code."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from verisphere.cli import main
+from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.loop import TrainingDiverged, TrainingStopped
+from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.workflows.train import train_run
+
+OWN = Path(__file__).parents[1] / "train"  # own_parts.py
+RECIPE = """\
+data: {class_path: own_parts.Noise, init_args: {people: 5, images: 4}}
+backbone: {class_path: own_parts.TinyNet}
+loss: {class_path: own_parts.OwnLoss}
+augment: {crop: 0.1, brightness: 0.2, erase: 0.5}
+optimizer: {rate: 0.02}
+schedule: {warmup: 0.5, margin_warmup: 1.5}
+epochs: 3
+batch_size: 6
+log_every: 1
+save_every: 0.67
+workers: 0
+"""
+STEPS = 9  # 20 images in batches of 6, three epochs
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(OWN)
+
+
+@pytest.fixture(autouse=True)
+def _log_and_signals_as_before():
+    log = logging.getLogger("verisphere")
+    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM)
+    yield
+    log.handlers[:], log.level = kept[0], kept[1]
+    signal.signal(signal.SIGTERM, kept[2])
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+def read(recipe: Path, *overrides: str) -> ReadRecipe:
+    return read_recipe(recipe, list(overrides))
+
+
+class Interrupting:
+    """A `Progress` that sends this process a signal while a step is under way, as a person or a scheduler would."""
+
+    def __init__(self, after: int, number: int = signal.SIGTERM) -> None:
+        self.after, self.number = after, number
+
+    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+        for position, item in enumerate(items):
+            if description == "training" and position == self.after:
+                os.kill(os.getpid(), self.number)
+            yield item
+
+
+def files(run: Path) -> dict[str, bytes]:
+    """The newest checkpoint's tensors, as the bytes in their files."""
+    path = list_checkpoints(run)[-1]
+    return {file.name: file.read_bytes() for file in sorted(path.glob("*.safetensors"))} | {"name": path.name.encode()}
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in entries]
+
+
+def test_what_a_run_leaves(recipe, tmp_path):
+    run = tmp_path / "runs" / "one"
+    first = read(recipe, "--validation", "own_parts.Noise", "--validate_every", "2", "--validation_far", '["1e-1"]')
+    objective = train_run(first, run)
+    assert sorted(entry.name for entry in run.iterdir()) == [
+        "checkpoints",
+        "metrics.jsonl",
+        "people.txt",
+        "recipe.yaml",
+    ]
+    assert (run / "people.txt").read_text() == "p0\np1\np2\np3\np4\n"
+    assert read(run / "recipe.yaml").resolved == first.resolved
+    assert [path.name for path in list_checkpoints(run)] == ["step-00000008", "step-00000009"]
+    checkpoint = read_checkpoint(run)
+    assert torch.equal(checkpoint.tensors("backbone")["project.weight"], objective.backbone.project.weight)
+    assert torch.equal(checkpoint.tensors("head")["centers"], objective.head.centers)
+    assert checkpoint.state["backbone"] == {
+        "class_path": "own_parts.TinyNet", "init_args": {"embedding_size": 8, "dropout": 0.2}}  # fmt: skip
+    entries = metrics(run)
+    assert [entry["step"] for entry in entries if "loss" in entry] == list(range(1, STEPS + 1))
+    assert [entry["step"] for entry in entries if "validation_tar_at_far_1e-1" in entry] == [6, 9]
+    assert entries[0]["rate"] == pytest.approx(0.02 / 3)  # the middle of the first of 1.5 steps of warm-up
+
+
+def test_the_resolved_recipe_makes_the_same_run(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "one")
+    torch.rand(3)  # somebody else's random numbers change nothing
+    train_run(read(tmp_path / "one" / "recipe.yaml"), tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert metrics(tmp_path / "one") == metrics(tmp_path / "two")
+
+
+def test_another_seed_makes_another_run(recipe, tmp_path):
+    for seed in "12":
+        train_run(read(recipe, "--seed", seed, "--epochs", "1"), tmp_path / seed)
+    assert files(tmp_path / "1") != files(tmp_path / "2")
+
+
+@pytest.mark.parametrize("optimizer", [[], ["--optimizer", "{name: adamw, rate: 1e-3}"]], ids=["sgd", "adamw"])
+@pytest.mark.parametrize("stops", [[2], [3], [1, 1, 4]], ids=str)  # an epoch ends after steps 3 and 6
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path, optimizer, stops):
+    train_run(read(recipe, *optimizer), tmp_path / "whole")
+    resume = False
+    for steps in stops:
+        with pytest.raises(TrainingStopped):
+            train_run(read(recipe, *optimizer), tmp_path / "parts", resume=resume, progress=Interrupting(steps - 1))
+        resume = True
+        assert read_checkpoint(tmp_path / "parts").step == len(metrics(tmp_path / "parts"))
+    torch.rand(5)
+    train_run(read(recipe, *optimizer), tmp_path / "parts", resume=True)
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["--precision", "bfloat16", "--clip", "0.5", "--in_memory", "true"],
+        ["--loss", "verisphere.losses.margin.ArcFace", "--subcenters", "2", "--schedule",
+         "{shape: step, milestones: [1, 2]}", "--workers", "1"],
+        ["--backbone", "{class_path: verisphere.embed.MobileFaceNet, init_args: {width: 0.1, embedding_size: 8}}",
+         "--data.side", "112"],
+    ],
+    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet"],
+)  # fmt: skip
+def test_other_recipes_resume_as_exactly(recipe, tmp_path, overrides):
+    train_run(read(recipe, *overrides), tmp_path / "whole")
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe, *overrides), tmp_path / "parts", progress=Interrupting(3))
+    train_run(read(recipe, *overrides), tmp_path / "parts", resume=True)
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+def test_what_was_logged_after_the_checkpoint_is_cut_on_resume(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "whole")
+    run = tmp_path / "killed"
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe), run, progress=Interrupting(3))
+    with (run / "metrics.jsonl").open("a") as file:  # steps after the checkpoint, the last line torn by the kill
+        file.write('{"step": 5, "loss": 1.0}\n{"step": 6, "lo')
+    train_run(read(recipe), run, resume=True)
+    assert metrics(run) == metrics(tmp_path / "whole")
+
+
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(recipe, tmp_path):
+    def broken(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+        yield next(iter(items))
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train_run(read(recipe), run, progress=broken)
+    assert list_checkpoints(run) == []
+    assert len(metrics(run)) == 1
+    train_run(read(recipe), run, resume=True)
+    train_run(read(recipe), tmp_path / "whole")
+    assert files(run) == files(tmp_path / "whole")
+    assert metrics(run) == metrics(tmp_path / "whole")
+
+
+def test_a_finished_run_can_be_resumed_and_does_nothing(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "run")
+    before = files(tmp_path / "run"), metrics(tmp_path / "run")
+    train_run(read(recipe), tmp_path / "run", resume=True)
+    assert (files(tmp_path / "run"), metrics(tmp_path / "run")) == before
+
+
+def test_a_second_signal_ends_it_at_once_and_handlers_are_put_back(recipe, tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+
+    def twice(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+        for item in items:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            yield item
+
+    with pytest.raises(KeyboardInterrupt):
+        train_run(read(recipe), tmp_path / "run", progress=twice)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_ignored_signal_stays_ignored(recipe, tmp_path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for a job in the background
+    try:
+        train_run(read(recipe), tmp_path / "run", progress=Interrupting(1, signal.SIGINT))
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_diverging_run_keeps_its_last_checkpoint_and_names_images(recipe, tmp_path):
+    with pytest.raises(TrainingDiverged, match=r"step \d+: .*p\d/\d\.png"):
+        train_run(read(recipe, "--optimizer.rate", "1e30", "--save_every", "0.01", "--schedule.warmup", "0"),
+                  tmp_path / "run")  # fmt: skip
+    tensors = read_checkpoint(tmp_path / "run").tensors("backbone")
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+def refuse(recipe: Path, out: Path, *overrides: str, **options: Any) -> str:
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        train_run(read(recipe, *overrides), out, **options)
+    return str(caught.value)
+
+
+def test_a_run_is_not_overwritten_nor_invented(recipe, tmp_path):
+    run = tmp_path / "run"
+    assert "holds no run to resume" in refuse(recipe, run, resume=True)
+    train_run(read(recipe, "--epochs", "1"), run)
+    kept = files(run)
+    assert "already holds a run" in refuse(recipe, run)
+    (run / "recipe.yaml").unlink()
+    assert "already holds a run" in refuse(recipe, run)  # checkpoints by themselves are one too
+    assert files(run) == kept
+
+
+def test_a_run_goes_on_with_its_own_recipe_and_data_alone(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe, "--epochs", "1", "--clip", "5"), run)
+    said = refuse(recipe, run, "--epochs", "1", "--optimizer.rate", "0.5", resume=True)
+    assert said.endswith("recipe.yaml differs from the recipe given in: clip, optimizer")
+    (run / "recipe.yaml").write_text("[]")
+    assert "not a recipe" in refuse(recipe, run, resume=True)
+    (run / "recipe.yaml").write_text("a: [")
+    assert "not YAML" in refuse(recipe, run, resume=True)
+
+
+def test_a_run_does_not_go_on_with_other_images(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe, "--epochs", "1"), run)
+    changed = read(recipe, "--epochs", "1")
+    changed.recipe.data.names = (*changed.recipe.data.names[1:], "p4/new.png")  # as many, but not the same
+    with pytest.raises(ValueError, match=r"was trained on 20 images of 5 people .* are now 20 of 5, or others"):
+        train_run(changed, run, resume=True)
+
+
+def test_a_damaged_checkpoint_stops_a_resumption_and_touches_nothing(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe), run)
+    file = list_checkpoints(run)[-1] / "optimizer.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    before = metrics(run)
+    assert "optimizer.safetensors is damaged" in refuse(recipe, run, resume=True)
+    assert metrics(run) == before
+
+
+def test_validation_is_tried_before_the_training(recipe, tmp_path):
+    run = tmp_path / "run"
+    for fields, message in (
+        ("{people: 1}", "validation: 1 people found"),
+        ("{images: 1}", "validation: no person has at least 2 images"),
+        ("{side: 8}", "validation: images are 8 x 8 pixels but TinyNet takes 16 x 16"),
+    ):
+        text = refuse(recipe, run, "--validation", f"{{class_path: own_parts.Noise, init_args: {fields}}}")
+        assert text.startswith(message)
+    assert not run.exists()
+
+
+def test_tensorboard_without_its_extra_says_what_to_install(recipe, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert "pip install 'verisphere[track]'" in refuse(recipe, tmp_path / "run", tensorboard=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_tensorboard_gets_the_same_figures(recipe, tmp_path, monkeypatch):
+    made = []
+
+    class Writer:
+        def __init__(self, folder: str, purge_step: int | None) -> None:
+            self.folder, self.purge_step, self.scalars, self.closed = folder, purge_step, [], False
+            made.append(self)
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            self.scalars.append((name, value, step))
+
+        def close(self) -> None:
+            self.closed = True
+
+    fake = ModuleType("torch.utils.tensorboard")
+    fake.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    run = tmp_path / "run"
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe), run, tensorboard=True, progress=Interrupting(3))
+    train_run(read(recipe), run, tensorboard=True, resume=True)
+    assert [(writer.folder, writer.purge_step, writer.closed) for writer in made] == [
+        (str(run / "tensorboard"), None, True), (str(run / "tensorboard"), 5, True)]  # fmt: skip
+    losses = [(value, step) for writer in made for name, value, step in writer.scalars if name == "loss"]
+    assert losses == [(entry["loss"], entry["step"]) for entry in metrics(run)]
+
+
+def command(*arguments: object) -> int:
+    return main(["--default-allocator", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["--epoch", "3"], "there is no field 'epoch' (did you mean epochs?)"),
+        (["--data.people", "1"], "1 people found ('p0') but at least 2 are needed"),
+        (["--batch_size", "21"], "20 images do not fill one batch of 21; lower batch_size"),
+        (["--engine", "warp"], "engine is 'warp'"),
+        (["--device", "quantum"], "device must be a name such as cpu"),
+        (["--optimizer.rate", "1e30", "--schedule.warmup", "0"], "no weight was changed"),
+    ],
+)
+def test_what_is_wrong_with_the_call_is_one_line_and_exit_code_2(recipe, tmp_path, capsys, overrides, message):
+    assert command("train", recipe, "--out", tmp_path / "run", *overrides) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("verisphere: ")]
+    assert len(said) == 1
+    assert message in said[0]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_training_has_its_exit_code_and_a_checkpoint(recipe, tmp_path, capsys, monkeypatch, number, code):
+    monkeypatch.setattr("verisphere.report.progress.shown", Interrupting(4, number))
+    assert command("train", recipe, "--out", tmp_path / "run") == code
+    assert "go on with --resume" in capsys.readouterr().err
+    assert read_checkpoint(tmp_path / "run").step == 5
+    monkeypatch.undo()
+    sys.path.insert(0, str(OWN))
+    try:
+        assert command("train", recipe, "--out", tmp_path / "run", "--resume") == 0
+    finally:
+        sys.path.remove(str(OWN))
+    assert read_checkpoint(tmp_path / "run").step == STEPS
+
+
+def start(recipe: Path, run: Path, *more: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(OWN), os.environ.get("PYTHONPATH", "")]),
+                                "OMP_NUM_THREADS": str(torch.get_num_threads())}  # fmt: skip
+    call = [sys.executable, "-m", "verisphere", "train", recipe, "--out", run, *LONG, *more]
+    return subprocess.Popen(call, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+LONG = ("--epochs", "40", "--save_every", "0.34", "--log_every", "10")  # a checkpoint after each of 120 steps
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], run: Path, newer_than: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        held = list_checkpoints(run)
+        if held and int(held[-1].name[5:]) > newer_than:
+            return
+        time.sleep(0.01)
+    assert process.poll() is not None, "no checkpoint within a minute"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_run_killed_again_and_again_has_only_whole_checkpoints_and_ends_the_same(recipe, tmp_path, workers):
+    whole, run = tmp_path / "whole", tmp_path / "killed"
+    more = ("--workers", workers)
+    train_run(read(recipe, *LONG, *more), whole)
+    step = 0
+    for kill, pause in enumerate((0.0, 0.013, 0.037, 0.11)):
+        process = start(recipe, run, *more, *(["--resume"] if kill else []))
+        wait_for_checkpoint(process, run, step)
+        time.sleep(pause)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        for path in list_checkpoints(run):
+            checkpoint = read_checkpoint(path)
+            for part in ("backbone", "head", "optimizer"):
+                checkpoint.tensors(part)
+        step = read_checkpoint(run).step
+    train_run(read(recipe, *LONG, *more), run, resume=True)
+    assert files(run) == files(whole)
+    assert metrics(run) == metrics(whole)
+    assert {entry.name for entry in (run / "checkpoints").iterdir()} == {path.name for path in list_checkpoints(run)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_the_whole_group_leaves_a_checkpoint_though_workers_get_it_too(recipe, tmp_path, number, code):
+    run = tmp_path / "run"
+    # long epochs, since workers are started for each, and are not yet on their guard while they start
+    process = start(recipe, run, "--workers", "2", "--data.images", "600", "--save_every", "0.002")
+    wait_for_checkpoint(process, run, 0)
+    os.killpg(process.pid, number)  # as a terminal and a batch scheduler do
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert "go on with --resume" in said
+    assert said.count("stopping after this step") == 1
+    assert read_checkpoint(run).step >= 1
