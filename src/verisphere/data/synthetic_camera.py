@@ -87,7 +87,7 @@ def halved(plane: Plane) -> Float[Tensor, "faces half_height half_width"]:
 
 def expose(picture: Float[Tensor, "faces 3 height width"], photo: Columns) -> Float[Tensor, "faces 3 height width"]:
     """Exposure and a film-like curve, in place: v (1 + c) / (v + c), steep in the dark, and 1 at 1."""
-    gain = 1 + photo["exposure"].clamp(-0.8, 1.5)
+    gain = 1 + photo["exposure"].clamp(-0.65, 1.5)
     curve = (1.5 + photo["contrast"] * 1.5).clamp(0.6, 4)[:, None]
     picture.mul_(torch.stack((gain, gain * (1 + photo["tint"]), gain), 1)).clamp_(0, 1.2)
     bend = picture + curve

@@ -1,4 +1,8 @@
-"""Draws synthetic faces: from the wall behind them to what is held before them, as soft masks painted in order."""
+"""Draws synthetic faces: from the wall behind them to what is held before them, as soft masks painted in order.
+
+Each feature is drawn on a fixed band of rows that holds it in all but the most extreme poses. Bands do not follow the
+batch: a face must come out the same whoever is drawn with it.
+"""
 
 import torch
 
@@ -13,7 +17,6 @@ from verisphere.data.synthetic_scene import (
     cover,
     disc,
     dome,
-    feature_rows,
     light_direction,
     line,
     outline,
@@ -101,13 +104,13 @@ def draw_age(scene: Scene, person: Columns, photo: Columns) -> None:
     """Cheeks, the folds from nose to mouth, and lines on the forehead."""
     tip = person["eye_height"] + person["nose_length"]
     age, smile = person["age"].clamp(0, 1.1), photo["smile"].clamp(0, 0.8)
-    lower = feature_rows(scene, photo, tip - 0.23, tip + 0.33)
-    scene_x, drop = lower.away - 0.30, lower.face_y - (tip - 0.02)
-    lower.bump(scene_x, drop + 0.03, 0.20, 0.17, person["cheekbones"].clamp(-0.08, 0.1) * 6 + 0.45)
-    fold = line((lower.away - person["nose_width"] * 1.05).addcmul_(drop, drop.new_tensor(-0.42)), 0.026)
+    lower = scene.rows(-0.42, 0.92)
+    cheek_x, drop = lower.away - 0.30, lower.face_y - (tip - 0.02)
+    lower.bump(cheek_x, drop + 0.03, 0.20, 0.17, person["cheekbones"].clamp(-0.08, 0.1) * 6 + 0.45)
+    fold = line((lower.away - person["nose_width"] * 1.05).sub_(drop * 0.42), 0.026)
     reach = drop.sub_(0.14).div_(0.18)
-    scene_fade = (1 - reach.mul_(reach)).clamp_(min=0)
-    lower.shadow(fold.mul_(scene_fade), age * 0.35 + smile * 0.35)
+    fade = (1 - reach.mul_(reach)).clamp_(min=0)
+    lower.shadow(fold.mul_(fade), age * 0.35 + smile * 0.35)
     lined = chosen(age - 0.35)
     if len(lined):
         upper = scene.rows(-0.9, 0.2)
@@ -134,12 +137,11 @@ def draw_marks(scene: Scene, person: Columns) -> None:
 
 def draw_nose(scene: Scene, person: Columns, photo: Columns) -> None:
     """A bridge and a tip that stand out, wings, nostrils, and the shadow that it casts away from the light."""
-    tip = person["eye_height"] + person["nose_length"] + photo["pitch"] * 0.08
-    scene = feature_rows(scene, photo, tip - person["nose_length"] * 1.1, tip + 0.14)
+    scene = scene.rows(-0.60, 0.74)
     light_x, light_y, _ = light_direction(photo)
     # a nose stands out of the ellipsoid, so a turn carries it further
     across = scene.face_x - photo["yaw"] * 0.11
-    level = scene.face_y - tip
+    level = scene.face_y - (person["eye_height"] + person["nose_length"] + photo["pitch"] * 0.08)
     wing, middle = person["nose_width"], person["nose_length"] * 0.48
     scene.bump(across, level + middle, person["nose_bridge"] * 1.25, middle * 1.25, 1.5)
     scene.bump(across, level + 0.015, person["nose_tip"] * 1.35, person["nose_tip"] * 1.2, 1.5)
@@ -179,11 +181,11 @@ def draw_beard(scene: Scene, person: Columns, face: Plane, hair: Colour) -> None
 
 def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips: Colour) -> None:
     """Two lips along a line that a smile bends, parted on some photographs, and the chin below."""
-    height = person["eye_height"] + person["nose_length"] + person["mouth_gap"]
-    scene = feature_rows(scene, photo, height - 0.17, person["chin"].maximum(height + 0.23))
+    scene = scene.rows(-0.12, 1.0)
     smile, gape = photo["smile"].clamp(-0.3, 0.8), photo["mouth_open"].clamp(0, 0.09)
     upper, lower = person["upper_lip"].clamp(min=0.010), person["lower_lip"].clamp(min=0.014)
     half_width = person["mouth_width"] * photo["mouth_stretch"] + smile * 0.045
+    height = person["eye_height"] + person["nose_length"] + person["mouth_gap"]
     across = scene.face_x - photo["yaw"] * 0.03
     along = across / half_width
     along.mul_(along)
@@ -213,15 +215,12 @@ def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips
 
 def draw_eyes(scene: Scene, person: Columns, photo: Columns, skin: Colour, hair: Colour) -> None:
     """Sockets, eyeballs between curved lids, irises that look somewhere, the fold of the lid, lashes and brows."""
-    eye_height = person["eye_height"]
-    brows = person["brow_gap"] + photo["brow_raise"].abs() + person["brow_thickness"].clamp(min=0.01)
-    slant = person["brow_tilt"].abs() * 0.25 + person["eye_tilt"].abs() * 0.25
-    scene = feature_rows(scene, photo, eye_height - brows - slant - 0.04, eye_height + slant + 0.16)
+    scene = scene.rows(-0.70, 0.42)
     light_x, _, _ = light_direction(photo)
     width, opening = person["eye_width"], person["eye_opening"].clamp(min=0.02) * photo["lids"].clamp(0.12, 1.5)
     squint = photo["smile"].clamp(0, 0.6) * 0.018
     across = scene.away - person["eye_distance"]
-    level = scene.face_y - eye_height
+    level = scene.face_y - person["eye_height"]
     scene.bump(across + 0.05, level + 0.04, width * 1.7, 0.14, person["eye_depth"] * -1.1)
     scene.shadow(
         spot(across + width * 0.35, level + 0.03, width * 1.5, 0.115), person["eye_depth"].clamp(0, 1.3) * 0.42

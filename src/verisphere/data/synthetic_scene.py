@@ -19,12 +19,6 @@ Colour = Float[Tensor, "faces 3 1 1"]
 Picture = Float[Tensor, "faces 3 height width"]
 
 DEPTH = 0.55  # the head's half depth, in half frames
-LIMITS = {
-    "yaw": (-0.65, 0.65),
-    "pitch": (-0.4, 0.4),
-    "roll": (-0.6, 0.6),
-    "zoom": (0.6, 1.6),
-}  # of the sines, and of zoom
 
 
 def cover(inside: Plane, sharpness: float) -> Plane:
@@ -92,8 +86,8 @@ class Scene:
     def rows(self, top: float, bottom: float) -> "Scene":
         """The rows from height `top` to height `bottom`, both in half frames, as views."""
         size = self.picture.shape[-1]
-        start = min(max(0, int((top + 1) * size / 2)), size)
-        stop = max(start, min(size, int((bottom + 1) * size / 2) + 1))
+        start = max(0, int((top + 1) * size / 2))
+        stop = min(size, int((bottom + 1) * size / 2) + 1)
         return Scene(*(getattr(self, field.name)[..., start:stop, :] for field in fields(self)))
 
     def shadow(self, mask: Plane, much: float | Number) -> None:
@@ -108,22 +102,6 @@ class Scene:
         slope = (1 - (wide * wide).addcmul_(high, high)).clamp_(min=0).mul_(much)
         self.slope_x.addcmul_(wide, slope)
         self.slope_y.addcmul_(high, slope)
-
-
-def feature_rows(scene: Scene, photo: Columns, top: Number, bottom: Number) -> Scene:
-    """The rows that any of the faces needs for what lies between two heights `face_y` of it, as views.
-
-    Turns `stage`'s coordinates round: at most `bulge` = 1 and |x| = 0.75, beyond which no face has features.
-    """
-    roll, pitch, zoom = (photo[name].clamp(*LIMITS[name]) for name in ("roll", "pitch", "zoom"))
-    swing = pitch * DEPTH
-    nod, upright = (1 - pitch * pitch).sqrt(), (1 - roll * roll).sqrt()
-    lean = roll.abs() * 0.75
-    highest = photo["shift_y"] + ((top + swing.clamp(max=0)) / nod * upright - lean) * zoom
-    lowest = photo["shift_y"] + ((bottom + swing.clamp(min=0)) / nod * upright + lean) * zoom
-    # a pixel more on either side: the bounds are rounded
-    pixel = 2 / scene.picture.shape[-1]
-    return scene.rows(highest.amin().item() - pixel, lowest.amax().item() + pixel)
 
 
 def egg_height(y: Plane, person: Columns) -> Plane:
@@ -141,7 +119,7 @@ def dome(y: Plane, top: Number) -> Plane:
 def stage(person: Columns, photo: Columns, size: int) -> Scene:
     """An empty scene: framing, roll and turn undone for every pixel, full light, the bare ellipsoid."""
     steps = (torch.arange(size, device=person.values.device) * 2 + (1 - size)).float() / size
-    roll, yaw, pitch, zoom = (photo[name].clamp(*LIMITS[name]) for name in ("roll", "yaw", "pitch", "zoom"))
+    roll, zoom = photo["roll"].clamp(-0.6, 0.6), photo["zoom"].clamp(min=0.5)
     across = (steps[None, None, :] - photo["shift_x"]) / zoom
     down = (steps[None, :, None] - photo["shift_y"]) / zoom
     upright = (1 - roll * roll).sqrt()
@@ -149,6 +127,7 @@ def stage(person: Columns, photo: Columns, size: int) -> Scene:
     y = upright * down - roll * across
     wide, high = x / person["skull_width"], egg_height(y, person)
     bulge = wide.mul_(wide).addcmul_(high, high).mul_(-0.85).add_(1).clamp_(min=0).sqrt_()
+    yaw, pitch = photo["yaw"].clamp(-0.65, 0.65), photo["pitch"].clamp(-0.4, 0.4)
     # of the rotation's terms these two carry the features over the surface
     face_x = (x * (1 - yaw * yaw).sqrt()).addcmul_(bulge, yaw * -DEPTH)
     face_y = (y * (1 - pitch * pitch).sqrt()).addcmul_(bulge, pitch * -DEPTH)
