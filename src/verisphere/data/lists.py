@@ -256,7 +256,10 @@ def _csv_pairs(path: str | Path) -> PairList:
                 f"{path}: line 1: neither an LFW header (`folds<TAB>count`) nor a CSV header: no column "
                 f"{absent[0]!r} among {columns}"
             )
-        rows = [(reader.line_num, row) for row in reader]
+        try:
+            rows = [(reader.line_num, row) for row in reader]
+        except csv.Error as error:
+            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
     for number, row in rows:
         _check_pair_row(path, number, row, "fold" in columns)
     return PairList(
@@ -270,6 +273,8 @@ def _csv_pairs(path: str | Path) -> PairList:
 
 
 def _check_pair_row(path: str | Path, number: int, row: dict[str, str], with_fold: bool) -> None:
+    if None in row:  # where DictReader puts the cells that the header has no name for
+        raise ValueError(f"{path}: line {number}: more values than the header has columns")
     for column in ("left", "right"):
         if not (row[column] or "").strip():
             raise ValueError(f"{path}: line {number}: no image in column {column!r}")

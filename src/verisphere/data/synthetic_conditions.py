@@ -77,7 +77,7 @@ DOMAINS: Mapping[str, Domain] = {
         grain=0.025,
         loss=16.0,
         detail=6.0,
-        worn=0.25,
+        worn=0.2,
     ),
     # little light: noise, blur, down to half the resolution
     "night": Domain(
@@ -85,9 +85,9 @@ DOMAINS: Mapping[str, Domain] = {
         kinship=0.0,
         pose=1.0,
         light=1.1,
-        exposure=-0.3,
+        exposure=-0.2,
         blur=0.95,
-        grain=0.045,
+        grain=0.038,
         loss=24.0,
         detail=4.0,
         worn=0.1,
@@ -117,9 +117,9 @@ class Difficulty:
 
 
 DIFFICULTIES: Mapping[str, Difficulty] = {
-    "easy": Difficulty(spread=1.25, nuisance=0.55),
-    "medium": Difficulty(spread=1.0, nuisance=1.0),
-    "hard": Difficulty(spread=0.8, nuisance=1.3),
+    "easy": Difficulty(spread=1.3, nuisance=0.55),
+    "medium": Difficulty(spread=1.12, nuisance=1.0),
+    "hard": Difficulty(spread=0.9, nuisance=1.3),
 }
 
 SCALED_BY_POSE = ("yaw", "pitch", "roll", "shift_x", "shift_y", "zoom")

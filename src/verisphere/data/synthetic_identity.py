@@ -82,8 +82,8 @@ PERSON: Mapping[str, Spread] = {
 
 PHOTO: Mapping[str, Spread] = {
     # pose (sines of the angles) and framing; `Domain.pose` scales these
-    "yaw": Spread(0.0, 0.20),
-    "pitch": Spread(0.0, 0.12),
+    "yaw": Spread(0.0, 0.18),
+    "pitch": Spread(0.0, 0.10),
     "roll": Spread(0.0, 0.08),
     "shift_x": Spread(0.0, 0.06),
     "shift_y": Spread(0.02, 0.05),
@@ -101,7 +101,7 @@ PHOTO: Mapping[str, Spread] = {
     # light: where it comes from, how much comes from everywhere, how warm it is; `Domain.light` scales these
     "light_x": Spread(0.0, 0.55),
     "light_y": Spread(-0.30, 0.35),
-    "ambient": Spread(0.42, 0.10),
+    "ambient": Spread(0.46, 0.10),
     "warmth": Spread(0.0, 0.16),
     "tint": Spread(0.0, 0.05),
     "fill_warmth": Spread(0.0, 0.12),

@@ -7,6 +7,7 @@ from verisphere.decide.accuracy import Accuracy, best_cut, kfold_accuracy
 from verisphere.decide.bootstrap import (
     Interval,
     PairScores,
+    TooFewScoresError,
     accuracy_difference,
     enough,
     tar_difference,
@@ -29,6 +30,7 @@ __all__ = [
     "PairScores",
     "ScoresLike",
     "SortedScores",
+    "TooFewScoresError",
     "accepted_impostors",
     "accuracy_difference",
     "best_cut",

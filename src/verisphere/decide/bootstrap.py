@@ -43,9 +43,13 @@ class PairScores:
         return int((self.images.sum() ** 2 - (self.images**2).sum()) // 2)
 
 
-def enough(far: Far, impostor_total: int) -> int:
-    """How many of the highest impostor scores a bootstrap is given: four times what the target accepts, and more."""
-    return min(impostor_total, 4 * int(exact_rate(far) * impostor_total) + 10_000)
+class TooFewScoresError(ValueError):
+    """The impostor scores handed over do not reach the target FAR in a replicate."""
+
+
+def enough(far: Far, impostor_total: int, times: int = 2) -> int:
+    """How many of the highest impostor scores to hand over: `times` what the target accepts, and some more."""
+    return min(impostor_total, times * (int(exact_rate(far) * impostor_total) + 10_000))
 
 
 @dataclass(frozen=True)
@@ -74,25 +78,28 @@ def weighted_tar(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Fa
     """TAR at the target FAR when person p counts draws[p] times.
 
     Raises:
-        ValueError: the listed impostors do not reach the target FAR under these draws.
+        TooFewScoresError: the listed impostors do not reach the target FAR under these draws.
     """
-    first, second = pairs.impostor_people.T
-    passed = np.cumsum(draws[first] * draws[second])
     images = draws * pairs.images
     total = int(images.sum() ** 2 - images @ images) // 2  # pairs within one person's copies are no impostors
-    allowed = int(exact_rate(far) * total)
-    stop = int(np.searchsorted(passed, allowed, side="right"))  # the first pair that would be one too many
-    if stop == len(passed):
-        if len(passed) < pairs.impostor_total:
-            raise ValueError(
-                f"{len(passed)} impostor scores do not reach FAR {far} in a replicate; hand over more of the highest"
-            )
-        threshold = -np.inf
-    else:
-        threshold = pairs.impostor[stop]
+    threshold = _weighted_threshold(pairs, draws, int(exact_rate(far) * total))
     weight = draws[pairs.genuine_person]
     counted = weight.sum()
     return float((weight * (pairs.genuine > threshold)).sum() / counted) if counted else float("nan")
+
+
+def _weighted_threshold(pairs: PairScores, draws: Int64[np.ndarray, " people"], allowed: int) -> float:
+    """The score of the first impostor pair, from the top, whose weight would bring the sum over `allowed`."""
+    passed, step = 0, max(allowed // 4, 1024)  # in runs: most replicates need little more than `allowed` of the pairs
+    for start in range(0, len(pairs.impostor), step):
+        first, second = pairs.impostor_people[start : start + step].T
+        sums = passed + np.cumsum(draws[first] * draws[second])
+        if sums[-1] > allowed:
+            return float(pairs.impostor[start + int(np.searchsorted(sums, allowed, side="right"))])
+        passed = int(sums[-1])
+    if len(pairs.impostor) < pairs.impostor_total:
+        raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach the target FAR in a replicate")
+    return -np.inf
 
 
 def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:

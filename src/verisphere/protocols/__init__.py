@@ -1,6 +1,6 @@
 """Protocols take embeddings, never a model: embed once, evaluate again in seconds."""
 
-from verisphere.protocols.all_pairs import AllPairsResult, PairsOfSet, all_pairs, calibration_impostors
+from verisphere.protocols.all_pairs import AllPairsResult, PairsOfSet, all_pairs, calibration_impostors, tar_differences
 from verisphere.protocols.listed_pairs import ListedPairsResult, listed_folds, listed_pairs, score_listed
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "listed_folds",
     "listed_pairs",
     "score_listed",
+    "tar_differences",
 ]

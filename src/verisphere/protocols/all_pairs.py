@@ -8,14 +8,18 @@ import torch
 
 from verisphere.decide import (
     Far,
+    Interval,
     OneThreshold,
     Ordered,
     PairScores,
+    TooFewScoresError,
     accepted_impostors,
     compare_domains,
     enough,
+    exact_rate,
     operating_point,
     ordered,
+    tar_difference,
     threshold_at,
 )
 from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
@@ -88,10 +92,10 @@ class PairsOfSet:
         scores, rows = self.pairs.highest(self.everything(genuine).total, genuine)
         return scores.numpy(), rows.numpy()
 
-    def highest(self, far: Far) -> PairScores:
+    def highest(self, far: Far, times: int = 2) -> PairScores:
         """Genuine and highest impostor scores with their people, for a bootstrap over identities at this FAR."""
         genuine, pairs = self.pairs.highest(self.everything(genuine=True).total, genuine=True)
-        wanted = enough(far, self.everything(genuine=False).total)
+        wanted = enough(far, self.everything(genuine=False).total, times)
         impostor, rows = self.pairs.highest(wanted, genuine=False)
         return PairScores(
             genuine=genuine.numpy(),
@@ -100,6 +104,30 @@ class PairsOfSet:
             impostor_people=self.person[rows].numpy(),
             images=torch.bincount(self.person).numpy(),
         )
+
+
+def tar_differences(
+    ours: PairsOfSet, theirs: PairsOfSet, fars: Sequence[Far], replicates: int = 1000, seed: int = 0
+) -> tuple[Interval, ...]:
+    """TAR of one model less TAR of another over all pairs of the same images, for each target FAR (see `decide`).
+
+    Args:
+        ours: one model's pairs.
+        theirs: another's, of the same images in the same order.
+        fars: target FARs; memory grows with the largest.
+        replicates: of the bootstrap over people.
+        seed: of its draws.
+
+    Raises:
+        ValueError: the two do not hold the same images of the same people.
+    """
+    largest, times = max(fars, key=exact_rate), 2
+    while True:
+        first, second = ours.highest(largest, times), theirs.highest(largest, times)
+        try:
+            return tuple(tar_difference(first, second, far, replicates, seed) for far in fars)
+        except TooFewScoresError:  # few people share most of the highest scores, and one of them was drawn often
+            times *= 2
 
 
 def all_pairs(

@@ -21,8 +21,8 @@ from verisphere.decide import (
     operating_point,
     split_domains,
 )
-from verisphere.decide.bootstrap import Interval, accuracy_difference, tar_difference
-from verisphere.protocols import PairsOfSet, all_pairs, calibration_impostors, listed_pairs
+from verisphere.decide.bootstrap import Interval, accuracy_difference
+from verisphere.protocols import PairsOfSet, all_pairs, calibration_impostors, listed_pairs, tar_differences
 from verisphere.report.results import json_text
 from verisphere.report.tables import accuracy_line, interval_text, one_threshold_table, operating_points_table, table
 from verisphere.vocabulary import Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, Union, quietly
@@ -176,15 +176,16 @@ def _all_pairs(
         options.skip_empty,
         options.progress,
     )
-    differences = []
+    differences: list[Difference] = []
     if against:
-        sweep = PairsOfSet(embeddings, options.progress)
-        others = [(file, PairsOfSet(_same_rows(embeddings, file), options.progress)) for file in against]
-        for far in options.fars:
-            ours = sweep.highest(far)
-            for file, other in others:
-                interval = tar_difference(ours, other.highest(far), far, replicates)
-                differences.append(_difference("tar", str(far), file, interval))
+        ours = PairsOfSet(embeddings, options.progress)
+        others = [PairsOfSet(_same_rows(embeddings, file), options.progress) for file in against]
+        found = [tar_differences(ours, theirs, options.fars, replicates) for theirs in others]
+        differences = [
+            _difference("tar", str(far), file, intervals[number])
+            for number, far in enumerate(options.fars)
+            for file, intervals in zip(against, found, strict=True)
+        ]
     return Evaluation(
         result.operating_points, one_threshold=result.one_threshold, differences=tuple(differences) or None
     )
