@@ -1,10 +1,11 @@
-"""The command line: one function a verb. Results on standard output, talk and progress on standard error.
+"""The command line: one function a verb, which returns what standard output shows. Talk goes to standard error.
 
 Exit codes: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of ours; 130 and 143 after Ctrl-C
 and SIGTERM.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -33,36 +34,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.default_allocator:
             keep_memory()
         log_to_terminal()
-        options.verb(options)
-        sys.stdout.flush()
+        _print(options.verb(options))
     except KeyboardInterrupt:
         return _fail(128 + signal.SIGINT, "stopped")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has left
-        return 0
     except (ValueError, OSError) as error:
         if os.environ.get("VERISPHERE_TRACEBACK"):
             traceback.print_exc()
         return _fail(2, _message(error))
     except Exception as error:
-        from verisphere.train.loop import TrainingStopped
-
-        if isinstance(error, TrainingStopped):
-            return _fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
-        traceback.print_exc()
-        return _fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
+        return _unforeseen(error)
     return 0
 
 
-def demo(options: argparse.Namespace) -> None:
+def _unforeseen(error: Exception) -> int:
+    """The exit code of what is no plain error of the input."""
+    import torch
+
+    from verisphere.train.loop import TrainingStopped
+
+    if isinstance(error, TrainingStopped):
+        return _fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return _fail(2, "memory ran out; lower the batch size, or give fewer images at a time")
+    if isinstance(error, RuntimeError) and "DataLoader worker" in str(error):
+        return _fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
+    traceback.print_exc()
+    return _fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
+
+
+def _print(text: str) -> None:
+    """Print a result; a reader that leaves early, such as `head`, is no error."""
+    try:
+        print(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def demo(options: argparse.Namespace) -> str:
     """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
     from verisphere.report.progress import shown
     from verisphere.workflows.demo import run_demo
 
-    print(run_demo(options.out, device=options.device, progress=shown))
+    return run_demo(options.out, device=options.device, progress=shown)
 
 
-def render(options: argparse.Namespace) -> None:
+def render(options: argparse.Namespace) -> str:
     """Render synthetic faces into a zip archive."""
     from verisphere.data.synthetic import DOMAINS, SyntheticFaces
     from verisphere.report.progress import shown
@@ -77,10 +94,10 @@ def render(options: argparse.Namespace) -> None:
         first_person=options.first_person,
         domains=tuple(options.domain or DOMAINS),
     )
-    print(render_zip(faces, options.out, options.sheet, shown))
+    return render_zip(faces, options.out, options.sheet, shown)
 
 
-def train(options: argparse.Namespace) -> None:
+def train(options: argparse.Namespace) -> str:
     """Train as a recipe says."""
     from verisphere.report.progress import shown
     from verisphere.train.recipe import read_recipe
@@ -94,10 +111,10 @@ def train(options: argparse.Namespace) -> None:
         tensorboard=options.tensorboard,
         progress=shown,
     )
-    print(f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz")
+    return f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
 
 
-def embed(options: argparse.Namespace) -> None:
+def embed(options: argparse.Namespace) -> str:
     """Embed images with a trained model, or an untrained one."""
     import torch
 
@@ -123,21 +140,21 @@ def embed(options: argparse.Namespace) -> None:
     )
     write_embeddings(options.out, embeddings)
     found = f"{len(faces)} images of {len(faces.people)} people, {backbone.embedding_size} numbers each"
-    print(f"{options.out}: {found}")
+    return f"{options.out}: {found}"
 
 
-def evaluate_scores(options: argparse.Namespace) -> None:
+def evaluate_scores(options: argparse.Namespace) -> str:
     """Operating points of a scores file."""
     from verisphere.workflows import evaluate
 
-    _show(options, evaluate.evaluate_scores(options.scores, _options(options)))
+    return _show(options, evaluate.evaluate_scores(options.scores, _options(options)))
 
 
-def evaluate_pairs(options: argparse.Namespace) -> None:
+def evaluate_pairs(options: argparse.Namespace) -> str:
     """Accuracy and operating points of listed pairs."""
     from verisphere.workflows import evaluate
 
-    _show(
+    return _show(
         options,
         evaluate.evaluate_pairs(
             options.embeddings, options.pairs, _options(options), options.against, options.replicates
@@ -145,19 +162,19 @@ def evaluate_pairs(options: argparse.Namespace) -> None:
     )
 
 
-def evaluate_all_pairs(options: argparse.Namespace) -> None:
+def evaluate_all_pairs(options: argparse.Namespace) -> str:
     """Operating points over all pairs."""
     from verisphere.workflows import evaluate
 
     result = evaluate.evaluate_all_pairs(options.embeddings, _options(options), options.against, options.replicates)
-    _show(options, result)
+    return _show(options, result)
 
 
-def evaluate_one_threshold(options: argparse.Namespace) -> None:
+def evaluate_one_threshold(options: argparse.Namespace) -> str:
     """Several domains at one threshold."""
     from verisphere.workflows import evaluate
 
-    _show(options, evaluate.evaluate_one_threshold(options.embeddings, _options(options)))
+    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, _options(options)))
 
 
 def _options(options: argparse.Namespace) -> "Options":
@@ -174,10 +191,10 @@ def _options(options: argparse.Namespace) -> "Options":
     )
 
 
-def _show(options: argparse.Namespace, result: "Evaluation") -> None:
+def _show(options: argparse.Namespace, result: "Evaluation") -> str:
     if options.json is not None:
         result.write_json(options.json)
-    print(result.text())
+    return result.text()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -265,14 +282,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verb(verbs: Verbs, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+def _verb(verbs: Verbs, name: str, run: Callable[[argparse.Namespace], str]) -> argparse.ArgumentParser:
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     verb.set_defaults(verb=run)
     return verb
 
 
-def _evaluation(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+def _evaluation(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], str]) -> argparse.ArgumentParser:
     verb = _verb(kinds, name, run)
     verb.add_argument(
         "--far",
@@ -326,7 +343,8 @@ def _message(error: Exception) -> str:
 
 
 def _fail(code: int, message: str) -> int:
-    print(f"verisphere: {message}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"verisphere: {message}", file=sys.stderr)
     return code
 
 

@@ -88,6 +88,12 @@ class Comparisons:
     genuine: Bool[np.ndarray, " pairs"]
     folds: Int64[np.ndarray, " pairs"] | None = None
 
+    def __post_init__(self) -> None:
+        for field in ("right", "genuine", "folds"):
+            column = getattr(self, field)
+            if column is not None and len(column) != len(self.left):
+                raise ValueError(f"{len(self.left)} pairs but {len(column)} entries of {field}")
+
     def __len__(self) -> int:
         return len(self.left)
 
@@ -146,3 +152,11 @@ class OperatingPoint:
     far_upper_95: float
     tar_lower_95: float
     tar_upper_95: float
+
+    def __post_init__(self) -> None:
+        for accepted, total in (
+            (self.genuine_accepted, self.genuine_total),
+            (self.impostor_accepted, self.impostor_total),
+        ):
+            assert 0 <= accepted <= total, (accepted, total)
+        assert not np.isnan(self.threshold)

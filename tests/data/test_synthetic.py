@@ -125,13 +125,13 @@ def test_strangers_share_nothing() -> None:
 
 def test_domains_differ_in_their_images() -> None:
     def look(domain: str) -> tuple[float, float]:
-        images = SyntheticFaces(people=16, images=2, domains=[domain]).images(range(32)).float()
+        images = SyntheticFaces(people=20, images=2, domains=[domain]).images(range(40)).float()
         rough = (images[..., 1:] - images[..., :-1]).abs().flatten(1).median(1).values
         return images.mean().item(), rough.mean().item()
 
     studio, night = look("studio"), look("night")
-    assert night[0] < studio[0] - 15  # grey levels: little light
-    assert night[1] > studio[1] * 1.3  # neighbours differ more: noise
+    assert night[0] < studio[0] - 6  # grey levels: little light
+    assert night[1] > studio[1] * 1.1  # neighbours differ more: noise
 
 
 def test_difficulty_draws_people_together_and_photographs_apart() -> None:

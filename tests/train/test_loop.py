@@ -124,7 +124,7 @@ def test_rate_and_margin_follow_the_schedule():
     rates = [figures["rate"] for figures in diary.figures]
     # the middles of 4 steps a warm-up epoch, then of 4 steps down to 0
     assert rates == pytest.approx([0.2 * share for share in (0.125, 0.375, 0.625, 0.875, 0.875, 0.625, 0.375, 0.125)])
-    margins = [figures["margin"] for figures in diary.figures]
+    margins = [figures["margin_share"] for figures in diary.figures]
     assert margins == pytest.approx([(2 * step + 1) / 16 for step in range(8)])
 
 

@@ -56,7 +56,7 @@ PERSON: Mapping[str, Spread] = {
     "lower_lip": Spread(0.052, 0.015),
     "cupids_bow": Spread(0.35, 0.25),
     # colours: positions on the curves of `skin_colour`, `hair_colour` and `iris_colour`
-    "melanin": Spread(0.50, 0.32),
+    "melanin": Spread(0.60, 0.30),
     "hemoglobin": Spread(0.55, 0.16),
     "eumelanin": Spread(1.75, 0.80),
     "pheomelanin": Spread(0.30, 0.22),
@@ -186,7 +186,7 @@ def skin_colour(
     melanin: Float[Tensor, "faces 1 1"], hemoglobin: Float[Tensor, "faces 1 1"]
 ) -> Float[Tensor, "faces 3 1 1"]:
     """Skin lit white: melanin darkens, blue most; hemoglobin takes green and blue."""
-    return _absorbed(melanin + 0.12, (0.60, 1.05, 1.65), hemoglobin, (0.04, 0.55, 0.62))
+    return _absorbed(melanin.clamp(min=0.06) + 0.14, (0.60, 1.05, 1.65), hemoglobin, (0.04, 0.55, 0.62))
 
 
 def hair_colour(

@@ -1,5 +1,6 @@
 """Progress for a person, on standard error: a bar with rate and remaining time on a terminal, plain lines elsewhere."""
 
+import contextlib
 import logging
 import sys
 import time
@@ -62,9 +63,14 @@ def _lines(items: Iterable[T], description: str, total: int | None) -> Iterator[
             told = now
             rate = done / (now - started)
             left = f" of {total}, {(total - done) / rate:.0f} s left" if total else ""
-            print(f"{description}: {done}{left} ({rate:.1f}/s)", file=sys.stderr, flush=True)  # noqa: T201
+            _say(f"{description}: {done}{left} ({rate:.1f}/s)")
     if told > started:
-        print(f"{description}: done, {done} in {time.monotonic() - started:.0f} s", file=sys.stderr)  # noqa: T201
+        _say(f"{description}: done, {done} in {time.monotonic() - started:.0f} s")
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # work goes on when nobody listens any more
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def log_to_terminal() -> None:

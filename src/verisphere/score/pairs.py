@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-ROWS = 1 << 16  # pairs scored at once: bounds the memory that gathering takes
+NUMBERS = 1 << 22  # numbers gathered at once on each side: bounds the memory to some 100 MB, whatever the dimension
+
+
+COLUMNS = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
 
 
 def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "rows dim"]:
@@ -18,11 +21,16 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
     Raises:
         ValueError: a row has length zero, or is not finite.
     """
-    length = np.linalg.norm(embeddings.astype(np.float64), axis=1)
-    bad = ~((length > 0) & np.isfinite(length))
-    if bad.any():
-        raise ValueError(f"{bad.sum()} of {len(bad)} embeddings have no direction, the first is row {bad.argmax()}")
-    return torch.from_numpy((embeddings / length[:, None]).astype(np.float32))
+    units = np.empty_like(embeddings)
+    step = max(NUMBERS // max(embeddings.shape[1], 1), 1)
+    for start in range(0, len(embeddings), step):
+        rows = embeddings[start : start + step].astype(np.float64)
+        length = np.linalg.norm(rows, axis=1)
+        bad = np.flatnonzero(~((length > 0) & np.isfinite(length)))
+        if len(bad):
+            raise ValueError(f"embedding {start + bad[0]} has no direction: its length is {length[bad[0]]}")
+        units[start : start + step] = rows / length[:, None]
+    return torch.from_numpy(units)
 
 
 def pair_scores(
@@ -35,11 +43,10 @@ def pair_scores(
         left: row of the first image of each pair.
         right: row of the second.
     """
-    if not len(left):
-        return torch.empty(0, dtype=torch.float64, device=units.device)
-    return torch.cat(
-        [
-            (units[a].double() * units[b].double()).sum(-1)
-            for a, b in zip(left.split(ROWS), right.split(ROWS), strict=True)
-        ]
-    )
+    step = max(NUMBERS // max(units.shape[1], 1), 1)
+    scores = torch.zeros(len(left), dtype=torch.float64, device=units.device)
+    for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
+        for start in range(0, units.shape[1], COLUMNS):
+            columns = slice(start, start + COLUMNS)
+            part += (units[a, columns].double() * units[b, columns].double()).sum(-1)
+    return scores

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.train.objective import Objective
 from verisphere.train.schedule import Schedule
 
@@ -115,7 +116,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate
         objective.head.loss.set_strength(plan.schedule.margin(epoch))
-        torch.manual_seed((seed << 32) + step)
+        torch.manual_seed(mixed_seed(Stream.NETWORK, seed, step))
 
         optimizer.zero_grad(set_to_none=True)
         output = objective(sample.images, sample.labels)
@@ -133,7 +134,7 @@ def train(
                 "epoch": done / plan.steps_per_epoch,
                 "loss": float(output.loss.detach()),
                 "rate": rate,
-                "margin": objective.head.loss.strength,
+                "margin_share": objective.head.loss.strength,
                 "gradient_norm": norm,
                 "images_per_second": seen / (now - since),
             }

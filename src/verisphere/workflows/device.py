@@ -20,9 +20,13 @@ def choose_device(name: str | None = None) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device must be a name such as cpu, cuda or cuda:1, got {name!r}") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {name!r} was asked for, but PyTorch sees no CUDA device here")
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be cpu, cuda, or cuda: and a number, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"device {name!r} was asked for, but PyTorch sees {torch.cuda.device_count()} CUDA devices here"
+        )
     return device
 
 

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +23,7 @@ from verisphere.data.faces import Faces
 from verisphere.data.files import write_whole
 from verisphere.data.loader import batches, epoch_order
 from verisphere.data.memory import in_memory
+from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.data.select import positions_with_images, require_people
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.compiling import compiled
@@ -115,7 +117,8 @@ def train_run(
     def validate() -> dict[str, float]:
         assert recipe.validation is not None
         embeddings = extract(objective.backbone, recipe.validation, workers=recipe.workers, progress=progress)
-        points = all_pairs(embeddings, recipe.validation_far).operating_points
+        pooled = replace(embeddings, domains=None)  # one figure for all; a domain may be too small to have its own
+        points = all_pairs(pooled, recipe.validation_far).operating_points
         return {f"validation_tar_at_far_{point.far_target}": point.tar for point in points}
 
     samples = progress(_samples(recipe, faces, place, plan, first_step), "training", plan.steps - first_step)
@@ -154,9 +157,8 @@ def _plan(recipe: Recipe) -> Plan:
 
 
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
-    # The head draws its centers from a seed of its own, the one of a step that is never reached, so that they depend on
-    # the recipe alone and not on what drew random numbers since it was read.
-    torch.manual_seed((recipe.seed << 32) + 2**32 - 1)
+    # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
+    torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
     head = Head(recipe.loss, len(recipe.data.people), recipe.backbone.embedding_size, recipe.subcenters, recipe.engine)
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
     run = compiled(backbone, device) if recipe.compile else None
@@ -192,12 +194,17 @@ def _open_run(read: ReadRecipe, out: Path, resume: bool) -> Checkpoint | None:
         if list_checkpoints(out):
             return read_checkpoint(out)
         log.info("%s has no checkpoint yet: starting from the beginning", out)
-    elif recipe_file.exists() or list_checkpoints(out):
+    elif list_checkpoints(out) or _logged(out):  # a run that failed before it did anything is not in the way
         raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
     people = "\n".join(read.recipe.data.people) + "\n"
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
     return None
+
+
+def _logged(out: Path) -> bool:
+    metrics = out / "metrics.jsonl"
+    return metrics.exists() and metrics.stat().st_size > 0
 
 
 def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
@@ -246,15 +253,16 @@ def _cut_metrics(path: Path, step: int) -> None:
 def _samples(recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, first_step: int) -> Iterator[Sample]:
     """Batches from `first_step` to the end, each the same whether or not the run was interrupted before it."""
     labels = faces.labels
+    workers = 0 if recipe.in_memory else recipe.workers  # taking rows of a tensor is no work for another process
     step = first_step
     while step < plan.steps:
         epoch, inside = divmod(step, plan.steps_per_epoch)
         order = epoch_order(len(faces), recipe.seed, epoch)[inside * recipe.batch_size :]
-        for batch in batches(faces, order, recipe.batch_size, recipe.workers, drop_last=True):
+        for batch in batches(faces, order, recipe.batch_size, workers, drop_last=True):
             images = augment(
                 batch.images.to(device, non_blocking=True),
                 recipe.augment,
-                (recipe.seed << 32) + step,
+                mixed_seed(Stream.AUGMENTATION, recipe.seed, step),
                 recipe.backbone.mean,
                 recipe.backbone.scale,
             )
