@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # One thread a worker: two test processes with two threads each would wait for one another.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
 
-.PHONY: demo test test-full lint format bench clean
+.PHONY: demo test test-full lint format bench clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -33,18 +33,23 @@ bench: $(VENV)/.dev
 clean:
 	rm -rf $(VENV)
 
-$(BIN)/python:
+# pyvenv.cfg stands for the environment: bin/python has the age of what it links to. Where that is gone, as after an
+# upgrade of Python, all is set up anew.
+$(VENV)/pyvenv.cfg: $(if $(shell test -x $(BIN)/python && echo there),,gone)
+	@command -v $(firstword $(PYTHON)) >/dev/null || \
+		{ echo "there is no program $(firstword $(PYTHON)); name a Python by: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "verisphere needs Python 3.11 or newer; name one by: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "the venv module is missing; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 
-$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.core: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@echo "installing verisphere into $(VENV) (once; PyTorch is large)"
 	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@echo "installing verisphere and its development tools into $(VENV) (once; PyTorch is large)"
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.core

@@ -72,18 +72,6 @@ def test_a_broken_exif_block_counts_as_none():
     assert np.array_equal(decode(data, "a"), decode(whole, "a"))
 
 
-def test_resizing_is_antialiased_and_takes_height_first():
-    stripes = np.zeros((8, 12, 3), np.uint8)
-    stripes[:, ::2] = 200  # a bilinear filter without antialiasing would see 0 or 200 alone
-    assert np.unique(decode(encode(Image.fromarray(stripes)), "a", size=(4, 3))[:, 1]).tolist() == [100]
-    assert decode(encode(Image.fromarray(stripes)), "a", size=(4, 3)).shape == (4, 3, 3)
-
-
-def test_a_size_that_agrees_changes_nothing():
-    pixels = np.random.default_rng(1).integers(0, 256, (6, 5, 3), np.uint8)
-    assert np.array_equal(decode(encode(Image.fromarray(pixels)), "a", size=(6, 5)), pixels)
-
-
 def png_header(width: int, height: int) -> bytes:
     """A PNG file that ends where its pixels should begin, so that decoding it cannot succeed."""
     body = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

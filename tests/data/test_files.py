@@ -1,5 +1,7 @@
 """Files and folders are written whole or not at all."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +88,58 @@ def test_a_folder_does_not_replace_a_file(tmp_path: Path):
 def test_a_write_that_writes_nothing_is_an_error(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"a\.txt: nothing was written"):
         write_whole(tmp_path / "a.txt", lambda partial: None)
+
+
+# --- links and devices ---
+
+
+def test_a_link_stays_one_and_what_it_points_at_is_written(tmp_path: Path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "real").write_text("old")
+    for target in ("real", "new"):
+        (tmp_path / f"{target}.txt").symlink_to(Path("disk") / target)
+        write_whole(tmp_path / f"{target}.txt", lambda partial: partial.write_text("new"))
+        assert (tmp_path / f"{target}.txt").is_symlink()
+        assert (tmp_path / "disk" / target).read_text() == "new"
+    assert len(list((tmp_path / "disk").iterdir())) == 2
+
+
+def test_the_temporary_name_has_the_suffix_of_the_link(tmp_path: Path):
+    (tmp_path / "a.npz").symlink_to(tmp_path / "data.bin")
+    write_whole(tmp_path / "a.npz", lambda partial: np.savez(partial, x=np.arange(3)))
+    assert np.load(tmp_path / "a.npz")["x"].tolist() == [0, 1, 2]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.npz", "data.bin"]
+
+
+def test_a_link_to_an_empty_folder(tmp_path: Path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to("disk")
+    write_whole(tmp_path / "run", make_folder)
+    assert (tmp_path / "run").is_symlink()
+    assert (tmp_path / "disk" / "b").read_text() == "b"
+    with pytest.raises(FileExistsError, match="run: a folder that is not empty"):
+        write_whole(tmp_path / "run", make_folder)
+
+
+def circle(path: Path) -> None:
+    path.symlink_to(path.with_name("other"))
+    path.with_name("other").symlink_to(path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, circle, lambda path: path.symlink_to("/dev/null")])
+def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path, make: Callable[[Path], None]):
+    make(tmp_path / "a.json")
+    before = (tmp_path / "a.json").lstat()
+    with pytest.raises(FileExistsError, match=r"a\.json: neither a file nor a folder") as caught:
+        write_whole(tmp_path / "a.json", lambda partial: pytest.fail("must not be called"))
+    assert "\n" not in str(caught.value)
+    after = (tmp_path / "a.json").lstat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+
+
+def test_the_names_of_open_pipes_are_refused():
+    reader, writer = os.pipe()  # as /dev/stdout is, at the head of a pipeline
+    with pytest.raises(FileExistsError, match="neither a file nor a folder"):
+        write_whole(f"/dev/fd/{writer}", lambda partial: pytest.fail("must not be called"))
+    os.close(reader)
+    os.close(writer)

@@ -56,6 +56,33 @@ def test_a_worker_has_one_thread():
     assert next(iter(batches(Numbered(), torch.arange(4), 4, workers=1))).images[:, 2].eq(1).all()
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_is_pinned_unless_asked_for(workers: int, monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    loader = torch.utils.data.DataLoader
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a CUDA machine, working on its CPU
+    monkeypatch.setattr(
+        "verisphere.data.loader.DataLoader",
+        lambda *given, **options: (asked.append(options["pin_memory"]), loader(*given, **options))[1],
+    )
+    assert len(list(batches(Numbered(), torch.arange(8), 4, workers))) == 2
+    assert asked == [False]
+
+
+def test_pinning_needs_a_device(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="pin is True, but PyTorch sees no CUDA device"):
+        batches(Numbered(), torch.arange(8), 4, pin=True)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_are_pinned_when_asked_for(workers: int):
+    for batch in batches(Numbered(), torch.arange(8), 4, workers, pin=True):
+        assert batch.images.is_pinned()
+        assert torch.equal(batch.images[:, 0, 0, 0].long(), batch.indices)
+
+
 def test_positions_may_repeat_and_may_be_none():
     assert next(batches(Numbered(), torch.tensor([7, 7, 1]), 4)).indices.tolist() == [7, 7, 1]
     assert list(batches(Numbered(), torch.arange(0), 4)) == []

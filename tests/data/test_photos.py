@@ -100,7 +100,50 @@ def test_restrictions(tmp_path: Path, kind: str):
 
 def test_other_sizes_are_resampled(tmp_path: Path):
     assert Photos(fill(tmp_path)).images([0]).shape == (1, 3, 112, 112)
-    assert Photos(tmp_path, size=(3, 4)).images([0, 1]).shape == (2, 3, 3, 4)
+    assert Photos(tmp_path, size=(4, 3)).images([0, 1]).shape == (2, 3, 4, 3)
+
+
+def one_photo(folder: Path, width: int, height: int) -> Path:
+    (folder / "Ann").mkdir(parents=True)
+    stripes = np.zeros((height, width, 3), np.uint8)
+    stripes[:, 1::2] = 200
+    Image.fromarray(stripes).save(folder / "Ann" / "1.png")
+    return folder
+
+
+def test_resampling_averages_and_does_not_pick(tmp_path: Path):
+    image = Photos(one_photo(tmp_path, width=30, height=40), size=(4, 3)).images([0])
+    assert image[0, :, :, 1].unique().tolist() == [100]  # halfway between the stripes, away from the borders
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "factor"), [(4000, 300, "13.3"), (300, 4000, "13.3"), (640, 360, "1.78"), (169, 112, "1.51")]
+)
+def test_a_photo_that_would_be_squeezed_is_refused(tmp_path: Path, width: int, height: int, factor: str):
+    message = rf"^/.*Ann/1\.png: {width} x {height} pixels, which 112 x 112 would stretch by a factor of {factor}, "
+    unreadable(Photos(one_photo(tmp_path, width, height)), 0, message + "more than 1.5; .* aligned crops of faces")
+
+
+@pytest.mark.parametrize(("width", "height"), [(92, 112), (250, 250), (96, 112), (168, 112), (112, 168)])
+def test_crops_of_other_aspect_ratios_are_taken(tmp_path: Path, width: int, height: int):
+    assert Photos(one_photo(tmp_path, width, height)).images([0]).shape == (1, 3, 112, 112)
+
+
+def test_how_much_stretching_is_taken(tmp_path: Path):
+    one_photo(tmp_path, 64, 32)
+    assert Photos(tmp_path, max_stretch=2.0).images([0]).shape == (1, 3, 112, 112)
+    assert Photos(tmp_path, size=(24, 48), max_stretch=1.0).images([0]).shape == (1, 3, 24, 48)  # 2 : 1 as well
+    unreadable(Photos(tmp_path, size=(24, 32), max_stretch=1.4), 0, "64 x 32 pixels, which 32 x 24 would stretch")
+    refused(tmp_path, "max_stretch is 0.5; allowed is 1", max_stretch=0.5)
+    refused(tmp_path, "max_stretch is nan", max_stretch=float("nan"))
+
+
+def test_an_upright_photo_is_measured_upright(tmp_path: Path):
+    (tmp_path / "Ann").mkdir()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored lying, shown standing
+    Image.new("RGB", (64, 32)).save(tmp_path / "Ann" / "1.jpg", exif=exif)
+    assert Photos(tmp_path, size=(64, 32), max_stretch=1.0).images([0]).shape == (1, 3, 64, 32)
 
 
 @pytest.mark.parametrize("archived", [False, True])

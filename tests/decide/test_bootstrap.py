@@ -124,7 +124,7 @@ def test_replicates_are_at_least_one(replicates: int):
     with pytest.raises(ValueError, match=f"replicates must be at least 1, got {replicates}"):
         draw_people(5, replicates, seed=0)
     with pytest.raises(ValueError, match="replicates"):
-        accuracy_difference(np.ones(2), np.ones(2), np.array([[0, 0], [0, 1]]), replicates)
+        accuracy_difference(np.ones(2), np.ones(2), np.array([[0, 0], [0, 1]]), replicates=replicates)
 
 
 @pytest.mark.parametrize("far", ["0.01", "0.3"])
@@ -184,9 +184,18 @@ def test_accuracy_counts_pairs_by_their_people():
     people = np.array([[7, 7], [9, 9]])
     interval = accuracy_difference(ours, theirs, people, replicates=400)
     assert (interval.value, interval.lower_95, interval.upper_95) == (0.0, -1.0, 1.0)
-    # An impostor pair counts as often as the product of its people's draws: (2, 0) and (0, 2) leave it out.
+    # An impostor pair counts as often as the product of its people's draws: (2, 0) and (0, 2) leave it out, and a
+    # replicate without any pair has no accuracy.
     interval = accuracy_difference(np.array([1.0]), np.array([0.0]), np.array([[7, 9]]), replicates=400)
-    assert (interval.value, interval.lower_95, interval.upper_95) == (1.0, 0.0, 1.0)
+    assert (interval.value, interval.lower_95, interval.upper_95) == (1.0, 1.0, 1.0)
+
+
+def test_accuracy_weighs_folds_alike():
+    # Two folds of three pairs and one: the lone pair's decision is half of the mean.
+    weights = np.array([1 / 6, 1 / 6, 1 / 6, 1 / 2])
+    people = np.array([[0, 0], [1, 1], [2, 2], [3, 3]])
+    ours, theirs = np.array([1.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 0.0])
+    assert accuracy_difference(ours, theirs, people, weights, replicates=2).value == pytest.approx(1 / 6 + 1 / 2)
 
 
 def test_intervals_cover_when_people_differ():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from verisphere.data.augment import Augment, augment
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.iresnet import IResNet, SEResNet
 from verisphere.embed.mobilefacenet import MobileFaceNet, scaled_channels
@@ -182,6 +183,19 @@ def test_normalisation_by_hand():
     assert gated.normalise(pixels)[0, :, 0, 0].tolist() == pytest.approx([-127.5 / 128, -0.5 / 128, 127.5 / 128])
     assert torch.equal(pixels, before)
     assert gated.normalise(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_normalisation_is_that_of_training_bit_for_bit(layout):
+    values = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).expand(2, 3, 16, 16)
+    pixels = values.contiguous(memory_format=layout)
+    network = MobileFaceNet(8, 0.1)
+    network.mean, network.scale = 120.3, 57.1
+    normalised = network.normalise(pixels)
+    assert normalised.dtype == torch.float32
+    assert normalised.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(normalised, augment(pixels, Augment(flip=0.0), 0, 120.3, 57.1))
+    assert torch.equal(normalised, (pixels.float() - 120.3) / 57.1)
 
 
 @pytest.mark.parametrize(("width", "expected"), [(1.0, 64), (0.5, 32), (0.3, 16), (0.01, 8), (1.07, 72)])

@@ -328,7 +328,7 @@ def command(*arguments: object) -> int:
         (["--data.people", "1"], "1 people found ('p0') but at least 2 are needed"),
         (["--batch_size", "21"], "20 images do not fill one batch of 21; lower batch_size"),
         (["--engine", "warp"], "engine is 'warp'"),
-        (["--device", "quantum"], "device must be a name such as cpu"),
+        (["--device", "quantum"], "device must be cpu, cuda"),
         (["--optimizer.rate", "1e30", "--schedule.warmup", "0"], "no weight was changed"),
     ],
 )

@@ -24,9 +24,7 @@ _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 _NO_RANGE = ("I", "F")  # 32 bits a pixel: nothing says which value is white
 
 
-def decode(
-    data: bytes, name: str, *, size: tuple[int, int] | None = None, max_pixels: int = MAX_PIXELS
-) -> UInt8[np.ndarray, "height width 3"]:
+def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
     """The pixels of an encoded image: RGB, [0, 255], upright.
 
     JPEG, PNG, PPM / PGM, BMP, WebP and TIFF; of several frames the first. Grey, palette and CMYK images become RGB,
@@ -36,8 +34,6 @@ def decode(
     Args:
         data: the file's content.
         name: what to call the image in an error.
-        size: (height, width) of the result; other sizes are resampled to it by a bilinear filter, antialiased when
-            shrinking, without keeping the aspect ratio. None keeps the size.
         max_pixels: refuse more pixels than this, going by the header, before decoding.
 
     Raises:
@@ -49,7 +45,7 @@ def decode(
         try:
             image = Image.open(io.BytesIO(data), formats=_FORMATS)
             if image.width * image.height <= max_pixels:
-                return np.asarray(_resized(_rgb(_upright(image)), size))
+                return np.asarray(_rgb(_upright(image)))
         except UnidentifiedImageError:
             reason = f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
         except Exception as error:  # a decoder may raise anything on hostile bytes, and all of it means the same
@@ -77,9 +73,3 @@ def _rgb(image: Image.Image) -> Image.Image:
     if image.mode in ("P", "PA"):
         image = image.convert("RGBA")  # straight to RGB, Pillow warns about the transparency that is dropped here
     return image.convert("RGB")
-
-
-def _resized(image: Image.Image, size: tuple[int, int] | None) -> Image.Image:
-    if size is None or size == (image.height, image.width):
-        return image
-    return image.resize((size[1], size[0]), Image.Resampling.BILINEAR)

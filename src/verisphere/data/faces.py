@@ -1,7 +1,6 @@
 """What a set of face images is, whatever it is read from: names, identities, and images on request."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -62,8 +61,3 @@ class Selection(Faces):
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions of the selection."""
         return self.faces.images([self.indices[index] for index in indices])
-
-
-def count_images(faces: Faces) -> Counter[str]:
-    """How many images each identity has."""
-    return Counter(faces.identities)

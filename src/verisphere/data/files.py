@@ -12,32 +12,40 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 
     Whatever interrupts it, `path` is either what it was before or complete. The temporary name begins with a dot and
     ends in the final name, so writers that look at a suffix (`numpy.savez`, matplotlib) behave; a killed process can
-    leave it behind, and nothing else can. Missing parent folders are made.
+    leave it behind, and nothing else can. Missing parent folders are made. A symbolic link stays one: what it points at
+    is written, in its own folder.
 
     Args:
         path: the final name. A file there is replaced; a folder there is not, because that cannot be done in one step.
         write: writes to the path it is given, either a file or a folder; that path does not exist when it is called.
 
     Raises:
-        FileExistsError: `path` is a folder that holds something, or `write` made a folder and `path` is a file.
+        FileExistsError: `path` is a folder that holds something, or a device or pipe, which a rename would replace by a
+            file; both are noticed before `write` is called. Or `write` made a folder and `path` is a file.
         FileNotFoundError: `write` returned and left nothing at the path it was given.
     """
     path = Path(path)
     if path.is_dir() and any(path.iterdir()):
         raise FileExistsError(f"{path}: a folder that is not empty; it is never overwritten, choose another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
+    target = Path(os.path.realpath(path))
+    # A link to nothing is followed. The target is asked for too because a link in a circle counts as not existing.
+    if (path.exists() or os.path.lexists(target)) and not (path.is_file() or path.is_dir()):
+        raise FileExistsError(
+            f"{path}: neither a file nor a folder but a device, a pipe or a circle of links; name a file"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
     try:
         write(partial)
         if not partial.exists():
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
-        if partial.is_dir() and path.is_file():
+        if partial.is_dir() and target.is_file():
             raise FileExistsError(f"{path}: a file, and a folder was to be written under its name")
         _sync_tree(partial)
-        if path.is_dir() and not partial.is_dir():
-            path.rmdir()  # empty, or the call would have been refused; a file cannot be renamed onto a folder
-        os.replace(partial, path)
-        _sync(path.parent)
+        if target.is_dir() and not partial.is_dir():
+            target.rmdir()  # empty, or the call would have been refused; a file cannot be renamed onto a folder
+        os.replace(partial, target)
+        _sync(target.parent)
     finally:
         _remove(partial)
 

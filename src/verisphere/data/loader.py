@@ -24,12 +24,17 @@ class Batch:
 
 
 def batches(
-    faces: Faces, order: Int64[Tensor, " n"], batch_size: int, workers: int = 0, drop_last: bool = False
+    faces: Faces,
+    order: Int64[Tensor, " n"],
+    batch_size: int,
+    workers: int = 0,
+    drop_last: bool = False,
+    pin: bool = False,
 ) -> Iterator[Batch]:
     """The images at the positions in `order`, batch by batch; the same batches for any number of workers.
 
-    Images stay uint8: they are cheapest to carry between processes, and augmentation is faster on the device. On a
-    machine with CUDA they lie in pinned memory. Workers end when the iterator does, exhausted or closed.
+    Images stay uint8: they are cheapest to carry between processes, and augmentation is faster on the device. Workers
+    end when the iterator does, exhausted or closed.
 
     Args:
         faces: the set.
@@ -37,10 +42,13 @@ def batches(
         batch_size: images a batch; the last one has what is left.
         workers: processes that read ahead; 0 reads in this process.
         drop_last: leave an incomplete last batch out.
+        pin: put batches into pinned memory, from which a copy to a CUDA device need not be waited for; pass
+            `device.type == "cuda"` of the device that they go to. For any other it only costs a copy.
 
     Raises:
-        ValueError: a position outside the set, or a batch size or worker count that makes no sense; at once. While
-            iterating: what reading an image raises, the same whether a worker raised it or this process.
+        ValueError: a position outside the set, a batch size or worker count that makes no sense, or pinning where
+            PyTorch sees no CUDA device; at once. While iterating: what reading an image raises, the same whether a
+            worker raised it or this process.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
@@ -51,7 +59,9 @@ def batches(
             f"order reaches from {int(order.min())} to {int(order.max())} but the set has {len(faces)} images; "
             "was it made for another set?"
         )
-    return _batches(faces, order, batch_size, workers, drop_last)
+    if pin and not torch.cuda.is_available():
+        raise ValueError("pin is True, but PyTorch sees no CUDA device here that pinned memory could be copied to")
+    return _batches(faces, order, batch_size, workers, drop_last, pin)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
@@ -85,7 +95,7 @@ class _Reader(Dataset[Read]):
 
 
 def _batches(
-    faces: Faces, order: Int64[Tensor, " n"], batch_size: int, workers: int, drop_last: bool
+    faces: Faces, order: Int64[Tensor, " n"], batch_size: int, workers: int, drop_last: bool, pin: bool
 ) -> Iterator[Batch]:
     chunks = [chunk.tolist() for chunk in order.split(batch_size) if len(chunk) == batch_size or not drop_last]
     with warnings.catch_warnings():
@@ -97,7 +107,7 @@ def _batches(
             num_workers=workers,
             collate_fn=_as_it_is,
             worker_init_fn=_start_worker,
-            pin_memory=torch.cuda.is_available(),
+            pin_memory=pin,
         )
         iterator = iter(loader)
     try:

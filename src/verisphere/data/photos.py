@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Int64, UInt8
+from PIL import Image
 from torch import Tensor
 
 from verisphere.data.decode import MAX_BYTES, SUFFIXES, decode
@@ -42,12 +43,16 @@ class Photos(Faces):
         people: a list of people, as `verisphere.data.lists.read_people` reads it; the others are left out.
         min_images: people with fewer images are left out.
         max_images: of people with more images, only the first are kept.
-        size: (height, width) of the images; those of another size are resampled to it.
+        size: (height, width) of the images; those of another size are resampled to it, by a bilinear filter,
+            antialiased when shrinking.
+        max_stretch: how much longer an image may become, against its other side, by being resampled to `size`; 1 takes
+            images of the same aspect ratio alone.
 
     Raises:
         FileNotFoundError: nothing is at `path`.
         ValueError: no image is found, an image lies outside a person's folder, a list or an archive is malformed, or
-            the restrictions leave nothing; from `images`, naming the image that cannot be read.
+            the restrictions leave nothing; from `images`, naming the image that cannot be read, or whose aspect ratio
+            says that it is no aligned crop.
     """
 
     def __init__(
@@ -57,11 +62,14 @@ class Photos(Faces):
         min_images: int = 1,
         max_images: int | None = None,
         size: tuple[int, int] = (112, 112),
+        max_stretch: float = 1.5,
     ) -> None:
         if min(size) < 1:
             raise ValueError(f"size is {size}; allowed are a height and a width of at least 1 pixel")
+        if not max_stretch >= 1:
+            raise ValueError(f"max_stretch is {max_stretch}; allowed is 1 (no stretching) or more")
         self.path = Path(path).expanduser()
-        self.size = size
+        self.size, self.max_stretch = size, max_stretch
         found = _open(self.path)
         kept = list(range(len(found.names)))
         if people is not None:
@@ -76,8 +84,25 @@ class Photos(Faces):
         """The images at these positions, in this order: RGB, [0, 255], in channels-last memory."""
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)
         for row, (name, data) in enumerate(self._source.read(indices)):
-            pixels[row] = decode(data, name, size=self.size)
+            pixels[row] = _fitted(decode(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+
+
+def _fitted(
+    pixels: UInt8[np.ndarray, "old_height old_width 3"], name: str, size: tuple[int, int], max_stretch: float
+) -> UInt8[np.ndarray, "height width 3"]:
+    """The image resampled to `size`, (height, width), unless that would distort it beyond use."""
+    (height, width), (to_height, to_width) = pixels.shape[:2], size
+    if (height, width) == size:
+        return pixels
+    tall, wide = height * to_width, width * to_height  # products, not ratios: exact at the limit
+    if max(tall, wide) > max_stretch * min(tall, wide):
+        raise ValueError(
+            f"{name}: {width} x {height} pixels, which {to_width} x {to_height} would stretch by a factor of "
+            f"{max(tall, wide) / min(tall, wide):.3g}, more than {max_stretch:g}; images must be aligned crops of "
+            "faces, is this a photo as the camera took it?"
+        )
+    return np.asarray(Image.fromarray(pixels).resize((to_width, to_height), Image.Resampling.BILINEAR))
 
 
 @runtime_checkable

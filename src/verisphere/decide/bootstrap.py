@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from verisphere.decide.point import Far, exact_rate
+from verisphere.vocabulary import Progress, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +110,14 @@ def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int 
     return _interval(weighted_tar(pairs, np.ones_like(pairs.images), far), tars)
 
 
-def tar_difference(ours: PairScores, theirs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
+def tar_difference(
+    ours: PairScores,
+    theirs: PairScores,
+    far: Far,
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> Interval:
     """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
 
     Both models see the same draws, so what people have in common cancels.
@@ -120,7 +128,8 @@ def tar_difference(ours: PairScores, theirs: PairScores, far: Far, replicates: i
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")
     draws = draw_people(len(ours.images), replicates, seed)
-    gaps = np.array([weighted_tar(ours, draw, far) - weighted_tar(theirs, draw, far) for draw in draws])
+    shown = progress(draws, "redrawing people", replicates)
+    gaps = np.array([weighted_tar(ours, draw, far) - weighted_tar(theirs, draw, far) for draw in shown])
     ones = np.ones_like(ours.images)
     return _interval(weighted_tar(ours, ones, far) - weighted_tar(theirs, ones, far), gaps)
 
@@ -129,6 +138,7 @@ def accuracy_difference(
     ours: Float64[np.ndarray, " pairs"],
     theirs: Float64[np.ndarray, " pairs"],
     people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"] | None = None,
     replicates: int = 1000,
     seed: int = 0,
 ) -> Interval:
@@ -139,15 +149,17 @@ def accuracy_difference(
         theirs: the same for the other model.
         people: the two people of each pair, the same number twice for a genuine pair, which then counts once for each
             time its person was drawn.
+        weights: of each pair in the mean; alike without.
     """
+    weights = np.full(len(ours), 1 / len(ours)) if weights is None else weights
     numbers, members = np.unique(people, return_inverse=True)
     first, second = members.reshape(people.shape).T
     gap = ours - theirs
     values = []
     for draw in draw_people(len(numbers), replicates, seed):
-        weight = np.where(first == second, draw[first], draw[first] * draw[second])
-        values.append(float((weight * gap).sum() / max(weight.sum(), 1)))
-    return _interval(float(gap.mean()), np.array(values))
+        weight = weights * np.where(first == second, draw[first], draw[first] * draw[second])
+        values.append(float(weight @ gap / weight.sum()) if weight.any() else np.nan)
+    return _interval(float(weights @ gap / weights.sum()), np.array(values))
 
 
 def _interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:

@@ -1,8 +1,9 @@
 """What every backbone promises: a size, a normalisation, and raw embeddings of one length."""
 
-import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
+
+from verisphere.data.augment import normalise
 
 
 class Backbone(nn.Module):
@@ -29,8 +30,7 @@ class Backbone(nn.Module):
 
     def normalise(self, images: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
         """RGB pixels in [0, 255] as the float32 input of `forward`, (pixel - mean) / scale, in channels_last order."""
-        pixels = images.to(torch.float32, memory_format=torch.channels_last)
-        return pixels.sub_(self.mean).div_(self.scale)
+        return normalise(images, self.mean, self.scale)
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
         """Embeddings, not yet of unit length, of normalised images.

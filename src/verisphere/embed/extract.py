@@ -49,7 +49,7 @@ def extract(
             return backbone(images).float()
 
     try:
-        everything = batches(faces, torch.arange(len(faces)), batch_size, workers)
+        everything = batches(faces, torch.arange(len(faces)), batch_size, workers, pin=device.type == "cuda")
         for batch in progress(everything, "embedding", -(-len(faces) // batch_size)):
             images = backbone.normalise(batch.images.to(device, non_blocking=True))
             embedded = embed(images)

@@ -107,31 +107,41 @@ class PairsOfSet:
 
 
 def tar_differences(
-    ours: PairsOfSet, theirs: PairsOfSet, fars: Sequence[Far], replicates: int = 1000, seed: int = 0
-) -> tuple[Interval, ...]:
-    """TAR of one model less TAR of another over all pairs of the same images, for each target FAR (see `decide`).
+    ours: PairsOfSet,
+    others: Sequence[PairsOfSet],
+    fars: Sequence[Far],
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> list[tuple[Interval, ...]]:
+    """TAR of one model less TAR of each other over all pairs of the same images, for each target FAR (see `decide`).
 
     Args:
         ours: one model's pairs.
-        theirs: another's, of the same images in the same order.
+        others: those of other models, of the same images in the same order.
         fars: target FARs; memory grows with the largest.
         replicates: of the bootstrap over people.
         seed: of its draws.
+        progress: shown over passes and replicates.
 
     Raises:
-        ValueError: the two do not hold the same images of the same people.
+        ValueError: the models do not hold the same images of the same people.
     """
     largest, times = max(fars, key=exact_rate), 2
     while True:
-        first, second = ours.highest(largest, times), theirs.highest(largest, times)
+        first = ours.highest(largest, times)
         try:
-            return tuple(tar_difference(first, second, far, replicates, seed) for far in fars)
+            found = []
+            for theirs in others:
+                second = theirs.highest(largest, times)
+                found.append(tuple(tar_difference(first, second, far, replicates, seed, progress) for far in fars))
+            return found
         except TooFewScoresError:  # few people share most of the highest scores, and one of them was drawn often
             times *= 2
 
 
 def all_pairs(
-    embeddings: Embeddings,
+    embeddings: Embeddings | PairsOfSet,
     fars: Sequence[Far] = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6"),
     rule: Rule = "at_most",
     union: Union = "all",
@@ -142,7 +152,8 @@ def all_pairs(
     """Every two embeddings compared once, genuine where their identities agree.
 
     Args:
-        embeddings: the set; where it has domains, they are compared at one threshold too.
+        embeddings: the set, or its pairs where they are counted already; where it has domains, they are compared at
+            one threshold too.
         fars: target FARs.
         rule: see `threshold_at`.
         union: `within` leaves impostor pairs across domains out of the common threshold.
@@ -153,7 +164,7 @@ def all_pairs(
     Raises:
         ValueError: no genuine or no impostor pair; a domain without one of them, unless skipped; a bad FAR.
     """
-    sweep = PairsOfSet(embeddings, progress)
+    sweep = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
     genuine = ordered(sweep.everything(genuine=True), "genuine")
     impostor = ordered(sweep.everything(genuine=False), "impostor")
     if isinstance(calibration, Embeddings):

@@ -23,12 +23,14 @@ class ListedPairsResult:
         accuracy: over the list's folds.
         scores: score of each pair, as listed.
         right_decisions: 1 where the threshold of a pair's fold decides it rightly, else 0.
+        weights: weight of each pair in the accuracy's mean, in which each fold counts alike.
     """
 
     operating_points: tuple[OperatingPoint, ...]
     accuracy: Accuracy
     scores: Scores
     right_decisions: Float64[np.ndarray, " pairs"]
+    weights: Float64[np.ndarray, " pairs"]
 
 
 def listed_folds(comparisons: Comparisons) -> np.ndarray:
@@ -75,10 +77,12 @@ def listed_pairs(
     genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
     folds = listed_folds(comparisons)
     accuracy = kfold_accuracy(scores.score, scores.genuine, folds)
-    cut = np.array(accuracy.thresholds)[np.unique(folds, return_inverse=True)[1]]
+    _, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
+    cut = np.array(accuracy.thresholds)[fold]
     return ListedPairsResult(
         operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
         accuracy=accuracy,
         scores=scores,
         right_decisions=((scores.score > cut) == scores.genuine).astype(np.float64),
+        weights=1 / (len(size) * size[fold]),
     )

@@ -20,7 +20,8 @@ from verisphere.vocabulary import Progress, quietly
 
 BLOCK = 1024  # rows a side: a block of float64 scores is 8 MB
 CELLS = 1 << 20  # grid cells, all groups of pairs together
-HELD = 1 << 22  # exact scores held before equal ones are merged
+COARSE = 1 << 12  # even steps of score, each of which has cells by how many pairs fall into it
+HELD = 1 << 20  # exact scores held before equal ones are merged
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,51 @@ class Exact:
         return Exact(self.cell[part], self.score[part], self.count[part])
 
 
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells of score, finer where scores are dense; a score's cell never falls as the score rises.
+
+    Attributes:
+        low: where the first cell begins; what lies beyond the ends falls into the outermost cells.
+        steps_per_score: even steps in a unit of score.
+        first: number of the first cell of each step.
+        inside: number of cells in each step.
+    """
+
+    low: float
+    steps_per_score: float
+    first: Int64[Tensor, " steps"]
+    inside: Int64[Tensor, " steps"]
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return int(self.first[-1] + self.inside[-1])
+
+    def cell(self, scores: Float64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
+        """The cell of each score."""
+        place = scores.sub(self.low).mul_(self.steps_per_score).clamp_(0, len(self.first) - 1e-9)
+        step = place.long()
+        return place.sub_(step).mul_(self.inside[step]).long().add_(self.first[step])
+
+
+def _grid_for(units: Float32[Tensor, "rows dim"], cells: int, narrowest: float) -> Grid:
+    """A grid of about this many cells, none narrower than `narrowest`, from the scores of a sample of rows.
+
+    Half of the cells are spread evenly, half by where the sample's scores lie: a model whose scores nearly all agree
+    still has them spread over many cells, whatever a few strange images score.
+    """
+    rows = torch.linspace(0, len(units) - 1, min(len(units), 512)).long()
+    sample = units[rows].double()
+    seen = (sample @ sample.T)[~torch.eye(len(rows), dtype=torch.bool)]
+    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
+    width = max((high - low) / COARSE, narrowest)
+    place = seen.sub(low).div_(width).clamp_(0, COARSE - 1).long()
+    share = torch.bincount(place, minlength=COARSE).double() / max(len(seen), 1)
+    inside = (cells * (share + 1 / COARSE) / 2).long().clamp(1, max(int(width / narrowest), 1))
+    return Grid(low, 1 / width, inside.cumsum(0) - inside, inside)
+
+
 class AllPairs:
     """All pairs of rows, grouped by domain and by whether they show one person.
 
@@ -89,14 +135,14 @@ class AllPairs:
         self.domains = torch.zeros_like(people) if domains is None else domains
         self.domain_count = int(self.domains.max()) + 1 if len(people) else 1
         self.groups = 2 * (self.domain_count + 1)
-        self.cells = max(CELLS // self.groups, 1 << 12)
         # Twice the rounding error of a float64 dot product of unit rows: the screen's, and the exact sum's own.
         self.error = 4 * units.shape[1] * 2.0**-53
-        self.low, self.cells_per_score = self._grid()
+        self.grid = _grid_for(units, max(CELLS // self.groups, 2 * COARSE), 1024 * self.error)
+        self.cells = self.grid.cells
         counts = torch.zeros(self.groups * self.cells, dtype=torch.int64)
         for part in self._blocks("counting pairs"):
             counts += torch.bincount(
-                part.group * self.cells + self._cell(part.screened), minlength=self.groups * self.cells
+                part.group * self.cells + self.grid.cell(part.screened), minlength=self.groups * self.cells
             )
         # reaching[g, c]: pairs of group g in cell c or a higher one; a last column of zeros for 'above every cell'
         reaching = counts.view(self.groups, self.cells).flip(1).cumsum(1).flip(1)
@@ -111,7 +157,7 @@ class AllPairs:
 
     def cell_of(self, score: float) -> int:
         """The grid cell of one score."""
-        return int(self._cell(torch.tensor([score], dtype=torch.float64)))
+        return int(self.grid.cell(torch.tensor([score], dtype=torch.float64)))
 
     def open(self, cells: Iterable[int]) -> None:
         """Score exactly every pair in these cells and their neighbours, in one pass.
@@ -125,15 +171,25 @@ class AllPairs:
         wanted &= ~self.opened
         if not wanted.any():
             return
-        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        # Kept in arrays made beforehand: small pieces held between large passing blocks would tear the heap apart.
+        held = np.empty(HELD, dtype=[("group", np.int64), ("cell", np.int64), ("score", np.float64)])
+        used = 0
         for part in self._blocks("scoring close pairs exactly"):
-            screened = self._cell(part.screened)
+            screened = self.grid.cell(part.screened)
             chosen = wanted[screened]
-            if chosen.any():
-                found.append((part.group[chosen], screened[chosen], pair_scores(self.units, *part.rows(chosen))))
-                if sum(len(scores) for _, _, scores in found) > HELD:
-                    self._merge(found)
-        self._merge(found)
+            if not chosen.any():
+                continue
+            score = pair_scores(self.units, *part.rows(chosen)).numpy()
+            columns = {"group": part.group[chosen].numpy(), "cell": screened[chosen].numpy(), "score": score}
+            for start in range(0, len(score), HELD):
+                count = min(len(score) - start, HELD)
+                if used + count > HELD:
+                    self._merge(held[:used])
+                    used = 0
+                for name, values in columns.items():
+                    held[name][used : used + count] = values[start : start + count]
+                used += count
+        self._merge(held[:used])
         self.opened |= wanted
 
     def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
@@ -146,7 +202,7 @@ class AllPairs:
         cell = max(int((reaching >= count).nonzero()[-1]) - 1, 0) if count < int(reaching[0]) else 0
         scores, rows = [], []
         for block in self._blocks("collecting the highest scores"):
-            chosen = (self._cell(block.screened) >= cell) & (block.group % 2 == genuine)
+            chosen = (self.grid.cell(block.screened) >= cell) & (block.group % 2 == genuine)
             left, right = block.rows(chosen)
             scores.append(pair_scores(self.units, left, right))
             rows.append(torch.stack([left, right], 1))
@@ -155,18 +211,6 @@ class AllPairs:
 
     def _number(self, group: Group) -> int:
         return 2 * (self.domain_count if group.domain is None else group.domain) + group.genuine
-
-    def _grid(self) -> tuple[float, float]:
-        """Where the grid starts, and its cells per unit of score; what lies beyond falls into the outermost cells."""
-        rows = torch.linspace(0, len(self.units) - 1, min(len(self.units), 512)).long()
-        sample = self.units[rows].double()
-        seen = (sample @ sample.T)[~torch.eye(len(rows), dtype=torch.bool)]
-        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
-        width = max(high - low, 1024 * self.error * self.cells)
-        return low, self.cells / width
-
-    def _cell(self, scores: Float64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
-        return scores.sub(self.low).mul_(self.cells_per_score).clamp_(0, self.cells - 1).long()
 
     def _blocks(self, description: str) -> Iterator[Block]:
         starts = range(0, len(self.units), self.block)
@@ -184,18 +228,14 @@ class AllPairs:
             flat = screened.flatten()
             yield Block(a, b, screened.shape[1], pairs, group, flat if pairs is None else flat[pairs])
 
-    def _merge(self, found: list[tuple[Tensor, Tensor, Tensor]]) -> None:
+    def _merge(self, found: np.ndarray) -> None:
         """Take exact scores in, equal ones of a cell as one with a count: a million ties take no more room than one."""
-        if not found:
-            return
-        groups, cells, scores = (torch.cat(column).numpy() for column in zip(*found, strict=True))
-        found.clear()
-        for group in np.unique(groups).tolist():
-            new = groups == group
+        for group in np.unique(found["group"]).tolist():
+            new = found[found["group"] == group]
             known = self.exact[group]
-            cell = np.concatenate([known.cell, cells[new]])
-            score = np.concatenate([known.score, scores[new]])
-            count = np.concatenate([known.count, np.ones(new.sum(), np.int64)])
+            cell = np.concatenate([known.cell, new["cell"]])
+            score = np.concatenate([known.score, new["score"]])
+            count = np.concatenate([known.count, np.ones(len(new), np.int64)])
             order = np.lexsort((score, cell))
             cell, score, count = cell[order], score[order], count[order]
             first = np.flatnonzero(np.r_[True, (np.diff(cell) != 0) | (np.diff(score) != 0)])

@@ -69,7 +69,14 @@ def run_demo(
 
     trained_on = read.recipe.data
     assert isinstance(trained_on, SyntheticFaces)
-    unseen = SyntheticFaces(size.people, size.images, trained_on.seed, first_person=_first_unseen(trained_on))
+    unseen = SyntheticFaces(
+        size.people,
+        size.images,
+        trained_on.seed,
+        trained_on.domain_names,
+        trained_on.difficulty,
+        first_person=_first_unseen(trained_on),
+    )
     faces = in_memory(unseen, read.recipe.workers, progress)
     place = choose_device(device)
     sets = {

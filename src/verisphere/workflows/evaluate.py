@@ -129,10 +129,8 @@ def evaluate_pairs(
     for file in against:
         rows = read_embeddings(file)
         theirs, _ = _comparisons(rows, pairs, file)
-        interval = accuracy_difference(
-            result.right_decisions, listed_pairs(rows, theirs, options.fars, options.rule).right_decisions, people,
-            replicates,
-        )  # fmt: skip
+        right = listed_pairs(rows, theirs, options.fars, options.rule).right_decisions
+        interval = accuracy_difference(result.right_decisions, right, people, result.weights, replicates)
         differences.append(_difference("accuracy", None, file, interval))
     calibration = _calibration_impostors(embeddings, path, options)
     return Evaluation(
@@ -166,9 +164,12 @@ def _all_pairs(
         raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
     if images.max() == 1:
         raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
+    if against and options.rule != "at_most":
+        raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     calibration = _calibration_impostors(embeddings, source, options)
+    pairs = PairsOfSet(embeddings, options.progress)
     result = all_pairs(
-        embeddings,
+        pairs,
         options.fars,
         options.rule,
         options.union,
@@ -178,9 +179,8 @@ def _all_pairs(
     )
     differences: list[Difference] = []
     if against:
-        ours = PairsOfSet(embeddings, options.progress)
         others = [PairsOfSet(_same_rows(embeddings, file), options.progress) for file in against]
-        found = [tar_differences(ours, theirs, options.fars, replicates) for theirs in others]
+        found = tar_differences(pairs, others, options.fars, replicates, progress=options.progress)
         differences = [
             _difference("tar", str(far), file, intervals[number])
             for number, far in enumerate(options.fars)
@@ -223,6 +223,13 @@ def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Compa
     folds = None if listed.folds is None else np.array(listed.folds, np.int64)
     comparisons = Comparisons(left, right, np.array(listed.genuine), folds)
     _, person = np.unique(embeddings.identities, return_inverse=True)
+    wrong = np.flatnonzero((person[left] == person[right]) != comparisons.genuine)
+    if len(wrong):
+        says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
+        line = f"line {listed.lines[wrong[0]]}: " if listed.lines else ""
+        raise ValueError(
+            f"{pairs}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such pairs)"
+        )
     return comparisons, np.stack([person[left], person[right]], 1).astype(np.int64)
 
 
@@ -234,13 +241,11 @@ def _points(scores: Scores, options: Options) -> tuple[OperatingPoint, ...]:
 def _by_domain(
     scores: Scores, options: Options, calibration: "ScoresLike | Ordered | None"
 ) -> tuple[OneThreshold, ...] | None:
-    if scores.domains is None:
+    if scores.domains is None or not scores.domains.astype(bool).any():
         if calibration is not None:
             raise ValueError("--calibration sets the one threshold of domains, but there are no domains here")
         return None
     split, across = split_domains(scores.score, scores.genuine, scores.domains)
-    if not split:
-        return None
     return tuple(
         one_threshold(
             split,

@@ -19,14 +19,22 @@ BATCH = 64
 def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, progress: Progress = quietly) -> str:
     """Write faces as PNG into a zip archive, one folder a person, and `truth.csv` with who is really on each image.
 
+    Args:
+        faces: what to render.
+        path: the archive.
+        sheet: receives the first images of the first people as one PNG.
+        progress: shown while rendering.
+
     Returns:
         one line that says what was written.
 
     Raises:
-        ValueError: the name does not end in .zip.
+        ValueError: the archive's name does not end in .zip, or the sheet's in .png.
     """
-    if path.suffix != ".zip":
+    if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")
+    if sheet is not None and sheet.suffix.lower() != ".png":
+        raise ValueError(f"{sheet}: the contact sheet is a picture that ends in .png")
 
     def write(partial: Path) -> None:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:

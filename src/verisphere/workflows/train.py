@@ -258,7 +258,7 @@ def _samples(recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, fir
     while step < plan.steps:
         epoch, inside = divmod(step, plan.steps_per_epoch)
         order = epoch_order(len(faces), recipe.seed, epoch)[inside * recipe.batch_size :]
-        for batch in batches(faces, order, recipe.batch_size, workers, drop_last=True):
+        for batch in batches(faces, order, recipe.batch_size, workers, drop_last=True, pin=device.type == "cuda"):
             images = augment(
                 batch.images.to(device, non_blocking=True),
                 recipe.augment,

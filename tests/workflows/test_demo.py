@@ -1,0 +1,116 @@
+"""The demo: a small one in the quick tests, the real one with its figures in the slow ones."""
+
+import json
+import logging
+import math
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from verisphere.data.embeddings_file import read_embeddings
+from verisphere.workflows.demo import FARS, DemoSize, run_demo
+
+SMALL = DemoSize(
+    people=12,
+    images=4,
+    overrides=("--data.people", "16", "--data.images", "4", "--epochs", "1", "--batch_size", "32", "--workers", "0"),
+)
+PICTURES = ("faces.png", "roc.png", "one_threshold.png", "training.png")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _log_and_signals_as_before():
+    log = logging.getLogger("verisphere")
+    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM)
+    yield
+    log.handlers[:], log.level = kept[0], kept[1]
+    signal.signal(signal.SIGTERM, kept[2])
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "figures.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A small demo's folder, and the text it returns."""
+    out = tmp_path_factory.mktemp("small") / "demo"
+    return out, run_demo(out, device="cpu", size=SMALL)
+
+
+def test_the_folder(demo: tuple[Path, str]):
+    out, _ = demo
+    assert {path.name for path in out.iterdir()} == {*PICTURES, "embeddings.npz", "figures.json", "run"}
+    for name in PICTURES:
+        with Image.open(out / name) as picture:
+            picture.load()
+            assert min(picture.size) > 200
+
+
+def test_the_people_are_not_those_of_the_training(demo: tuple[Path, str]):
+    out, _ = demo
+    embeddings = read_embeddings(out / "embeddings.npz")
+    unseen = set(embeddings.identities)
+    trained_on = set((out / "run" / "people.txt").read_text().split())
+    assert (len(embeddings.names), len(unseen), len(trained_on)) == (48, 12, 16)
+    assert not unseen & trained_on
+
+
+def test_the_figures(demo: tuple[Path, str]):
+    found = figures(demo[0])
+    assert set(found) == {"trained", "untrained"}
+    for result in found.values():
+        points = result["operating_points"]
+        assert [point["far_target"] for point in points] == list(FARS)
+        for point in points:
+            assert point["genuine_total"] == 12 * math.comb(4, 2)
+            assert point["impostor_total"] == math.comb(48, 2) - 12 * math.comb(4, 2)  # 1,056
+            assert point["impostor_accepted"] <= float(point["far_target"]) * point["impostor_total"]
+            assert point["below_resolution"] == (point["far_target"] == "1e-4")
+            assert 0 <= point["tar_lower_95"] <= point["tar"] <= point["tar_upper_95"] <= 1
+        assert [common["far_target"] for common in result["one_threshold"]] == list(FARS)
+    thresholds = [[point["threshold"] for point in result["operating_points"]] for result in found.values()]
+    assert thresholds[0] != thresholds[1]  # two models, not one twice
+
+
+def test_the_text_has_the_tables_and_the_pictures(demo: tuple[Path, str]):
+    out, text = demo
+    lines = text.splitlines()
+    header = next(line for line in lines if "TAR untrained" in line)
+    assert header.index("TAR untrained") < header.index("TAR trained") < header.index("threshold")
+    for far in FARS:
+        assert any(line.lstrip(" │|").startswith(far) for line in lines)
+    impostors = next(one for one in figures(out)["trained"]["operating_points"] if one["far_target"] == "1e-2")
+    assert f"{impostors['impostor_accepted']:,} / {impostors['impostor_total']:,}" in text
+    assert all(str(out / name) in text for name in PICTURES)
+
+
+def test_a_second_demo_takes_the_next_number_and_finds_the_same(demo: tuple[Path, str]):
+    out, _ = demo
+    before = (out / "figures.json").stat().st_mtime_ns
+    text = run_demo(out, device="cpu", size=SMALL)
+    second = out.with_name("demo-2")
+    assert str(second / "roc.png") in text
+    assert {path.name for path in out.parent.iterdir()} == {"demo", "demo-2"}
+    assert (out / "figures.json").stat().st_mtime_ns == before
+    assert figures(second) == figures(out)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_real_demo_learns(tmp_path: Path):
+    started = time.monotonic()
+    run_demo(tmp_path / "demo")
+    elapsed = time.monotonic() - started
+    at_1e3 = {
+        name: next(point for point in result["operating_points"] if point["far_target"] == "1e-3")
+        for name, result in figures(tmp_path / "demo").items()
+    }
+    assert at_1e3["trained"]["impostor_total"] >= 1_000_000
+    assert at_1e3["trained"]["tar"] >= 0.6
+    assert at_1e3["untrained"]["tar"] <= 0.1
+    assert elapsed < 2 * 360  # six minutes are promised of two idle cores; tests share theirs
