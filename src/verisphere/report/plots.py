@@ -68,13 +68,13 @@ def domains_plot(
         axes.axvline(result.calibration_threshold, color=COMMON, linewidth=1.6, label="the one threshold")
         axes.axvline(domain.threshold, color=OWN, linewidth=1.6, linestyle="--", label="its own threshold")
         text = f"{name}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}"
-        axes.text(0.985, 0.92, text, transform=axes.transAxes, ha="right", va="top", fontsize=9, color=INK)
+        axes.text(0.01, 0.92, text, transform=axes.transAxes, ha="left", va="top", fontsize=9, color=INK)
         axes.set_yticks([])
         _tidy(axes)
         axes.spines["left"].set_visible(False)
     grid[-1].set_xlabel("score (cosine)")
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     figure.suptitle(
         f"Thresholds for FAR {result.far_target}: each domain's own, and one for all", color=INK, fontsize=11
     )
