@@ -1,6 +1,7 @@
 """From an embeddings or scores file to figures, as an object, as text and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +113,8 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
     if scores.genuine.all() or not scores.genuine.any():
         kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
         raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
-    return Evaluation(_points(scores, options), one_threshold=_by_domain(scores, options, calibration))
+    with _naming(path):
+        return Evaluation(_points(scores, options), one_threshold=_by_domain(scores, options, calibration))
 
 
 def evaluate_pairs(
@@ -121,10 +123,8 @@ def evaluate_pairs(
     """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points."""
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
-    try:
+    with _naming(pairs):
         result = listed_pairs(embeddings, comparisons, options.fars, options.rule)
-    except ValueError as error:
-        raise ValueError(f"{pairs}: {error}") from None
     differences = []
     for file in against:
         rows = read_embeddings(file)
@@ -168,15 +168,16 @@ def _all_pairs(
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     calibration = _calibration_impostors(embeddings, source, options)
     pairs = PairsOfSet(embeddings, options.progress)
-    result = all_pairs(
-        pairs,
-        options.fars,
-        options.rule,
-        options.union,
-        calibration,
-        options.skip_empty,
-        options.progress,
-    )
+    with _naming(source):
+        result = all_pairs(
+            pairs,
+            options.fars,
+            options.rule,
+            options.union,
+            calibration,
+            options.skip_empty,
+            options.progress,
+        )
     differences: list[Difference] = []
     if against:
         others = [PairsOfSet(_same_rows(embeddings, file), options.progress) for file in against]
@@ -189,6 +190,15 @@ def _all_pairs(
     return Evaluation(
         result.operating_points, one_threshold=result.one_threshold, differences=tuple(differences) or None
     )
+
+
+@contextmanager
+def _naming(source: str | Path) -> Iterator[None]:
+    """Put the file before what is wrong with its content."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
 
 
 def _difference(figure: str, far: str | None, against: Path, interval: Interval) -> Difference:
