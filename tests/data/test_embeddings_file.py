@@ -252,3 +252,10 @@ def test_sets_of_different_sizes():
     other = Embeddings(**three(embeddings=np.ones((3, 5), np.float32)))
     with pytest.raises(ValueError, match=r"different sizes.*'day': 2, 'night': 5"):
         pool_embeddings([("day", Embeddings(**three())), ("night", other)])
+
+
+def test_a_file_that_bears_the_name_of_anothers_domain():
+    rows, names = np.eye(2, dtype=np.float32), np.array(["1", "2"])
+    plain, divided = Embeddings(rows, names, names), Embeddings(rows, names, names, np.array(["night", "street"]))
+    with pytest.raises(ValueError, match="'night' is the name of one embeddings file and a domain in another"):
+        pool_embeddings([("night", plain), ("other", divided)])

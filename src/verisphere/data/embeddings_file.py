@@ -118,7 +118,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     apart by the set's name.
 
     Raises:
-        ValueError: two sets have one name; the embeddings differ in size.
+        ValueError: two sets have one name, or one has the name of a domain in another; the embeddings differ in size.
     """
     titles = [title for title, _ in sets]
     if len(set(titles)) < len(titles):
@@ -127,6 +127,10 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
         title, only = sets[0]
         domains = np.full(len(only), title) if only.domains is None else only.domains
         return replace(only, domains=domains)
+    named = {str(domain) for _, part in sets if part.domains is not None for domain in part.domains}
+    both = named & {title for title, part in sets if part.domains is None}
+    if both:
+        raise ValueError(f"{min(both)!r} is the name of one embeddings file and a domain in another; rename the file")
     sizes = {title: embeddings.embeddings.shape[1] for title, embeddings in sets}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
