@@ -28,6 +28,23 @@ def quietly(items: Iterable[T], description: str, total: int | None = None) -> I
     return items
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What made a set of embeddings: ties a threshold found on them to the model it holds for.
+
+    Attributes:
+        model: SHA-256 of the file with the backbone's weights, in hexadecimal.
+        flip: the embedding of the mirror image was added.
+        precision: of the network: float32 or bfloat16.
+        images: where the images were read from, as it was given.
+    """
+
+    model: str
+    flip: bool
+    precision: str
+    images: str
+
+
 @dataclass(frozen=True, eq=False)
 class Embeddings:
     """One embedding a row, each with a name and an identity.
@@ -37,12 +54,14 @@ class Embeddings:
         names: unique name of each row.
         identities: the data set's name of the person; compared as strings.
         domains: group of each row (capture condition, source, ...), where the set has groups.
+        origin: what made them, where that is known.
     """
 
     embeddings: Float32[np.ndarray, "rows dim"]
     names: np.ndarray
     identities: np.ndarray
     domains: np.ndarray | None = None
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.embeddings)

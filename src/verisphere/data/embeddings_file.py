@@ -1,17 +1,18 @@
 """The embeddings file: an .npz with a row, a name and an identity for each image."""
 
+import json
 import lzma
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from verisphere.data.files import write_whole
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
@@ -63,7 +64,8 @@ def text_column(path: str | Path, name: str, column: np.ndarray) -> np.ndarray:
 def read_embeddings(path: str | Path) -> Embeddings:
     """An embeddings file, checked.
 
-    Arrays other than those named in the format are ignored. Identities and domains that are numbers become strings.
+    Identities and domains that are numbers become strings. `origin`, where it is there, says which model made the
+    embeddings; arrays other than it and those of the format are ignored.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -85,7 +87,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
     columns = {name: text_column(path, name, arrays[name]) for name in (*REQUIRED[1:], *OPTIONAL) if name in arrays}
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
-            embeddings = Embeddings(rows.astype(np.float32), **columns)
+            origin = _read_origin(arrays["origin"]) if "origin" in arrays else None
+            embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if embeddings.domains is not None and (embeddings.domains == "").any():
@@ -95,6 +98,20 @@ def read_embeddings(path: str | Path) -> Embeddings:
             "the array out (in a scores file an empty domain marks a pair across domains)"
         )
     return embeddings
+
+
+def _read_origin(column: np.ndarray) -> Origin:
+    try:
+        fields = json.loads(str(column))
+        origin = Origin(**fields)
+        if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
+            return origin
+    except (ValueError, TypeError):
+        pass
+    raise ValueError(
+        f"its array origin is not what `verisphere embed` writes (JSON with {', '.join(Origin.__annotations__)}); "
+        "leave the array out where the model is not known"
+    )
 
 
 def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
@@ -108,6 +125,8 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
     columns: dict[str, Any] = {"names": embeddings.names, "identities": embeddings.identities}
     if embeddings.domains is not None:
         columns["domains"] = embeddings.domains
+    if embeddings.origin is not None:
+        columns["origin"] = np.array(json.dumps(asdict(embeddings.origin)))
     write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
 
 
@@ -115,7 +134,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     """Several sets as one with domains: each set's own domains where it has them, else the set's name.
 
     A name stands for one image and an identity for one person in all sets; equal image names of two sets are told
-    apart by the set's name.
+    apart by the set's name. The origin is kept where it is the same for all.
 
     Raises:
         ValueError: two sets have one name, or one has the name of a domain in another; the embeddings differ in size.
@@ -134,6 +153,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     sizes = {title: embeddings.embeddings.shape[1] for title, embeddings in sets}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
+    origins = {None if part.origin is None else replace(part.origin, images="") for _, part in sets}
     return Embeddings(
         np.concatenate([embeddings.embeddings for _, embeddings in sets]),
         names=np.concatenate([np.char.add(f"{title}/", embeddings.names) for title, embeddings in sets]),
@@ -144,4 +164,5 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
                 for title, embeddings in sets
             ]
         ),
+        origin=origins.pop() if len(origins) == 1 else None,
     )

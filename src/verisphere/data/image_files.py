@@ -1,0 +1,214 @@
+"""Image files below a folder, inside a zip archive, or named by a list: their names, and their bytes on request."""
+
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.data.decode import MAX_BYTES, SUFFIXES
+
+_DEEPEST = 16  # levels of folders; a link that points back at a folder above it ends here
+
+
+@runtime_checkable
+class ImageFiles(Protocol):
+    """Image files, known by position; nothing stays open between requests, so that workers can each have a copy.
+
+    Attributes:
+        names: path of each below the folder, inside the archive, or as a list spells it; always with / between parts.
+    """
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Path of each file."""
+
+    def keep(self, positions: Sequence[int]) -> "ImageFiles":
+        """The same, for these files alone."""
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """What to call each file in an error, and its bytes.
+
+        Raises:
+            ValueError: a file cannot be read, is damaged, or larger than an image can be.
+        """
+
+
+def image_files(path: Path, expected: str = "image.jpg") -> ImageFiles:
+    """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
+
+    Hidden files, and files without an image suffix, are passed over; links are followed.
+
+    Args:
+        path: the folder or archive.
+        expected: how images are looked for, to say so where there are none.
+
+    Raises:
+        FileNotFoundError: nothing is at `path`.
+        ValueError: there is no image, or the archive is malformed or holds an unsafe name.
+    """
+    if path.is_dir():
+        return FilesOnDisk(path, _images(_walk(path, ""), path, expected))
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such folder or archive")
+    if path.suffix.lower() != ".zip":
+        raise ValueError(f"{path}: neither a folder nor a .zip archive")
+    return _open_archive(path, expected)
+
+
+def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[str, ...]:
+    """Those of the paths that name images, sorted."""
+    images, others = [], Counter[str]()
+    for path in paths:
+        suffix = os.path.splitext(path)[1].lower()
+        if suffix in SUFFIXES:
+            images.append(path)
+        else:
+            others[suffix or "none"] += 1
+    if not images:
+        seen = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(5)) or "no file at all"
+        raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}")
+    return tuple(sorted(images, key=lambda name: name.split("/")))
+
+
+# --- folders ---
+
+
+@dataclass(frozen=True)
+class FilesOnDisk:
+    """Image files by their paths below a folder."""
+
+    root: Path
+    names: Sequence[str]
+
+    def keep(self, positions: Sequence[int]) -> "FilesOnDisk":
+        """The same, for these files alone."""
+        return FilesOnDisk(self.root, tuple(self.names[index] for index in positions))
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """What to call each file in an error, and its bytes."""
+        for index in positions:
+            name = os.path.join(self.root, self.names[index])
+            try:
+                with open(name, "rb", buffering=0) as file:
+                    _check_size(name, os.fstat(file.fileno()).st_size)
+                    data = file.read()
+            except OSError as error:
+                raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+            yield name, data
+
+
+def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
+    """Paths, relative to the root, of all files that are not hidden; links are followed."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{root / below}: folders {depth} levels deep; does a link point back at a folder above it?")
+    with os.scandir(root / below) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            inside = f"{below}/{entry.name}" if below else entry.name
+            if entry.is_dir():
+                yield from _walk(root, inside, depth + 1)
+            else:
+                yield inside
+
+
+# --- archives ---
+
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of the name and of the extra field
+_STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+
+@dataclass(frozen=True)
+class FilesInArchive:
+    """Entries of a zip file, read where they lie.
+
+    The directory is read once, into an array: a `ZipFile` in each worker would cost about a kilobyte an image there,
+    and share its file position with the other processes.
+    """
+
+    path: Path
+    names: Sequence[str]
+    entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
+
+    def keep(self, positions: Sequence[int]) -> "FilesInArchive":
+        """The same, for these files alone."""
+        return FilesInArchive(self.path, tuple(self.names[index] for index in positions), self.entries[positions])
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """What to call each file in an error, and its bytes."""
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                for index in positions:
+                    name = f"{self.path}/{self.names[index]}"
+                    yield name, _entry(file.fileno(), name, *self.entries[index].tolist())
+        except OSError as error:
+            raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
+
+
+def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
+    """The bytes of one archive entry, checked against the size and the CRC-32 that the directory states."""
+    header = os.pread(file, _LOCAL_HEADER.size, offset)
+    if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+        raise ValueError(f"{name}: no archive entry at byte {offset}; has the archive changed since it was opened?")
+    _, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+    data = os.pread(file, stored, offset + _LOCAL_HEADER.size + name_length + extra_length)
+    if method == _DEFLATED:
+        try:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: room to notice a longer one
+        except zlib.error as error:
+            raise ValueError(f"{name}: damaged archive entry at byte {offset} ({error})") from None
+    if len(data) != size or zlib.crc32(data) != checksum:
+        raise ValueError(f"{name}: damaged archive entry at byte {offset}: {len(data)} of {size} bytes, or a wrong CRC")
+    return data
+
+
+def _open_archive(path: Path, expected: str) -> FilesInArchive:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
+    by_name: dict[str, zipfile.ZipInfo] = {}
+    for info in infos:
+        _check_entry(path, info)
+        if by_name.setdefault(info.filename, info) is not info:
+            raise ValueError(f"{path}: two entries are named {info.filename!r}")
+    names = _images((name for name in by_name if not _is_hidden(name)), path, expected)
+    found = [by_name[name] for name in names]
+    entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in found]
+    return FilesInArchive(path, names, np.array(entries, np.int64))
+
+
+def _check_entry(path: Path, info: zipfile.ZipInfo) -> None:
+    name = info.filename
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts or "" in parts or "\\" in name or parts[0].endswith(":"):
+        raise ValueError(
+            f"{path}: entry {name!r} has an unsafe name; archives hold relative paths with / between parts"
+        )
+    if info.flag_bits & 0x1:
+        raise ValueError(f"{path}: entry {name!r} is encrypted; unpack it and use the folder")
+    if info.compress_type not in (_STORED, _DEFLATED):
+        raise ValueError(f"{path}: entry {name!r} is compressed by method {info.compress_type}; use store or deflate")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise ValueError(f"{path}: entry {name!r} is a symbolic link")
+    _check_size(f"{path}/{name}", info.file_size)
+
+
+def _is_hidden(name: str) -> bool:
+    # __MACOSX holds the resource forks that macOS adds to archives, under the images' own names.
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_BYTES:
+        raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")
