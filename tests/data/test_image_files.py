@@ -1,0 +1,58 @@
+"""Image files below a folder or in an archive, at any depth."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from verisphere.data.image_files import FilesOnDisk, image_files
+
+NAMES = ("a.jpg", "deep/er/c.PNG", "deep/b.bmp", "deep b/a.jpg")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "photos"
+    for name in (*NAMES, "deep/notes.txt", ".hidden/d.jpg", "deep/.e.jpg"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    return root
+
+
+@pytest.fixture
+def archive(folder: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for entry in sorted(folder.rglob("*"), reverse=True):
+            if entry.is_file():
+                file.write(entry, entry.relative_to(folder).as_posix())
+        file.writestr("__MACOSX/a.jpg", "fork")
+    return path
+
+
+def test_images_at_any_depth_sorted_part_by_part(folder, archive):
+    # "deep" before "deep b", though " " sorts before "/"
+    expected = ("a.jpg", "deep/b.bmp", "deep/er/c.PNG", "deep b/a.jpg")
+    for place in (folder, archive):
+        files = image_files(place)
+        assert tuple(files.names) == expected
+        assert [data.decode() for _, data in files.read(range(4))] == list(expected)
+        assert [name for name, _ in files.read([2])] == [f"{place}/deep/er/c.PNG"]
+        kept = files.keep([3, 0])
+        assert [data.decode() for _, data in kept.read([0, 1])] == ["deep b/a.jpg", "a.jpg"]
+
+
+def test_nothing_to_read(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"no images; they are looked for as Name/x\.jpg, and found was: \.txt 1$"):
+        image_files(tmp_path, "Name/x.jpg")
+    with pytest.raises(ValueError, match=r"notes\.txt: neither a folder nor a \.zip archive"):
+        image_files(tmp_path / "notes.txt")
+    with pytest.raises(FileNotFoundError, match="no such folder or archive"):
+        image_files(tmp_path / "absent")
+
+
+def test_a_file_that_has_gone(tmp_path):
+    files = FilesOnDisk(tmp_path, ["gone.jpg"])
+    with pytest.raises(ValueError, match=r"gone\.jpg: cannot be read \(No such file"):
+        list(files.read([0]))
