@@ -1,5 +1,6 @@
-"""Writing a file or a folder so that it is seen whole or not at all."""
+"""Writing a file or a folder so that it is seen whole or not at all; and the digest by which a file is known again."""
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -56,6 +57,12 @@ def remove_whole(path: str | Path) -> None:
     doomed = path.with_name(f".gone-{secrets.token_hex(4)}-{path.name}")
     os.replace(path, doomed)
     _remove(doomed)
+
+
+def digest(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync_tree(path: Path) -> None:

@@ -35,7 +35,7 @@ class PairScores:
     images: Int64[np.ndarray, " people"]
 
     def __post_init__(self) -> None:
-        if len(self.impostor) > 1 and (np.diff(self.impostor) > 0).any():
+        if (self.impostor[1:] > self.impostor[:-1]).any():
             raise ValueError("impostor scores must be descending")
 
     @property
@@ -81,15 +81,24 @@ def weighted_tar(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Fa
     Raises:
         TooFewScoresError: the listed impostors do not reach the target FAR under these draws.
     """
-    images = draws * pairs.images
-    total = int(images.sum() ** 2 - images @ images) // 2  # pairs within one person's copies are no impostors
-    threshold = _weighted_threshold(pairs, draws, int(exact_rate(far) * total))
+    threshold = weighted_threshold(pairs, draws, far)
     weight = draws[pairs.genuine_person]
     counted = weight.sum()
     return float((weight * (pairs.genuine > threshold)).sum() / counted) if counted else float("nan")
 
 
-def _weighted_threshold(pairs: PairScores, draws: Int64[np.ndarray, " people"], allowed: int) -> float:
+def weighted_threshold(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Far) -> float:
+    """The threshold at the target FAR, by the rule `at_most`, when person p counts draws[p] times.
+
+    Raises:
+        TooFewScoresError: the listed impostors do not reach the target FAR under these draws.
+    """
+    images = draws * pairs.images
+    total = int(images.sum() ** 2 - images @ images) // 2  # pairs within one person's copies are no impostors
+    return _score_over(pairs, draws, int(exact_rate(far) * total))
+
+
+def _score_over(pairs: PairScores, draws: Int64[np.ndarray, " people"], allowed: int) -> float:
     """The score of the first impostor pair, from the top, whose weight would bring the sum over `allowed`."""
     passed, step = 0, max(allowed // 4, 1024)  # in runs: most replicates need little more than `allowed` of the pairs
     for start in range(0, len(pairs.impostor), step):

@@ -20,6 +20,7 @@ from verisphere.decide import (
     operating_point,
     ordered,
     tar_difference,
+    tar_interval,
     threshold_at,
 )
 from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
@@ -104,6 +105,23 @@ class PairsOfSet:
             impostor_people=self.person[rows].numpy(),
             images=torch.bincount(self.person).numpy(),
         )
+
+
+def interval_of_tar(pairs: PairsOfSet, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
+    """TAR over all pairs at a target FAR, with its 95 % interval over redrawn people (see `decide`).
+
+    Args:
+        pairs: the set's pairs.
+        far: target FAR; memory grows with it.
+        replicates: of the bootstrap over people.
+        seed: of its draws.
+    """
+    times = 2
+    while True:
+        try:
+            return tar_interval(pairs.highest(far, times), far, replicates, seed)
+        except TooFewScoresError:  # see `tar_differences`
+            times *= 2
 
 
 def tar_differences(

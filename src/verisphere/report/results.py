@@ -6,6 +6,24 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from verisphere.vocabulary import Origin
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluatedFile:
+    """A file that figures are of.
+
+    Attributes:
+        file: its name, without its folder.
+        sha256: its digest, in hexadecimal.
+        origin: what made its embeddings, where it says so.
+    """
+
+    file: str
+    sha256: str
+    origin: Origin | None = None
+
+
 Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 

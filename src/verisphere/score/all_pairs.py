@@ -84,6 +84,13 @@ class Grid:
         """How many cells there are."""
         return int(self.first[-1] + self.inside[-1])
 
+    @property
+    def edges(self) -> Float64[Tensor, " edges"]:
+        """Where each cell begins, and last where the last one ends."""
+        step = torch.repeat_interleave(torch.arange(len(self.inside)), self.inside)
+        part = (torch.arange(self.cells) - self.first[step]).double() / self.inside[step]
+        return torch.cat([step + part, part.new_tensor([len(self.inside)])]) / self.steps_per_score + self.low
+
     def cell(self, scores: Float64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
         """The cell of each score."""
         place = scores.sub(self.low).mul_(self.steps_per_score).clamp_(0, len(self.first) - 1e-9)
@@ -165,12 +172,13 @@ class AllPairs:
         A cell is at least 1024 times as wide as the screen's error, so a score that belongs into a cell was screened
         into it or into a neighbour.
         """
+        closed = [cell for cell in cells if not self.opened[max(cell - 1, 0) : cell + 2].all()]
+        if not closed:
+            return
         wanted = torch.zeros_like(self.opened)
-        for cell in cells:
+        for cell in closed:
             wanted[max(cell - 1, 0) : cell + 2] = True
         wanted &= ~self.opened
-        if not wanted.any():
-            return
         # Kept in arrays made beforehand: small pieces held between large passing blocks would tear the heap apart.
         held = np.empty(HELD, dtype=[("group", np.int64), ("cell", np.int64), ("score", np.float64)])
         used = 0
@@ -249,6 +257,7 @@ class StreamedScores:
         """Scores of these group numbers of a sweep."""
         self.pairs, self.groups = pairs, list(groups)
         self.reaching = pairs.reaching[self.groups].sum(0)  # (cells + 1,)
+        self.rising = self.reaching.flip(0)
 
     @property
     def total(self) -> int:
@@ -270,9 +279,24 @@ class StreamedScores:
         values, counts, certain = self._near(self.pairs.cell_of(threshold))
         return certain + int(counts[values > threshold].sum())
 
+    def near(self, rank: int) -> float:
+        """The rank-th largest score to within a cell, without a pass: the middle of its cell."""
+        cell = self.cell_of_rank(rank)
+        return float(self.pairs.grid.edges[cell : cell + 2].mean())
+
+    def histogram(self, edges: Float64[np.ndarray, " edges"]) -> Int64[np.ndarray, " bins"]:
+        """How many scores lie between neighbouring edges, to within a cell, without a pass.
+
+        A cell counts where its middle lies. Scores that lie beyond the grid count in its outermost cell.
+        """
+        counts = -self.reaching.diff()
+        cells = self.pairs.grid.edges
+        middle = (cells[:-1] + cells[1:]) / 2
+        return np.histogram(middle.numpy(), edges, weights=counts.numpy())[0].round().astype(np.int64)
+
     def cell_of_rank(self, rank: int) -> int:
         """The grid cell into which the rank-th largest score was screened; open it to have the score itself."""
-        return int((self.reaching >= rank).nonzero()[-1])
+        return len(self.rising) - int(torch.searchsorted(self.rising, rank)) - 1
 
     def _near(self, cell: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Exact scores around a cell, ascending, with how often each occurs; and how many scores lie above them all."""

@@ -1,6 +1,5 @@
 """Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading."""
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from verisphere.data.files import remove_whole, write_whole
+from verisphere.data.files import digest, remove_whole, write_whole
 
 FORMAT = 1
 _NAME = re.compile(r"step-\d{8}")
@@ -44,7 +43,7 @@ class Checkpoint:
         """
         path = self.path / f"{part}.safetensors"
         try:
-            if _digest(path) == self.sha256.get(part):
+            if digest(path) == self.sha256.get(part):
                 return load_file(path)
             reason = "it is not what was written"
         except (OSError, SafetensorError) as error:
@@ -84,7 +83,7 @@ def save_checkpoint(
                 save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
             except SafetensorError as error:  # such as a full disk
                 raise OSError(f"{path}: {part} cannot be written: {error}") from None
-            digests[part] = _digest(file)
+            digests[part] = digest(file)
         text = json.dumps({"format": FORMAT, "step": step, "sha256": digests, **state}, indent=2)
         (partial / "state.json").write_text(text + "\n")
 
@@ -170,8 +169,3 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor],
         # in the parameter's memory order, as a running optimizer has it: its fused loops need one order
         state.setdefault(int(number), {})[key] = torch.empty_like(owner).copy_(tensor) if tensor.ndim else tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
