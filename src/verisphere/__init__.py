@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from verisphere import losses
     from verisphere.decide import one_threshold, operating_point
+    from verisphere.embed.model_folder import load
     from verisphere.head import Head
     from verisphere.vocabulary import Embeddings, OperatingPoint
 
 __version__ = "0.1.0"
-__all__ = ["Embeddings", "Head", "OperatingPoint", "losses", "one_threshold", "operating_point"]
+__all__ = ["Embeddings", "Head", "OperatingPoint", "load", "losses", "one_threshold", "operating_point"]
 
 _HOME = {
     "Embeddings": "verisphere.vocabulary",
     "Head": "verisphere.head",
     "OperatingPoint": "verisphere.vocabulary",
+    "load": "verisphere.embed.model_folder",
     "one_threshold": "verisphere.decide",
     "operating_point": "verisphere.decide",
 }

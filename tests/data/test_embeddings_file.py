@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from verisphere.data.embeddings_file import pool_embeddings, read_embeddings, read_npz, write_embeddings
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import Embeddings, Origin
 
 
 def three(**changed) -> dict:
@@ -259,3 +259,34 @@ def test_a_file_that_bears_the_name_of_anothers_domain():
     plain, divided = Embeddings(rows, names, names), Embeddings(rows, names, names, np.array(["night", "street"]))
     with pytest.raises(ValueError, match="'night' is the name of one embeddings file and a domain in another"):
         pool_embeddings([("night", plain), ("other", divided)])
+
+
+def test_the_origin_travels_with_the_embeddings(tmp_path):
+    origin = Origin(model="ab" * 32, flip=True, precision="float32", images="faces.zip")
+    rows, names = np.eye(2, dtype=np.float32), np.array(["a", "b"])
+    write_embeddings(tmp_path / "known.npz", Embeddings(rows, names, names, origin=origin))
+    write_embeddings(tmp_path / "unknown.npz", Embeddings(rows, names, names))
+    assert read_embeddings(tmp_path / "known.npz").origin == origin
+    assert read_embeddings(tmp_path / "unknown.npz").origin is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7", '{"model": "ab"}', '{"model": 1, "flip": true, "precision": "", "images": ""}']
+)
+def test_an_origin_that_is_none(tmp_path, text):
+    rows, names = np.eye(2, dtype=np.float32), np.array(["a", "b"])
+    np.savez(tmp_path / "e.npz", embeddings=rows, names=names, identities=names, origin=np.array(text))
+    with pytest.raises(ValueError, match=r"e\.npz: its array origin is not what `verisphere embed` writes"):
+        read_embeddings(tmp_path / "e.npz")
+
+
+def test_a_pool_keeps_an_origin_that_all_share(tmp_path):
+    rows, names = np.eye(2, dtype=np.float32), np.array(["a", "b"])
+
+    def made(model: str, images: str) -> Embeddings:
+        return Embeddings(rows, names, names, origin=Origin(model, False, "float32", images))
+
+    alike = pool_embeddings([("day", made("m", "day.zip")), ("night", made("m", "night.zip"))])
+    assert alike.origin == Origin("m", False, "float32", "")
+    assert pool_embeddings([("day", made("m", "")), ("night", made("n", ""))]).origin is None
+    assert pool_embeddings([("day", made("m", "day.zip"))]).origin == Origin("m", False, "float32", "day.zip")

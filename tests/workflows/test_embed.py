@@ -1,14 +1,18 @@
 """Opening models: a run, a checkpoint, a recipe; and refusing what is damaged or foreign."""
 
+import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from verisphere.data.synthetic import SyntheticFaces
 from verisphere.embed.sfnet import SFNet
 from verisphere.train.checkpoint import save_checkpoint
-from verisphere.workflows.embed import open_backbone
+from verisphere.vocabulary import Origin
+from verisphere.workflows.embed import Opened, embed, open_model
 
 CPU = torch.device("cpu")
 CLASS = "verisphere.embed.mobilefacenet.MobileFaceNet"
@@ -29,7 +33,7 @@ def test_a_run_gives_its_newest_checkpoint_and_a_checkpoint_itself(tmp_path):
     old, old_tensors = write(tmp_path, 3)
     _, new_tensors = write(tmp_path, 5)
     for place, tensors in ((tmp_path, new_tensors), (old, old_tensors)):
-        backbone = open_backbone(place, CPU)
+        backbone = open_model(place, CPU).backbone
         assert not backbone.training
         assert all(torch.equal(value, tensors[name]) for name, value in backbone.state_dict().items())
 
@@ -39,17 +43,17 @@ def test_a_recipe_gives_the_untrained_network(tmp_path):
     path.write_text("class_path: verisphere.embed.sfnet.SFNet\ninit_args: {embedding_size: 4}\nseed: 9\n")
     torch.manual_seed(9)
     expected = SFNet(embedding_size=4)
-    assert torch.equal(open_backbone(path, CPU).project.weight, expected.project.weight)
+    assert torch.equal(open_model(path, CPU).backbone.project.weight, expected.project.weight)
 
 
 def test_nothing_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"net\.yaml: there is no such file"):
-        open_backbone(tmp_path / "net.yaml", CPU)
+        open_model(tmp_path / "net.yaml", CPU)
     with pytest.raises(FileNotFoundError, match="neither a checkpoint"):
-        open_backbone(tmp_path / "absent", CPU)
+        open_model(tmp_path / "absent", CPU)
     (tmp_path / "model.pt").touch()
     with pytest.raises(FileNotFoundError, match="neither a checkpoint"):
-        open_backbone(tmp_path / "model.pt", CPU)
+        open_model(tmp_path / "model.pt", CPU)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def test_a_checkpoint_that_is_not_what_it_says_gets_one_line(tmp_path, descripti
     state = json.loads((path / "state.json").read_text())
     (path / "state.json").write_text(json.dumps(state | {"backbone": description}))
     with pytest.raises(ValueError, match=message) as caught:
-        open_backbone(tmp_path, CPU)
+        open_model(tmp_path, CPU)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -80,8 +84,8 @@ def test_foreign_classes_need_trust(tmp_path, monkeypatch):
     description = {"class_path": "foreign_net.Net", "init_args": ARGUMENTS}
     _, tensors = write(tmp_path, backbone=description)
     with pytest.raises(ValueError, match="--trust-code"):
-        open_backbone(tmp_path, CPU)
-    assert torch.equal(open_backbone(tmp_path, CPU, trust=True).state_dict()["stem.0.0.weight"],
+        open_model(tmp_path, CPU)
+    assert torch.equal(open_model(tmp_path, CPU, trust=True).backbone.state_dict()["stem.0.0.weight"],
                        tensors["stem.0.0.weight"])  # fmt: skip
 
 
@@ -90,4 +94,42 @@ def test_damaged_weights_are_refused(tmp_path):
     file = path / "backbone.safetensors"
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"backbone\.safetensors is damaged"):
-        open_backbone(tmp_path, CPU)
+        open_model(tmp_path, CPU)
+
+
+def test_embeddings_of_a_trained_model_name_it(tmp_path):
+    path, _ = write(tmp_path)
+    faces = SyntheticFaces(2, 2, size=112)
+    plain = embed(open_model(tmp_path, CPU), faces, "here")
+    weights = (path / "backbone.safetensors").read_bytes()
+    assert plain.origin == Origin(hashlib.sha256(weights).hexdigest(), False, "float32", "here")
+    mirrored = embed(open_model(tmp_path, CPU), faces, "here", flip=True)
+    assert mirrored.origin.flip
+    assert not np.allclose(mirrored.embeddings, plain.embeddings)
+
+
+def test_embeddings_of_an_untrained_model_name_none(tmp_path):
+    net = tmp_path / "net.yaml"
+    net.write_text(f"class_path: {CLASS}\ninit_args: {{embedding_size: 8, width: 0.1, activation: relu}}\n")
+    assert embed(open_model(net, CPU), SyntheticFaces(2, 2, size=112), "here").origin is None
+
+
+def test_a_shipped_model_flips_as_it_was_calibrated(tmp_path):
+    write(tmp_path)
+    opened = open_model(tmp_path, CPU)
+    faces = SyntheticFaces(2, 2, size=112)
+    shipped = Opened(opened.backbone, opened.sha256, flip=True)
+    assert embed(shipped, faces, "here").origin.flip
+    assert not embed(shipped, faces, "here", flip=False).origin.flip  # asked for: the origin says so
+
+
+def test_a_model_that_flips_itself_is_not_flipped_again(tmp_path):
+    write(tmp_path)
+    opened = open_model(tmp_path, CPU)
+    faces = SyntheticFaces(2, 2, size=112)
+    itself = Opened(opened.backbone, opened.sha256, flip=True, flips_itself=True)
+    found = embed(itself, faces, "here")
+    assert np.array_equal(found.embeddings, embed(opened, faces, "here").embeddings)
+    assert found.origin.flip
+    with pytest.raises(ValueError, match="flip is false, but the ONNX file adds the mirror image's embedding inside"):
+        embed(itself, faces, "here", flip=False)

@@ -1,19 +1,45 @@
-"""From a model and images to an embeddings file."""
+"""From a model and images to an embeddings file that says which model made it."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from verisphere.data.embeddings_file import write_embeddings
+from verisphere.data.faces import Faces
+from verisphere.data.photos import Photos
 from verisphere.embed.backbone import Backbone
+from verisphere.embed.extract import extract
 from verisphere.embed.load import build_backbone, untrained
+from verisphere.embed.model_folder import is_model_folder, load
+from verisphere.embed.onnx_file import OnnxBackbone, read_onnx
 from verisphere.train.checkpoint import load_into, read_checkpoint
+from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
 
 
-def open_backbone(model: Path, device: torch.device, trust: bool = False) -> Backbone:
-    """The backbone of a run or checkpoint folder; or, untrained, that of a recipe or backbone YAML.
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A backbone ready to embed.
+
+    Attributes:
+        backbone: on its device, in evaluation mode.
+        sha256: digest of the file its weights came from; None for an untrained network.
+        flip: whether the model was shipped to add the mirror image's embedding; None where nothing says.
+        flips_itself: the backbone adds it inside, or cannot be made to.
+    """
+
+    backbone: Backbone
+    sha256: str | None = None
+    flip: bool | None = None
+    flips_itself: bool = False
+
+
+def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened:
+    """The model of a run, checkpoint, exported folder or its ONNX file; or, untrained, of a recipe or backbone YAML.
 
     Args:
-        model: folder of a run (its newest checkpoint), of one checkpoint, or a YAML file.
+        model: folder of a run (its newest checkpoint), of one checkpoint, or an exported one; an exported ONNX file,
+            which runs on the CPU; or a YAML file.
         device: where to put it.
         trust: also build classes from outside verisphere, which runs their code.
 
@@ -24,15 +50,113 @@ def open_backbone(model: Path, device: torch.device, trust: bool = False) -> Bac
     if model.suffix in (".yaml", ".yml"):
         if not model.is_file():
             raise FileNotFoundError(f"{model}: there is no such file")
-        backbone = untrained(model, trust)
-    else:
-        checkpoint = read_checkpoint(model)
-        description = checkpoint.state.get("backbone")
-        if not isinstance(description, dict):
-            raise ValueError(f"{checkpoint.path / 'state.json'}: names no backbone")
-        try:
-            backbone = build_backbone(description, trust)
-        except ValueError as error:
-            raise ValueError(f"{checkpoint.path}: {error}") from None
-        load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
+        return Opened(_placed(untrained(model, trust), device))
+    if model.suffix == ".onnx":
+        file = read_onnx(model)
+        return Opened(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, flips_itself=True)
+    if is_model_folder(model):
+        exported = load(model, device, trust)
+        return Opened(exported.backbone, exported.sha256, exported.flip)
+    checkpoint = read_checkpoint(model)
+    description = checkpoint.state.get("backbone")
+    if not isinstance(description, dict):
+        raise ValueError(f"{checkpoint.path / 'state.json'}: names no backbone")
+    try:
+        backbone = build_backbone(description, trust)
+    except ValueError as error:
+        raise ValueError(f"{checkpoint.path}: {error}") from None
+    load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
+    return Opened(_placed(backbone, device), checkpoint.sha256["backbone"])
+
+
+def _placed(backbone: Backbone, device: torch.device) -> Backbone:
     return backbone.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+
+def embed(
+    model: Opened,
+    faces: Faces,
+    images: str,
+    *,
+    flip: bool | None = None,
+    batch_size: int = 128,
+    workers: int = 0,
+    precision: torch.dtype = torch.float32,
+    progress: Progress = quietly,
+) -> Embeddings:
+    """Embeddings that know their origin.
+
+    Args:
+        model: as `open_model` gives it.
+        faces: aligned images.
+        images: where they come from, for the origin.
+        flip: add the mirror image's embedding; by default as the model was shipped, else not.
+        batch_size: images at a time.
+        workers: processes that read images; 0 reads in this one.
+        precision: float32, or bfloat16 by autocast.
+        progress: shown while embedding.
+
+    Raises:
+        ValueError: as `extract`.
+    """
+    flip = bool(model.flip) if flip is None else flip
+    if model.flips_itself and flip != model.flip:
+        does = "adds the mirror image's embedding inside" if model.flip else "does not add the mirror image's embedding"
+        raise ValueError(f"flip is {str(flip).lower()}, but the ONNX file {does}; leave --flip and --no-flip out")
+    embeddings = extract(
+        model.backbone,
+        faces,
+        batch_size=batch_size,
+        workers=workers,
+        flip=flip and not model.flips_itself,
+        precision=precision,
+        progress=progress,
+    )
+    if model.sha256 is None:
+        return embeddings
+    return replace(embeddings, origin=Origin(model.sha256, flip, str(precision).removeprefix("torch."), images))
+
+
+def embed_photos(
+    model: Path,
+    faces: Path,
+    out: Path,
+    *,
+    people: Path | None = None,
+    flip: bool | None = None,
+    batch_size: int = 128,
+    workers: int = 1,
+    precision: torch.dtype = torch.float32,
+    device: torch.device,
+    trust: bool = False,
+    progress: Progress = quietly,
+) -> str:
+    """Embed aligned photographs into an embeddings file; returns one line that says what was written.
+
+    Args:
+        model: see `open_model`.
+        faces: folder Name/image.jpg, zip archive of the same, or list of images.
+        out: the embeddings file, ending in .npz.
+        people: list of the people to embed; all without.
+        flip, batch_size, workers, precision, progress: see `embed`.
+        device, trust: see `open_model`.
+
+    Raises:
+        FileNotFoundError, ValueError: no such model or images, or they cannot be read.
+    """
+    if out.suffix != ".npz":
+        raise ValueError(f"--out {out}: an embeddings file ends in .npz")
+    opened = open_model(model, device, trust)
+    photos = Photos(faces, people, size=opened.backbone.input_size)
+    embeddings = embed(
+        opened,
+        photos,
+        str(faces.resolve()),
+        flip=flip,
+        batch_size=batch_size,
+        workers=workers,
+        precision=precision,
+        progress=progress,
+    )
+    write_embeddings(out, embeddings)
+    return f"{out}: {len(photos)} images of {len(photos.people)} people, {opened.backbone.embedding_size} numbers each"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from verisphere.data.embeddings_file import pool_embeddings, read_embeddings
-from verisphere.data.files import write_whole
+from verisphere.data.files import digest, write_whole
 from verisphere.data.lists import read_pairs
 from verisphere.data.scores_file import read_scores
 from verisphere.decide import (
@@ -24,9 +24,19 @@ from verisphere.decide import (
 )
 from verisphere.decide.bootstrap import Interval, accuracy_difference
 from verisphere.protocols import PairsOfSet, all_pairs, calibration_impostors, listed_pairs, tar_differences
-from verisphere.report.results import json_text
+from verisphere.report.results import EvaluatedFile, json_text
 from verisphere.report.tables import accuracy_line, interval_text, one_threshold_table, operating_points_table, table
-from verisphere.vocabulary import Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, Union, quietly
+from verisphere.vocabulary import (
+    Comparisons,
+    Embeddings,
+    OperatingPoint,
+    Origin,
+    Progress,
+    Rule,
+    Scores,
+    Union,
+    quietly,
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +57,17 @@ class Difference:
     replicates: int
 
 
+def evaluated(path: Path, origin: Origin | None = None) -> EvaluatedFile:
+    """How a result names a file."""
+    return EvaluatedFile(path.name, digest(path), origin)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Everything one call of `verisphere evaluate` found."""
 
     operating_points: tuple[OperatingPoint, ...]
+    sources: tuple[EvaluatedFile, ...]
     accuracy: Accuracy | None = None
     one_threshold: tuple[OneThreshold, ...] | None = None
     differences: tuple[Difference, ...] | None = None
@@ -114,7 +130,8 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
         raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
     with _naming(path):
-        return Evaluation(_points(scores, options), one_threshold=_by_domain(scores, options, calibration))
+        points, common = _points(scores, options), _by_domain(scores, options, calibration)
+    return Evaluation(points, (evaluated(path),), one_threshold=common)
 
 
 def evaluate_pairs(
@@ -135,6 +152,7 @@ def evaluate_pairs(
     calibration = _calibration_impostors(embeddings, path, options)
     return Evaluation(
         result.operating_points,
+        (evaluated(path, embeddings.origin), evaluated(pairs)),
         result.accuracy,
         _by_domain(result.scores, options, calibration),
         tuple(differences) or None,
@@ -145,7 +163,8 @@ def evaluate_all_pairs(
     path: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
 ) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
-    return _all_pairs(read_embeddings(path), str(path), options, against, replicates)
+    embeddings = read_embeddings(path)
+    return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against, replicates)
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
@@ -153,11 +172,17 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     sets = [(path.stem, read_embeddings(path)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
-    return _all_pairs(pool_embeddings(sets), ", ".join(map(str, paths)), options)
+    sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
+    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options)
 
 
 def _all_pairs(
-    embeddings: Embeddings, source: str, options: Options, against: Sequence[Path] = (), replicates: int = 1000
+    embeddings: Embeddings,
+    sources: Sequence[EvaluatedFile],
+    source: str,
+    options: Options,
+    against: Sequence[Path] = (),
+    replicates: int = 1000,
 ) -> Evaluation:
     images = np.unique(embeddings.identities, return_counts=True)[1]
     if len(images) == 1:
@@ -188,7 +213,10 @@ def _all_pairs(
             for file, intervals in zip(against, found, strict=True)
         ]
     return Evaluation(
-        result.operating_points, one_threshold=result.one_threshold, differences=tuple(differences) or None
+        result.operating_points,
+        tuple(sources),
+        one_threshold=result.one_threshold,
+        differences=tuple(differences) or None,
     )
 
 

@@ -1,0 +1,397 @@
+"""model_card.md: what a model is, how good it is, and what its threshold promises, from the files beside it alone.
+
+Every number names the file that it was taken from. What is missing is said to be missing.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from verisphere.decide import OneThreshold, exact_rate
+from verisphere.report.card_files import (
+    Calibrated,
+    Check,
+    CheckedFile,
+    Figures,
+    read_calibrated,
+    read_figures,
+    read_settings,
+)
+from verisphere.report.tables import number, operating_points_table, small, table
+
+RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
+_DIGITS = 12  # of a digest, where a person reads it
+
+
+def model_card(about: Mapping[str, Any], folder: Path) -> str:
+    """The card of a model, as Markdown.
+
+    Args:
+        about: the content of `model.json`; its `files` need not name the card yet.
+        folder: where those files are.
+
+    Raises:
+        ValueError: a file is not what its name says.
+    """
+    files: Mapping[str, Mapping[str, Any]] = about["files"]
+    recipe = read_settings(folder / RECIPE) if RECIPE in files else None
+    calibrated = read_calibrated(folder / CALIBRATION) if CALIBRATION in files else None
+    figures = {name: read_figures(folder / name) for name in files if name.startswith("evaluation-")}
+    source = _Source(files)
+    sections = [
+        _head(about),
+        _data(about, recipe, calibrated, figures, source),
+        _training(about, recipe, source),
+        _thresholds(about, calibrated, source),
+        _domains(calibrated, figures, source),
+        _evaluations(figures, source),
+        _limits(about),
+        _privacy(source),
+        _use(about),
+        _files(files),
+    ]
+    return "\n\n".join(block for section in sections for block in section) + "\n"
+
+
+class _Source:
+    """Names a file of the folder, with the beginning of its digest."""
+
+    def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
+        self.files = files
+
+    def __call__(self, name: str) -> str:
+        return f"[{name}]({name}), SHA-256 {self.files[name]['sha256'][:_DIGITS]}"
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+
+Section = Iterator[str]
+
+
+def _head(about: Mapping[str, Any]) -> Section:
+    height, width = about["preprocessing"]["size"]
+    yield f"# {_plain(about['name'])}"
+    yield (
+        f"A face recognition model. It turns an aligned face ({height} x {width} pixels, template "
+        f"`{about['template']}`) into {about['embedding_size']} numbers. Two faces are compared by the cosine of their "
+        "embeddings, the score, and taken for one person iff score > threshold."
+    )
+    yield (
+        f"Network: {_call(about['backbone'])}; the embedding of the mirror image is "
+        f"{'added before the cosine' if about['flip'] else 'not added'}. Exported by verisphere {about['verisphere']} "
+        f"with PyTorch {about['torch']}. (From [model.json](model.json).)"
+    )
+
+
+def _data(
+    about: Mapping[str, Any],
+    recipe: Mapping[str, Any] | None,
+    calibrated: Calibrated | None,
+    figures: Mapping[str, Figures],
+    source: _Source,
+) -> Section:
+    training = about["training"]
+    yield "## Data"
+    yield (
+        f"- Trained on {_count(training['images'], 'images')} of {_count(training['people'], 'people')} "
+        "(from the checkpoint, in [model.json](model.json))"
+        + (f"; the set is {_call(recipe['data'])} (from {source(RECIPE)})." if recipe else ".")
+        + "\n"
+        + (
+            f"- Calibrated on {_file(calibrated.source)} (from {source(CALIBRATION)}).\n"
+            if calibrated
+            else "- Not calibrated.\n"
+        )
+        + (
+            f"- Evaluated by {len(figures)} file{'s' if len(figures) > 1 else ''}, shown below."
+            if figures
+            else "- No evaluation was given."
+        )
+    )
+    yield (
+        "Nothing here shows that the people calibrated or evaluated on were not trained on; if some were, the figures "
+        "are too good and the threshold is too low. Who these people are (age, sex, skin, country, camera) is not "
+        "recorded in these files either, unless as the domains below."
+    )
+
+
+def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Source) -> Section:
+    step = about["training"]["step"]
+    yield "## Recipe"
+    if recipe is None:
+        yield f"The checkpoint (after step {step:,}) came without its recipe, so how it was trained is not known here."
+        return
+    rest = ("optimizer", "schedule", "augment"), ("subcenters", "engine", "epochs", "batch_size", "precision", "seed")
+    lines = [
+        f"network: {_call(recipe['backbone'])}",
+        f"loss: {_call(recipe['loss'])}",
+        *(f"{name}: {_plain(_settings(recipe[name]))}" for name in rest[0] if isinstance(recipe.get(name), Mapping)),
+        ", ".join(f"{name} {_plain(str(recipe[name]))}" for name in rest[1] if name in recipe),
+        f"steps made: {step:,}",
+    ]
+    yield "\n".join(f"- {line}" for line in lines if line)
+    yield f"From {source(RECIPE)}, which holds every field; the steps from [model.json](model.json)."
+
+
+def _thresholds(about: Mapping[str, Any], calibrated: Calibrated | None, source: _Source) -> Section:
+    yield "## Threshold"
+    if calibrated is None:
+        yield (
+            "No calibration: this folder ships no threshold, and `verisphere verify` will refuse it. Embed people that "
+            "the model was not trained on, run `verisphere calibrate`, and export again with `--calibration`."
+        )
+        return
+    rows = [
+        [
+            found.far_target,
+            found.guarantee,
+            number(found.threshold, 6),
+            f"{found.comparisons:,}",
+            "-" if found.people is None else f"{found.people:,}",
+        ]
+        for found in calibrated.thresholds
+    ]
+    yield table(["FAR", "guarantee", "threshold", "comparisons", "people"], rows)
+    yield "\n".join(f"- FAR {found.far_target}: {found.meaning()}." for found in calibrated.thresholds)
+    yield f"From {source(CALIBRATION)}."
+    yield _tie(about, calibrated)
+    yield "What this is about: one comparison of two single images of two different people, like those calibrated on."
+    yield (
+        "What it does not cover:\n\n"
+        "- people, cameras or conditions unlike those of the calibration set;\n"
+        "- any one domain by itself: the rate is an average over all, and a domain can lie above it (see below);\n"
+        "- relatives, twins and lookalikes more often than that set has them;\n"
+        "- attacks: a photograph, screen or mask held to the camera, a morph, a picture made to be accepted;\n"
+        "- a search in a gallery: every person in it is another comparison, so with N of them a stranger finds a match "
+        "about N times as often;\n"
+        "- several tries, or the best of several frames; of two sets of images, compared by `verisphere verify`, two "
+        "different people's are taken for one person's at most twice as often;\n"
+        "- several thresholds at once: each promise holds by itself;\n"
+        "- the other error: how often two images of one person are rejected is measured below, not promised."
+    )
+
+
+def _tie(about: Mapping[str, Any], calibrated: Calibrated) -> str:
+    if calibrated.origin is None:
+        return (
+            "Nothing ties this threshold to this model: the calibration file does not say which model made its "
+            "embeddings or scores, nor whether mirror images were added."
+        )
+    text = (
+        "The calibration names the model that it is of, and the export checked that it is this one: weights with "
+        f"SHA-256 {calibrated.origin['model'][:_DIGITS]}, mirror images "
+        f"{'added' if calibrated.origin['flip'] else 'not added'}."
+    )
+    if calibrated.origin["precision"] != "float32":
+        text += (
+            f" Its embeddings were computed in {calibrated.origin['precision']}, but what is shipped runs in float32: "
+            "scores differ a little."
+        )
+    return text
+
+
+def _domains(calibrated: Calibrated | None, figures: Mapping[str, Figures], source: _Source) -> Section:
+    yield "## Domains at one threshold"
+    checks = () if calibrated is None else calibrated.checks
+    results = [(name, result) for name, figure in figures.items() for result in figure.one_threshold or ()]
+    for check in checks:
+        for place in range(max(map(len, (check.points, *check.domains.values())))):
+            yield from _checked(check, place, source, own=calibrated is not None and check.source == calibrated.source)
+    for name, result in results:
+        yield from _one_threshold(result, source(name))
+    if not (results or any(check.domains for check in checks)):
+        yield (
+            "No figures by domain: neither the calibration nor an evaluation knows domains (groups of people, cameras, "
+            "conditions), so how evenly the model works is not known."
+        )
+
+
+def _one_threshold(result: OneThreshold, source: str) -> Section:
+    """An evaluation's figures at a threshold of its own."""
+    yield (
+        f"One threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target}, found by the evaluation "
+        f"itself (impostors: {result.union}); it is not the one shipped. From {source}."
+    )
+    yield table(
+        ["domain", "TAR", "FAR", "FAR, 95 % bounds", "TAR at its own threshold", "genuine", "impostors"],
+        [
+            [
+                _cell(name),
+                number(domain.tar),
+                small(domain.far),
+                f"{small(domain.far_lower_95)} .. {small(domain.far_upper_95)}",
+                "-" if domain.below_resolution else number(domain.tar_own),
+                f"{domain.genuine_total:,}",
+                f"{domain.impostor_total:,}",
+            ]
+            for name, domain in result.domains.items()
+        ],
+    )
+    if result.skipped:
+        yield f"Left out for want of genuine or impostor pairs: {', '.join(map(_plain, result.skipped))}."
+
+
+def _checked(check: Check, place: int, source: _Source, own: bool) -> Section:
+    """A calibration's check at one of its thresholds."""
+    everything = [("all", check.points[place])] if check.points else []
+    rows = everything + [(name, points[place]) for name, points in check.domains.items()]
+    far, threshold = rows[0][1].far_target, rows[0][1].threshold
+    yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {_file(check.source)}:"
+    yield table(
+        ["domain", "TAR", "TAR, 95 % bounds", "FAR", "FAR, 95 % bounds", "genuine", "impostors"],
+        [
+            [
+                _cell(name),
+                number(point.tar),
+                f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
+                small(point.far),
+                f"{small(point.far_lower_95)} .. {small(point.far_upper_95)}",
+                f"{point.genuine_total:,}",
+                f"{point.impostor_total:,}",
+            ]
+            for name, point in rows
+        ],
+    )
+    notes = [f"From {source(CALIBRATION)}. The bounds take pairs as independent, though they share people."]
+    above = [name for name, point in rows if point.far_lower_95 > exact_rate(point.far_target)]
+    if above:
+        notes.append(f"Above the target of {far}: {', '.join(map(_plain, above))}.")
+    if check.skipped:
+        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(map(_plain, check.skipped))}.")
+    if own:
+        notes.append("This is the set that the threshold was chosen on.")
+    elif check.shared_people:
+        notes.append(f"{check.shared_people:,} of its people bear the name of one calibrated on.")
+    yield " ".join(notes)
+
+
+def _evaluations(figures: Mapping[str, Figures], source: _Source) -> Section:
+    yield "## Operating points"
+    if not figures:
+        yield "No evaluation was given to the export: TAR at stated FARs is not known here."
+        return
+    yield (
+        "Thresholds in these tables were found on the evaluated comparisons themselves: they are not those that are "
+        "shipped."
+    )
+    for name, figure in figures.items():
+        yield f"From {source(name)}, {_evaluated(figure)}:"
+        shown = operating_points_table(figure.operating_points)
+        yield re.sub(r"\|\n(?!\|)", "|\n\n", shown)  # Markdown would take a line after a table for a row of it
+        if figure.accuracy is not None:
+            accuracy = figure.accuracy
+            yield (
+                f"Accuracy {accuracy.mean:.5f}, standard deviation {accuracy.std:.5f} over {accuracy.folds} folds of "
+                f"{accuracy.pairs:,} pairs in all."
+            )
+
+
+def _evaluated(figure: Figures) -> str:
+    """The files that figures are of, and whether they name the model."""
+    files = ", ".join(f"`{one.file}` (SHA-256 {one.sha256[:_DIGITS]})" for one in figure.sources) or "of unnamed files"
+    if any(one.origin is not None for one in figure.sources):
+        return f"{files}, whose embeddings the exported weights made, as the export checked"
+    return f"{files}; nothing names the model that made the scores: that it was this one is the exporter's word"
+
+
+def _limits(about: Mapping[str, Any]) -> Section:
+    yield "## Limits"
+    yield (
+        f"- Faces have to be aligned to `{about['template']}`, by the detector that the calibration images went "
+        "through: another one, or other crops, shift scores.\n"
+        "- A score is no probability, and scores of two models cannot be compared.\n"
+        "- Faces seen from the side, covered, very small or blurred, and children's, are known to be harder for such "
+        "models; the figures above say how much only where they have a domain for it.\n"
+        "- No decision that matters to a person should rest on this model alone."
+    )
+
+
+def _privacy(source: _Source) -> Section:
+    yield "## Privacy"
+    head = (
+        f"The centers of the people trained on are inside ({source(HEAD)}). Each is a biometric template of one "
+        "person: treat the file as data about them, and ship it only if they may be shipped."
+        if HEAD in source
+        else "The head is not inside: its centers are biometric templates of the people trained on, and using the "
+        "model does not need them."
+    )
+    yield (
+        f"{head} Embeddings are biometric data too: a face that resembles the person can be made from one, and people "
+        "can be found again by it. Networks can remember training images in part. Whether faces may be collected, "
+        "stored and compared, and with whose consent, is for the law of the place (in the European Union the GDPR, "
+        "article 9, and the AI Act) and has to be settled before use."
+        + (f" {RECIPE} names paths of the machine that trained." if RECIPE in source else "")
+    )
+
+
+def _use(about: Mapping[str, Any]) -> Section:
+    height, width = about["preprocessing"]["size"]
+    yield "## Use"
+    yield (
+        "```python\n"
+        "import verisphere\n\n"
+        'model = verisphere.load("FOLDER")\n'
+        f"embeddings = model.embed(faces)  # uint8 RGB, (n, {height}, {width}, 3), aligned; gives (n, "
+        f"{about['embedding_size']}) float32\n"
+        "```"
+    )
+    yield (
+        "```sh\n"
+        "verisphere verify --model FOLDER one.jpg other.jpg\n"
+        "verisphere identify --model FOLDER probe.jpg gallery/\n"
+        "```"
+    )
+    if ONNX in about["files"]:
+        yield (
+            f"[{ONNX}]({ONNX}) does all of this in any ONNX runtime: input `images`, float32 (n, 3, {height}, "
+            f"{width}), RGB in [0, 255], not normalised; output `embeddings`, float32 (n, {about['embedding_size']})."
+            + (" The mirror image's embedding is added inside." if about["flip"] else "")
+            + " Divide by the length before taking dot products. Its metadata says the same."
+        )
+
+
+def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
+    yield "## Files"
+    yield table(
+        ["file", "bytes", "SHA-256"],
+        [[name, f"{digest['bytes']:,}", digest["sha256"]] for name, digest in files.items()],
+    )
+    yield "[model.json](model.json) holds the same digests, and this card's; `verisphere.load` checks them all."
+
+
+def _file(source: CheckedFile) -> str:
+    """A calibration's file in a few words."""
+    people = "" if source.people is None else f" of {source.people:,} people"
+    unit = "comparisons" if source.people is None else "images"
+    return f"`{_plain(source.file)}` ({source.rows:,} {unit}{people}, SHA-256 {source.sha256[:_DIGITS]})"
+
+
+def _call(description: Mapping[str, Any]) -> str:
+    """A class with its arguments, as a recipe has it."""
+    arguments = _settings(description.get("init_args") or {})
+    return _plain(f"{str(description['class_path']).rpartition('.')[2]}({arguments})")
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    """Names and values; of a path its last part, since a card travels further than a recipe."""
+    shown = {
+        name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+        for name, value in values.items()
+    }
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _count(count: int | None, what: str) -> str:
+    return f"an unknown number of {what}" if count is None else f"{count:,} {what}"
+
+
+def _plain(text: str) -> str:
+    """Text of a file, so that Markdown shows it instead of obeying it."""
+    return html.escape(" ".join(text.split()), quote=False).replace("`", "'")
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace("|", "\\|")
