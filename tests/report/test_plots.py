@@ -1,19 +1,35 @@
-"""Plots: they can be drawn from any result and are written whole."""
+"""Plots: they show the numbers they are given, whatever the names, and are written whole."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
+from scipy.special import ndtri
 
-from verisphere.decide import one_threshold, roc
-from verisphere.report.plots import domains_plot, roc_plot, save_image, save_plot, training_plot
+from verisphere.decide import Curve, OneThreshold, one_threshold, roc
+from verisphere.decide.histogram import Histogram, count_scores
+from verisphere.report.plots import det_plot, in_picture, roc_plot, save_image, save_plot
+from verisphere.report.score_plots import MOST_DOMAINS, domains_plot, histogram_plot
+from verisphere.report.training_plot import training_plot
+
+EDGES = np.linspace(-1, 1.5, 51)
 
 
 def scores(shift: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(seed)
     return generator.normal(0.6 + shift, 0.1, 200), generator.normal(shift, 0.1, 500)
+
+
+def counted(domains: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Histogram]:
+    return {name: count_scores(*both, EDGES) for name, both in domains.items()}
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -24,28 +40,83 @@ def test_a_curve_is_drawn_and_saved(tmp_path: Path, suffix: str):
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
+def test_the_same_figure_gives_the_same_svg(tmp_path: Path):
+    one, other = (
+        save_plot(roc_plot({"ours": roc(*scores(0.0, 0))}, "ROC"), tmp_path / f"{number}.svg") for number in (1, 2)
+    )
+    assert one.read_bytes() == other.read_bytes()
+    assert len(one.read_bytes()) < 200_000
+
+
 def test_the_curve_shows_the_counts_of_the_roc():
     curve = roc([0.9, 0.4], [0.4, 0.3, 0.2, 0.1])
     (line,) = roc_plot({"ours": curve}, "by hand").axes[0].lines
     # only points with an accepted impostor have a place on a logarithmic axis
     assert line.get_xdata().tolist() == [0.25, 0.5, 0.75, 1.0]
     assert line.get_ydata().tolist() == [1.0] * 4
+    assert line.get_drawstyle() == "steps-post"  # between two impostor scores nothing changes
 
 
+@pytest.mark.parametrize("plot", [roc_plot, det_plot])
 @pytest.mark.parametrize("impostors", [1, 10, 11])
-def test_few_impostors_and_many_curves_can_be_drawn(tmp_path: Path, impostors: int):
+def test_few_impostors_and_many_curves_can_be_drawn(tmp_path: Path, impostors: int, plot):
     curves = {f"model {number}": roc([0.9], np.linspace(0, 0.5, impostors)) for number in range(7)}
-    figure = roc_plot(curves, "seven models")
-    assert len(figure.axes[0].lines) == 7
-    left, right = figure.axes[0].get_xlim()
-    assert left < right
-    save_plot(figure, tmp_path / "roc.png")
+    figure = plot(curves, "seven models")
+    (axes,) = figure.axes
+    assert len(axes.lines) == 7
+    assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 7
+    for low, high in (axes.get_xlim(), axes.get_ylim()):
+        assert low < high
+    save_plot(figure, tmp_path / "curve.png")
+
+
+def det_curve() -> Curve:
+    """FRR 1/4 at FAR 1/100, 0 at FAR 1/2; 1,000 impostors."""
+    return Curve(np.array([0.9, 0.5, 0.2, -np.inf]), np.array([0, 10, 500, 1000]), np.array([1, 3, 4, 4]), 1000, 4)
+
+
+def test_det_lies_on_normal_deviates_without_rates_of_0_or_1():
+    figure = det_plot({"ours": det_curve()}, "DET")
+    (axes,) = figure.axes
+    (line,) = axes.lines
+    # FAR 0 has no place on the axis, and neither has FRR 0; ndtri(0.01) = -2.3263, ndtri(0.25) = -0.6745
+    assert line.get_xdata().tolist() == [pytest.approx(-2.326348)]
+    assert line.get_ydata().tolist() == [pytest.approx(-0.674490)]
+    # ten of a thousand impostors: no further left
+    assert axes.get_xlim() == (pytest.approx(ndtri(0.01)), 0.0)
+
+
+def test_a_name_cannot_break_a_picture(tmp_path: Path):
+    curve = det_curve()
+    names = {"_hidden": curve, "$x_1$ {": curve, r"\alpha $\frac$": curve, "夜\n間": curve, "long " * 40: curve}
+    for plot in (roc_plot, det_plot):
+        figure = plot(names, "$\\frac$ <b>")
+        shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        assert len(shown) == 5
+        assert shown[0].strip() == "_hidden"
+        save_plot(figure, tmp_path / "roc.svg")
+    assert in_picture("a$b") == r"a\$b"
+    assert len(in_picture("long " * 40)) == 44
+
+
+def test_a_histogram_shows_shares_and_thresholds(tmp_path: Path):
+    histogram = Histogram(np.array([0.0, 0.5, 1.0]), np.array([1, 3]), np.array([6, 2]), 4, 10)
+    figure = histogram_plot(histogram, {"at FAR 0.2": 0.5}, "a set", {"calibrated": 0.75, "never": np.inf})
+    even, logarithmic = figure.axes
+    impostor, genuine = even.patches
+    assert impostor.get_data().values.tolist() == [0.6, 0.2]  # two of ten lie beyond the bins
+    assert genuine.get_data().values.tolist() == [0.25, 0.75]
+    assert logarithmic.get_yscale() == "log"
+    for axes in figure.axes:
+        assert [line.get_xdata()[0] for line in axes.lines] == [0.5, 0.75]
+    assert legend(figure) == ["impostor", "genuine", "at FAR 0.2", "calibrated"]
+    save_plot(figure, tmp_path / "histogram.svg")
 
 
 def test_domains_at_one_threshold(tmp_path: Path):
     domains = {"day": scores(0.0, 0), "night": scores(0.1, 1), "fog": (np.empty(0), np.array([0.1]))}
     result = one_threshold(domains, far="0.01", skip_empty=True)
-    figure = domains_plot(domains, result)
+    figure = domains_plot(counted(domains), result, "a set")
     assert len(figure.axes) == 2  # the skipped one is not drawn
     for axes, name in zip(figure.axes, ("day", "night"), strict=True):
         common, own = (line.get_xdata()[0] for line in axes.lines)
@@ -53,11 +124,46 @@ def test_domains_at_one_threshold(tmp_path: Path):
     save_plot(figure, tmp_path / "domains.png")
 
 
+def many_domains(count: int) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], OneThreshold]:
+    domains = {f"d{number}": scores(0.01 * number, number) for number in range(count)}
+    return domains, one_threshold(domains, far="0.01")
+
+
+def test_of_many_domains_the_furthest_are_drawn():
+    domains, result = many_domains(MOST_DOMAINS + 8)
+    figure = domains_plot(counted(domains), result, "a set")
+    assert len(figure.axes) == MOST_DOMAINS
+    shown = [axes.texts[0].get_text().split("\n")[0] for axes in figure.axes]
+    distance = {name: abs(one.threshold - result.calibration_threshold) for name, one in result.domains.items()}
+    left_out = set(domains) - set(shown)
+    assert max(distance[name] for name in left_out) <= min(distance[name] for name in shown)
+    assert shown == [name for name in domains if name in shown]
+
+
+def test_an_infinite_threshold_is_not_drawn():
+    domains, result = many_domains(2)
+    everything = dataclasses.replace(result, calibration_threshold=-np.inf)
+    figure = domains_plot(counted(domains), everything, "a set")
+    assert [len(axes.lines) for axes in figure.axes] == [1, 1]
+
+
 def test_a_training_log(tmp_path: Path):
-    entries = [{"epoch": epoch, "loss": 10 / (epoch + 1), "rate": 0.1} for epoch in range(4)] + [{"accuracy": 0.9}]
-    figure = training_plot(entries)
-    assert figure.axes[0].lines[0].get_ydata().tolist() == [10, 5, 10 / 3, 2.5]
+    entries = [{"step": 5 * epoch, "epoch": epoch, "loss": 10 / (epoch + 1), "rate": None} for epoch in range(1, 4)]
+    entries += [{"step": 10, "validation_tar_at_far_1e-2": 0.5, "validation_tar_at_far_1e-3": 0.25}, {"step": 15}]
+    entries += [{"step": 15, "epoch": 3, "images_per_second": 9.0, "spread_of_norms": -0.5}]
+    figure = training_plot(entries, "run")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["loss", "TAR in validation", "spread of norms"]
+    loss, validation, other = figure.axes
+    assert loss.lines[0].get_ydata().tolist() == [5, 10 / 3, 2.5]
+    # five steps make an epoch, so the validation after step 10 came after epoch 2
+    assert [line.get_xdata().tolist() for line in validation.lines] == [[2.0], [2.0]]
+    assert [line.get_label() for line in validation.lines] == ["FAR 1e-2", "FAR 1e-3"]
+    assert other.get_ylim()[0] == -0.5
     save_plot(figure, tmp_path / "training.png")
+
+
+def test_a_log_without_figures_can_be_drawn(tmp_path: Path):
+    save_plot(training_plot([{"step": 1}], "run"), tmp_path / "training.png")
 
 
 def test_an_image_is_saved_as_it_is(tmp_path: Path):

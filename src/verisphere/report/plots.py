@@ -1,27 +1,66 @@
-"""Pictures of results. Each function returns a figure; `save_plot` writes it whole."""
+"""Pictures of results, and the look they share. A function returns a figure; `save_plot` writes it whole."""
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import cycle, product
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import Float64, UInt8
+import matplotlib as mpl
+from jaxtyping import UInt8
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
+from scipy.special import ndtri
 from torch import Tensor
 
 from verisphere.data.files import write_whole
-from verisphere.decide import Curve, OneThreshold
+from verisphere.decide import Curve
 
-INK, PALE = "#1f2933", "#9aa5b1"
-GENUINE, IMPOSTOR, COMMON, OWN = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b"
+INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
 SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
+STYLES = tuple((colour, dashes) for dashes, colour in product(("-", "--", ":"), SERIES))
+_LONGEST = 44  # letters of a name in a picture
+# Marks on a normal-deviate axis, the most wanted first.
+_RATES = (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 0.9, 0.99, 0.999, 0.9999, 0.05, 0.2, 0.3, 0.7, 0.8, 0.95, 1e-7)
+_RIGHT = 0.5  # FAR at the right border of a DET curve
+_FEW = 100  # points of a curve that are drawn as the steps they are
 
 
 def save_plot(figure: Figure, path: Path) -> Path:
-    """Write a figure; the suffix chooses the format (.png, .svg)."""
-    write_whole(path, lambda partial: figure.savefig(partial, dpi=144, facecolor="white"))
+    """Write a figure; the suffix chooses the format (.png, .svg).
+
+    The same figure gives the same bytes. Letters in an SVG are outlines, so that it looks alike everywhere.
+    """
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with _drawing():
+        write_whole(path, lambda partial: figure.savefig(partial, dpi=200, facecolor="white", metadata=metadata))
     return path
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "verisphere"}), warnings.catch_warnings():
+        # names of people and domains may be in any script; what the font lacks is drawn as a box
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def in_picture(name: str) -> str:
+    """A name as matplotlib draws it letter by letter: on one line, not too long, no formula, not hidden."""
+    name = " ".join(name.split())
+    name = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "\u2026"
+    name = name.replace("$", r"\$")
+    return f"\u2009{name}" if name.startswith("_") else name  # matplotlib leaves such labels out of a legend
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure as wide as all are, in inches, with some air around it."""
+    figure = Figure(figsize=(4.8, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    figure.set_facecolor("white")
+    return figure
 
 
 def save_image(pixels: UInt8[Tensor, "3 height width"], path: Path) -> Path:
@@ -33,74 +72,75 @@ def save_image(pixels: UInt8[Tensor, "3 height width"], path: Path) -> Path:
 
 def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     """TAR over FAR, FAR on a logarithmic scale, drawn no further left than the impostors can resolve."""
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    figure = new_figure(3.6)
     axes = figure.add_subplot()
-    for colour, (name, curve) in zip(cycle(SERIES), curves.items(), strict=False):
+    for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
         seen = curve.impostor_accepted > 0
-        axes.step(curve.far[seen], curve.tar[seen], where="post", color=colour, label=name, linewidth=1.8)
+        (line,) = axes.plot(curve.far[seen], curve.tar[seen], color=colour, linestyle=dashes, label=in_picture(name))
+        line.set_drawstyle("steps-post" if seen.sum() < _FEW else "default")
     axes.set_xscale("log")
-    axes.set_xlim(min(10 / min(curve.impostor_total for curve in curves.values()), 0.1), 1)
-    axes.set_ylim(0, 1)
+    axes.set_xlim(_least_far(curves), 1)
+    axes.set_ylim(0, 1.005)
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("TAR (true accept rate)")
-    axes.set_title(title, loc="left", color=INK)
-    axes.legend(loc="lower right", frameon=False)
-    _tidy(axes)
-    axes.grid(color="#e4e7eb", linewidth=0.7)
+    _finish(axes, title, curves)
     return figure
 
 
-def domains_plot(
-    scores: Mapping[str, tuple[Float64[np.ndarray, " genuine"], Float64[np.ndarray, " impostor"]]],
-    result: OneThreshold,
-) -> Figure:
-    """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all."""
-    names = [name for name in scores if name in result.domains]
-    figure = Figure(figsize=(7.2, 1.25 * len(names) + 1.1), layout="constrained")
-    grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-    low = min(float(np.quantile(part, 0.0005)) for name in names for part in scores[name])
-    edges = np.linspace(low - 0.02, 1.0, 121)
-    for axes, name in zip(grid, names, strict=True):
-        genuine, impostor = scores[name]
-        axes.hist(impostor, edges, density=True, color=IMPOSTOR, alpha=0.55, label="impostor")
-        axes.hist(genuine, edges, density=True, color=GENUINE, alpha=0.55, label="genuine")
-        domain = result.domains[name]
-        axes.axvline(result.calibration_threshold, color=COMMON, linewidth=1.6, label="the one threshold")
-        axes.axvline(domain.threshold, color=OWN, linewidth=1.6, linestyle="--", label="its own threshold")
-        text = f"{name}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}"
-        axes.text(0.01, 0.92, text, transform=axes.transAxes, ha="left", va="top", fontsize=9, color=INK)
-        axes.set_yticks([])
-        _tidy(axes)
-        axes.spines["left"].set_visible(False)
-    grid[-1].set_xlabel("score (cosine)")
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    figure.suptitle(
-        f"Thresholds for FAR {result.far_target}: each domain's own, and one for all", color=INK, fontsize=11
-    )
-    return figure
+def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
+    """FRR over FAR, both on normal-deviate axes (Martin et al. 1997): normal scores of equal variance fall on a line.
 
-
-def training_plot(entries: Sequence[Mapping[str, float | int]]) -> Figure:
-    """Loss and learning rate over the epochs, from the log of a run."""
-    entries = [entry for entry in entries if "loss" in entry]
-    epochs = [entry["epoch"] for entry in entries]
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    FRR = 1 - TAR. Drawn no further left than the impostors can resolve, and no lower than the genuine pairs can; a
+    point where either rate is 0 or 1 has no place on these axes.
+    """
+    figure = new_figure(3.6)
     axes = figure.add_subplot()
-    axes.plot(epochs, [entry["loss"] for entry in entries], color=GENUINE, linewidth=1.6)
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("loss", color=GENUINE)
-    axes.set_ylim(bottom=0)
-    _tidy(axes)
-    rates = axes.twinx()
-    rates.plot(epochs, [entry["rate"] for entry in entries], color=PALE, linewidth=1.2, linestyle="--")
-    rates.set_ylabel("learning rate", color=PALE)
-    rates.set_ylim(bottom=0)
-    rates.spines[["top"]].set_visible(False)
+    low_far = _least_far(curves)
+    resolved = min(1 / max(curve.genuine_total for curve in curves.values()), 0.01)
+    drawn: list[float] = []
+    for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
+        inside = (curve.impostor_accepted > 0) & (curve.far < 1) & (curve.frr > 0) & (curve.frr < 1)
+        far, frr = ndtri(curve.far[inside]), ndtri(curve.frr[inside])
+        axes.plot(far, frr, color=colour, linestyle=dashes, label=in_picture(name))
+        drawn += curve.frr[inside & (curve.far >= low_far) & (curve.far <= _RIGHT)].tolist()
+    _deviates(axes.xaxis, low_far, _RIGHT)
+    _deviates(axes.yaxis, max(min(drawn, default=0.0) / 1.5, resolved), min(max([0.5, *drawn]) ** 0.8, 1 - resolved))
+    axes.set_xlabel("FAR (false accept rate)")
+    axes.set_ylabel("FRR = 1 - TAR (false reject rate)")
+    _finish(axes, title, curves)
     return figure
 
 
-def _tidy(axes) -> None:  # type: ignore[no-untyped-def]  # matplotlib's axes, which its stubs spell in several ways
+def _least_far(curves: Mapping[str, Curve]) -> float:
+    """The FAR at the left border: ten impostors of the largest set."""
+    return min(10 / max(curve.impostor_total for curve in curves.values()), 0.1)
+
+
+def _deviates(axis: Axis, low: float, high: float) -> None:
+    """Let an axis of normal deviates show rates from low to high; marks that would touch are left out."""
+    begin, end = ndtri(low), ndtri(high)
+    marks: list[float] = []
+    for rate in _RATES:
+        if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.08 * (end - begin) for other in marks):
+            marks.append(rate)
+    axis.set_ticks(
+        ndtri(marks), labels=["1e-4" if rate == 1e-4 else f"{rate:g}".replace("e-0", "e-") for rate in marks]
+    )
+    axis.set_view_interval(begin, end, ignore=True)
+
+
+def _finish(axes: Axes, title: str, curves: Mapping[str, Curve]) -> None:
+    """A title, a net, and the names of the curves: in the title where there is one alone."""
+    alone = next(iter(curves)) if len(curves) == 1 else ""
+    axes.set_title(in_picture(f"{title}: {alone}" if alone else title), loc="left", color=INK, fontsize=11)
+    if not alone:
+        axes.legend(loc="best", frameon=False, fontsize=9)
+    tidy(axes)
+    axes.grid(color=LINES, linewidth=0.7)
+
+
+def tidy(axes: Axes) -> None:
+    """No frame at the top and on the right."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(colors=INK)

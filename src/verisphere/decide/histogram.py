@@ -1,0 +1,54 @@
+"""How genuine and impostor scores are spread, as counts, so that many millions of them can be drawn."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of scores between neighbouring edges; scores beyond the outermost edges are in the totals alone.
+
+    Attributes:
+        edges: ascending.
+        genuine: genuine scores in each bin.
+        impostor: impostor scores in each bin.
+        genuine_total: number of genuine scores, those beyond the edges included.
+        impostor_total: the same of impostors.
+    """
+
+    edges: Float64[np.ndarray, " edges"]
+    genuine: Int64[np.ndarray, " bins"]
+    impostor: Int64[np.ndarray, " bins"]
+    genuine_total: int
+    impostor_total: int
+
+    def __post_init__(self) -> None:
+        if not len(self.edges) == len(self.genuine) + 1 == len(self.impostor) + 1:
+            raise ValueError(
+                f"{len(self.edges)} edges bound {len(self.edges) - 1} bins, but there are {len(self.genuine)} genuine "
+                f"and {len(self.impostor)} impostor counts"
+            )
+        if not (np.diff(self.edges) > 0).all():
+            raise ValueError("edges of a histogram must be ascending")
+
+
+def count_scores(
+    genuine: Float64[np.ndarray, " genuine"],
+    impostor: Float64[np.ndarray, " impostor"],
+    edges: Float64[np.ndarray, " edges"],
+) -> Histogram:
+    """The histogram of scores in memory; the last bin holds its upper edge too.
+
+    >>> histogram = count_scores(np.array([0.9, 0.6]), np.array([-0.2, 0.1, 0.5]), np.array([0.0, 0.5, 1.0]))
+    >>> histogram.genuine.tolist(), histogram.impostor.tolist(), histogram.impostor_total
+    ([0, 2], [1, 1], 3)
+    """
+    return Histogram(
+        edges,
+        np.histogram(genuine, edges)[0].astype(np.int64),
+        np.histogram(impostor, edges)[0].astype(np.int64),
+        len(genuine),
+        len(impostor),
+    )

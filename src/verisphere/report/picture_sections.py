@@ -1,0 +1,147 @@
+"""The sections of a report page that are pictures: plots with what they show in words, and pairs of faces."""
+
+from collections.abc import Sequence
+
+from verisphere.report.findings import Contents, Findings, Training
+from verisphere.report.html import Markup, breakable, joined, tag
+from verisphere.report.samples import Picture, SamplePair
+from verisphere.report.score_plots import MOST_DOMAINS
+from verisphere.report.tables import number
+
+
+def picture(uri: str, alt: str, caption: str) -> Markup:
+    """A plot with what it shows in words."""
+    return tag("figure", tag("img", src=uri, alt=alt), tag("figcaption", caption), class_="plot")
+
+
+def curves(contents: Contents, roc: str, det: str) -> Markup:
+    """ROC and DET."""
+    told = "; ".join(
+        f"{found.title} reaches TAR {number(found.headline.tar, 3)} at FAR {contents.far}"
+        for found in contents.findings
+        if not found.headline.below_resolution
+    )
+    totals = ", ".join(f"{found.title} {found.curve.impostor_total:,}" for found in contents.findings)
+    roc_caption = (
+        "ROC: the share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
+        f"Impostor pairs: {totals}."
+    )
+    det_caption = (
+        "DET: the share of genuine pairs rejected, 1 - TAR, over the same FAR, both on normal-deviate scales; lower is "
+        "better. Nothing is drawn where fewer than ten impostor pairs of the largest set decide."
+    )
+    return tag(
+        "div",
+        picture(roc, f"ROC curve. {told}.", roc_caption),
+        picture(det, f"DET curve of the same sets. {told}.", det_caption),
+        class_="plots",
+    )
+
+
+def scores(contents: Contents, overall: Sequence[str | None], by_domain: Sequence[str | None]) -> Markup:
+    """Histograms with thresholds."""
+    plots = []
+    for found, whole, parts in zip(contents.findings, overall, by_domain, strict=True):
+        assert whole is not None
+        plots.append(_all_scores(found, whole))
+        if parts is not None:
+            plots.append(_domain_scores(found, parts))
+    return tag("div", *plots, class_="plots")
+
+
+def _all_scores(found: Findings, uri: str) -> Markup:
+    point = found.headline
+    alt = (
+        f"Histogram of the genuine and the impostor scores of {found.title}. The threshold {number(point.threshold)} "
+        f"leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to its right, and "
+        f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} genuine pairs to its left."
+    )
+    caption = (
+        f"{found.title}: the share of the genuine and of the impostor pairs in each step of score; below on a "
+        "logarithmic scale, which shows the tails that errors come from."
+    )
+    return picture(uri, alt, caption)
+
+
+def _domain_scores(found: Findings, uri: str) -> Markup:
+    one = found.one
+    assert one is not None
+    own = ", ".join(f"{name} {number(domain.threshold, 3)}" for name, domain in one.domains.items())
+    alt = (
+        f"Histograms of the scores of {found.title} within each domain. The one threshold is "
+        f"{number(one.calibration_threshold, 3)}; the domains' own are: {own}."
+    )
+    most = f" Of {len(one.domains)} domains, the {MOST_DOMAINS} whose own lies furthest from the one."
+    caption = (
+        f"{found.title}: the same within each domain. The full line is the one threshold, the dashed line the domain's "
+        f"own.{most if len(one.domains) > MOST_DOMAINS else ''}"
+    )
+    return picture(uri, alt, caption)
+
+
+def trainings(contents: Contents, plots: Sequence[str | None]) -> Markup:
+    """Training curves."""
+    parts = []
+    for run, uri in zip(contents.trainings, plots, strict=True):
+        people = f", trained on {run.people:,} people" if run.people is not None else ""
+        if uri is None:
+            parts.append(tag("p", tag("strong", run.title), f"{people}: the run has logged nothing yet."))
+            continue
+        last = _last(run)
+        caption = f"{run.title}{people}: what it logged, over its epochs. At the end: {last}."
+        parts.append(picture(uri, f"Curves of the training of {run.title}. At the end: {last}.", caption))
+    return tag("div", *parts, class_="plots")
+
+
+def _last(run: Training) -> str:
+    latest: dict[str, float] = {}
+    for entry in run.entries:
+        latest.update({name: value for name, value in entry.items() if value is not None})
+    shown = [name for name in latest if name not in ("step", "images_per_second")]
+    return ", ".join(f"{name.replace('_', ' ')} {latest[name]:.4g}" for name in shown) or "nothing"
+
+
+# --- sample pairs ---
+
+
+def sample_pairs(contents: Contents) -> Markup:
+    """The genuine pairs that score lowest and the impostors that score highest, with their images where known."""
+    told = (
+        "The pairs that decide the error rates. Wrong labels show here first: a hard genuine pair may be two people "
+        "under one name, a close impostor pair one person under two. Nobody is in two pairs of a kind."
+    )
+    parts = [tag("p", told)]
+    for found in contents.findings:
+        samples = found.samples
+        parts.append(tag("h3", found.title))
+        if samples.missing:
+            parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
+        parts += [
+            _cards("Hardest genuine pairs: one person, lowest score first", samples.genuine),
+            _cards("Closest impostor pairs: two people, highest score first", samples.impostor),
+        ]
+    if any(not found.samples.missing for found in contents.findings):
+        parts.append(tag("p", "These pictures are of people: mind to whom the page is given.", class_="note"))
+    return joined(*parts)
+
+
+def _cards(heading: str, pairs: Sequence[SamplePair]) -> Markup:
+    return joined(tag("h4", heading), tag("ul", *(tag("li", *_card(pair)) for pair in pairs), class_="pairs"))
+
+
+def _card(pair: SamplePair) -> list[Markup]:
+    both = (pair.left, pair.right)
+    faces = [tag("img", src=one.uri, alt=f"Face: {one.name}") for one in both if one.uri is not None]
+    how = ("wrongly" if pair.wrong else "rightly") + (" accepted" if pair.accepted else " rejected")
+    verdict = tag("span", how, class_="verdict wrong" if pair.wrong else "verdict")
+    return [
+        *([tag("div", *faces, class_="faces")] if faces else []),
+        tag("p", f"score {number(pair.score)}, ", verdict),
+        *(tag("p", _named(one)) for one in both),
+    ]
+
+
+def _named(one: Picture) -> Markup:
+    where = f" ({one.domain})" if one.domain is not None else ""
+    person = "" if one.person in one.name else f"{one.person}: "
+    return joined(person, breakable(one.name), where)

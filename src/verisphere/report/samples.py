@@ -1,0 +1,123 @@
+"""Pairs at the error boundary, to look at: the genuine pairs that score lowest and the impostors that score highest."""
+
+import base64
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+from PIL import Image
+from torch import Tensor
+
+from verisphere.data.faces import Faces
+
+SIDE = 112  # pixels of the longer side of a picture
+QUALITY = 85  # of its JPEG
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One image of a pair.
+
+    Attributes:
+        name: of the image.
+        person: its identity.
+        domain: of the image, where the set has domains.
+        uri: the image itself as a data URI, where the images are at hand.
+    """
+
+    name: str
+    person: str
+    domain: str | None
+    uri: str | None
+
+
+@dataclass(frozen=True)
+class SamplePair:
+    """Two images, their score, and what the threshold decides.
+
+    Attributes:
+        score: of the pair.
+        genuine: one person is on both.
+        accepted: the score lies above the threshold.
+    """
+
+    left: Picture
+    right: Picture
+    score: float
+    genuine: bool
+    accepted: bool
+
+    @property
+    def wrong(self) -> bool:
+        """The threshold decides it wrongly."""
+        return self.accepted != self.genuine
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Sample pairs of a set.
+
+    Attributes:
+        genuine: lowest score first.
+        impostor: highest score first.
+        threshold: that decides them.
+        missing: why there are no pictures; empty where there are.
+    """
+
+    genuine: tuple[SamplePair, ...]
+    impostor: tuple[SamplePair, ...]
+    threshold: float
+    missing: str = ""
+
+
+def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1) -> list[int]:
+    """Positions of the first pairs, in the order given, such that nobody is in more than `per_person` of them.
+
+    >>> varied(np.array([[0, 1], [0, 2], [2, 3], [4, 4]]), count=3)  # person 0 was seen when the second pair comes
+    [0, 2, 3]
+
+    Args:
+        people: the two people of each pair; the same number twice for a genuine pair.
+        count: how many to choose; fewer where the pairs do not suffice.
+        per_person: pairs a person.
+    """
+    chosen: list[int] = []
+    seen: Counter[int] = Counter()
+    for position, pair in enumerate(people.tolist()):
+        if len(chosen) == count:
+            break
+        both = set(pair)
+        if all(seen[person] < per_person for person in both):
+            seen.update(both)
+            chosen.append(position)
+    return chosen
+
+
+def pictures(faces: Faces, names: Sequence[str]) -> dict[str, str]:
+    """Each named image as a data URI of a small JPEG.
+
+    Raises:
+        ValueError: an image of this name is not in the set, or cannot be read.
+    """
+    position = {name: index for index, name in enumerate(faces.names)}
+    absent = [name for name in names if name not in position]
+    if absent:
+        raise ValueError(
+            f"{len(absent)} of {len(names)} images are not in it, the first is {absent[0]!r}; are these the images "
+            "that were embedded?"
+        )
+    unique = list(dict.fromkeys(names))
+    images = faces.images([position[name] for name in unique])
+    return {name: data_uri(image) for name, image in zip(unique, images, strict=True)}
+
+
+def data_uri(pixels: UInt8[Tensor, "3 height width"]) -> str:
+    """An image as a JPEG in a data URI, shrunk to `SIDE` pixels where it is larger."""
+    image = Image.fromarray(pixels.permute(1, 2, 0).contiguous().cpu().numpy())
+    image.thumbnail((SIDE, SIDE))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=QUALITY)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,110 @@
+"""Pictures of how genuine and impostor scores are spread, with thresholds: over all pairs, and within each domain."""
+
+from collections.abc import Mapping
+from itertools import cycle
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from verisphere.decide import OneThreshold
+from verisphere.decide.histogram import Histogram
+from verisphere.report.plots import INK, in_picture, new_figure, tidy
+
+MOST_DOMAINS = 12
+GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
+_PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
+
+
+def histogram_plot(
+    histogram: Histogram, thresholds: Mapping[str, float], title: str, shipped: Mapping[str, float] | None = None
+) -> Figure:
+    """Genuine and impostor scores of all pairs, above on an even scale, below on a logarithmic one, with thresholds.
+
+    Args:
+        histogram: of the scores.
+        thresholds: each with its name.
+        title: of the picture.
+        shipped: the same of a model that is in use.
+    """
+    figure = new_figure(4.2)
+    even, logarithmic = figure.subplots(2, 1, sharex=True)
+    for axes in (even, logarithmic):
+        _spread(axes, histogram)
+        for marks, colour in ((thresholds, COMMON), (shipped or {}, SHIPPED)):
+            for dashes, (name, threshold) in zip(cycle(("-", "--", ":", "-.")), marks.items(), strict=False):
+                if np.isfinite(threshold):
+                    axes.axvline(threshold, color=colour, linewidth=1.5, linestyle=dashes, label=in_picture(name))
+        tidy(axes)
+    logarithmic.set_yscale("log")
+    least = 0.5 / max(histogram.genuine_total, histogram.impostor_total)
+    logarithmic.set_ylim(least, 1)
+    even.set_ylim(bottom=0)
+    for axes in (even, logarithmic):
+        axes.set_ylabel("share")
+    logarithmic.set_xlabel("score (cosine)")
+    even.set_title(in_picture(title), loc="left", color=INK, fontsize=11)
+    handles, labels = even.get_legend_handles_labels()
+    columns = 3 if len(labels) == 3 else 2
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    return figure
+
+
+def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, title: str) -> Figure:
+    """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
+
+    Of more than twelve domains, those whose own thresholds lie furthest from the common one are drawn.
+
+    Args:
+        histograms: of each domain, over the same bins.
+        result: the thresholds; domains that are not in it are not drawn.
+        title: of the picture.
+    """
+    names = _furthest([name for name in histograms if name in result.domains], result)
+    figure = new_figure(1.05 * len(names) + 1.3)
+    grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(grid, names, strict=True):
+        domain = result.domains[name]
+        _spread(axes, histograms[name])
+        for threshold, colour, dashes, label in (
+            (result.calibration_threshold, COMMON, "-", "the one threshold"),
+            (domain.threshold, OWN, "--", "its own threshold"),
+        ):
+            if np.isfinite(threshold):
+                axes.axvline(threshold, color=colour, linewidth=1.6, linestyle=dashes, label=label)
+        text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}"
+        where = {"transform": axes.transAxes, "ha": "left", "va": "top"}
+        axes.text(0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
+        axes.set_yticks([])
+        axes.set_ylim(bottom=0)
+        tidy(axes)
+        axes.spines["left"].set_visible(False)
+    grid[-1].set_xlabel("score (cosine)")
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    grid[0].set_title(in_picture(f"{title}, FAR {result.far_target}"), loc="left", color=INK, fontsize=11)
+    return figure
+
+
+def _spread(axes: Axes, histogram: Histogram) -> None:
+    """Both kinds of scores as filled steps, as shares of their kind."""
+    kinds = (
+        ("impostor", histogram.impostor, histogram.impostor_total, IMPOSTOR),
+        ("genuine", histogram.genuine, histogram.genuine_total, GENUINE),
+    )
+    for name, counts, total, colour in kinds:
+        axes.stairs(counts / max(total, 1), histogram.edges, fill=True, color=colour, alpha=0.5, label=name)
+
+
+def _furthest(names: list[str], result: OneThreshold) -> list[str]:
+    """Those of many domains that are worth a picture, in the order given."""
+    if len(names) <= MOST_DOMAINS:
+        return names
+    common = result.calibration_threshold
+
+    def distance(name: str) -> float:
+        own = result.domains[name].threshold
+        return 0.0 if own == common else abs(own - common)
+
+    chosen = set(sorted(names, key=distance, reverse=True)[:MOST_DOMAINS])
+    return [name for name in names if name in chosen]

@@ -1,0 +1,263 @@
+"""The sections of a report page that are words and tables, each from the values it shows."""
+
+import math
+from collections.abc import Sequence
+
+from verisphere.decide import DomainResult, Interval, exact_rate
+from verisphere.report.findings import Calibrated, Contents, Findings, Training
+from verisphere.report.html import Markup, definitions, joined, table, tag
+from verisphere.report.tables import number
+from verisphere.vocabulary import OperatingPoint
+
+NONE = "\N{EN DASH}"
+
+
+def percent(rate: float) -> str:
+    """A rate in words: 0.9134 is 91.3 %; with more decimals where it would read as all or nothing."""
+    digits = 1 if 0.001 <= rate <= 0.999 or rate in (0.0, 1.0) else 3
+    return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def rate_text(rate: float) -> str:
+    """A rate that may be tiny, with three digits: 0.0123, 4.56e-5.
+
+    >>> rate_text(0.0123), rate_text(4.56e-05), rate_text(0.0), rate_text(1.0)
+    ('0.0123', '4.56e-5', '0', '1')
+    """
+    return f"{rate:.3g}" if rate == 0 or rate >= 0.01 else f"{rate:.2e}".replace("e-0", "e-")
+
+
+def bounds_text(low: float, high: float) -> str:
+    """Bounds of such a rate."""
+    return f"{rate_text(low)} to {rate_text(high)}"
+
+
+# --- summary ---
+
+
+def summary(contents: Contents) -> Markup:
+    """What was measured, and the TAR at the one FAR, in words and as a table."""
+    words = [tag("p", _in_words(found), class_="lead") for found in contents.findings]
+    words += [_unmeasured(run) for run in contents.trainings if not run.measured]
+    if not contents.findings:
+        return joined(*words)
+    rows = [
+        [
+            found.title,
+            f"{found.images:,}",
+            f"{found.people:,}",
+            f"{found.headline.genuine_total:,}",
+            f"{found.headline.impostor_total:,}",
+            number(found.headline.threshold),
+            _tar(found.headline),
+            NONE if found.interval is None else _interval(found.interval),
+        ]
+        for found in contents.findings
+    ]
+    header = ["Set", "Images", "People", "Genuine pairs", "Impostor pairs", "Threshold", "TAR", "95 % over people"]
+    return joined(*words, table(f"All pairs at FAR {contents.far}", header, rows))
+
+
+def _in_words(found: Findings) -> Markup:
+    point, interval = found.headline, found.interval
+    what = joined(
+        tag("strong", found.title),
+        f": {found.images:,} images of {found.people:,} people, every two compared once. ",
+    )
+    if point.below_resolution:
+        rate = exact_rate(point.far_target)
+        return joined(
+            what,
+            f"Its {point.impostor_total:,} impostor pairs cannot show FAR {point.far_target}",
+            f", which takes at least {math.ceil(1 / rate):,}" if rate else "",
+            "; the operating points say what they do show.",
+        )
+    redrawn = (
+        f", {percent(interval.lower_95)} to {percent(interval.upper_95)} if people are redrawn" if interval else ""
+    )
+    return joined(
+        what,
+        f"At the threshold {number(point.threshold)}, which lets {point.impostor_accepted:,} of "
+        f"{point.impostor_total:,} impostor pairs pass (FAR {point.far_target}), it recognises ",
+        tag("strong", percent(point.tar)),
+        f" of the {point.genuine_total:,} genuine pairs{redrawn}.",
+    )
+
+
+def _interval(interval: Interval) -> str:
+    return f"{number(interval.lower_95)} to {number(interval.upper_95)}"
+
+
+def _unmeasured(run: Training) -> Markup:
+    told = (
+        ": a run without embeddings, so there is nothing here about people it has not seen. Embed faces into its "
+        "folder, and make the report again:"
+    )
+    command = f"verisphere embed {run.folder} FACES --out {run.folder}/name.npz"
+    return joined(tag("p", tag("strong", run.title), told), tag("pre", command))
+
+
+# --- operating points, differences ---
+
+
+def operating_points(contents: Contents) -> Markup:
+    """TAR at every FAR: the sets side by side, then each with its counts and bounds."""
+    parts: list[Markup] = []
+    if len(contents.findings) > 1:
+        rows = [
+            [points[0].far_target, *(_tar(point) for point in points)]
+            for points in zip(*(found.points for found in contents.findings), strict=True)
+        ]
+        parts.append(table("TAR at each FAR", ["FAR target", *(found.title for found in contents.findings)], rows))
+    parts += [points_table(f"{found.title}: all pairs", found.points) for found in contents.findings]
+    note = (
+        "Accept iff score > threshold. These bounds are exact binomial ones, which take pairs as independent; pairs "
+        "that share people are not, so the interval over redrawn people in the summary is the wider and honest one."
+    )
+    return joined(*parts, tag("p", note, class_="note"))
+
+
+def _tar(point: OperatingPoint) -> str:
+    return NONE if point.below_resolution else number(point.tar)
+
+
+def points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
+    """Operating points with counts and bounds; no TAR where the impostors are too few for the target."""
+    rows = [
+        [
+            point.far_target + (" *" if point.below_resolution else ""),
+            number(point.threshold),
+            _tar(point),
+            NONE if point.below_resolution else f"{number(point.tar_lower_95)} to {number(point.tar_upper_95)}",
+            f"{point.genuine_accepted:,} of {point.genuine_total:,}",
+            rate_text(point.far),
+            bounds_text(point.far_lower_95, point.far_upper_95),
+            f"{point.impostor_accepted:,} of {point.impostor_total:,}",
+        ]
+        for point in points
+    ]
+    bounds = "95 % bounds"
+    header = ["FAR target", "Threshold", "TAR", bounds, "Genuine accepted", "FAR", bounds, "Impostors accepted"]
+    below = any(point.below_resolution for point in points)
+    note = (
+        f"* below resolution: {points[0].impostor_total:,} impostor pairs cannot show a FAR this low." if below else ""
+    )
+    return table(caption, header, rows, note)
+
+
+def differences(contents: Contents) -> Markup:
+    """Models on the same images: how far apart, and whether that may be chance."""
+    rows = [
+        [
+            f"{one.ours} less {one.theirs}",
+            one.far_target,
+            f"{one.interval.value:+.4f}",
+            f"{one.interval.lower_95:+.4f} to {one.interval.upper_95:+.4f}",
+            "may be chance" if one.interval.lower_95 <= 0 <= one.interval.upper_95 else "beyond chance",
+        ]
+        for one in contents.comparisons
+    ]
+    told = (
+        "Sets of the same images of the same people. Each has its own threshold at the same FAR. People are redrawn "
+        f"{contents.replicates:,} times, alike for both, so what people have in common cancels. A difference may be "
+        "chance where the interval holds zero."
+    )
+    header = ["Sets", "FAR target", "Difference of TAR", "95 % over people", "Reads as"]
+    return joined(tag("p", told), table("TAR of one set less TAR of another", header, rows))
+
+
+# --- domains ---
+
+
+def domains(contents: Contents) -> Markup:
+    """Each domain at the one threshold, and at its own."""
+    if (
+        all(found.one is None for found in contents.findings)
+        and len({f.without_domains for f in contents.findings}) == 1
+    ):
+        told = contents.findings[0].without_domains
+        return tag("p", told[:1].upper() + told[1:])
+    parts = []
+    for found in contents.findings:
+        told = found.without_domains if found.one is None else _far_in_words(found)
+        parts.append(tag("p", tag("strong", found.title), f": {told}"))
+        if found.one is not None:
+            parts.append(_domains_table(found))
+    return joined(*parts)
+
+
+def _domains_table(found: Findings) -> Markup:
+    one = found.one
+    assert one is not None
+    rows = [
+        [
+            name,
+            number(domain.tar),
+            _far(domain),
+            bounds_text(domain.far_lower_95, domain.far_upper_95),
+            number(domain.threshold),
+            NONE if domain.below_resolution else number(domain.tar_own),
+            f"{domain.genuine_total:,}",
+            f"{domain.impostor_total:,}",
+        ]
+        for name, domain in one.domains.items()
+    ]
+    header = ["Domain", "TAR", "FAR", "95 % bounds", "Own threshold", "TAR at own", "Genuine pairs", "Impostor pairs"]
+    threshold = number(one.calibration_threshold)
+    caption = f"{found.title}: every domain at the one threshold {threshold}, FAR {one.far_target} over all"
+    return table(caption, header, rows, _domains_note(found))
+
+
+def _far(domain: DomainResult) -> str:
+    return rate_text(domain.far) if domain.impostor_accepted else f"0 (< {rate_text(1 / domain.impostor_total)})"
+
+
+def _far_in_words(found: Findings) -> str:
+    assert found.one is not None
+    ranked = sorted(found.one.domains.items(), key=lambda item: item[1].far)
+    (low_name, low), (high_name, high) = ranked[0], ranked[-1]
+    if len(ranked) == 1:
+        return f"there is one domain with both genuine and impostor pairs, {low_name}."
+    factor = f", a factor of {high.far / low.far:,.3g}" if low.far > 0 else ""
+    return f"the one threshold gives FAR {_far(low)} in {low_name} and {_far(high)} in {high_name}{factor}."
+
+
+def _domains_note(found: Findings) -> str:
+    one = found.one
+    assert one is not None
+    deviation = number(math.sqrt(one.neg_log10_far_variance), 3)
+    notes = [
+        f"Over domains: TAR mean {number(one.tar_mean)}, standard deviation {number(math.sqrt(one.tar_variance))}; "
+        f"-log10 FAR mean {number(one.neg_log10_far_mean, 3)}, standard deviation {deviation}; gamma, the root mean "
+        f"square distance of the own thresholds from the one, {number(one.gamma)}."
+    ]
+    unresolved = [name for name, domain in one.domains.items() if domain.below_resolution]
+    if unresolved:
+        notes.append(f"Too few impostor pairs to show this FAR at a threshold of their own: {', '.join(unresolved)}.")
+    if one.far_is_bound:
+        notes.append(f"FAR 0 entered as 1 / impostor pairs in: {', '.join(one.far_is_bound)}.")
+    if one.skipped:
+        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(one.skipped)}.")
+    return " ".join(notes)
+
+
+# --- calibrated thresholds ---
+
+
+def calibrated(found: Calibrated) -> Markup:
+    """The thresholds of a calibration, what each promises, and what it does on the sets at hand."""
+    told = tag("p", f"Found on {found.file.name}; each with what it promises.")
+    promises = definitions(
+        *(
+            (f"FAR {one.threshold.far_target}, {one.threshold.guarantee}", one.threshold.meaning())
+            for one in found.shipped
+        )
+    )
+    titles = dict.fromkeys(title for one in found.shipped for title in one.points)
+    tried = [
+        points_table(
+            f"{title}: the calibrated thresholds on all its pairs", [one.points[title] for one in found.shipped]
+        )
+        for title in titles
+    ]
+    return joined(told, promises, *tried, *(tag("p", note, class_="note") for note in found.notes))

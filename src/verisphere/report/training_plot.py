@@ -1,0 +1,68 @@
+"""The picture of a training: everything that the log of a run holds, over the epochs."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import TypeAlias
+
+from matplotlib.figure import Figure
+
+from verisphere.report.plots import INK, LINES, STYLES, in_picture, new_figure, tidy
+
+_TITLES = {
+    "loss": "loss",
+    "rate": "learning rate",
+    "margin_share": "share of the margin",
+    "gradient_norm": "gradient norm",
+}
+_UNDRAWN = ("step", "epoch", "images_per_second")
+
+Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
+
+
+def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: str) -> Figure:
+    """Everything that the log of a run holds, over the epochs: a panel a figure, validation TARs in one.
+
+    Args:
+        entries: lines of `metrics.jsonl`; a figure that was not finite is None there, and left out here.
+        title: of the picture.
+    """
+    panels = _panels(entries)
+    figure = new_figure(1.25 * max(len(panels), 1) + 0.8)
+    grid = figure.subplots(max(len(panels), 1), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, lines) in zip(grid, panels.items(), strict=False):
+        for (colour, dashes), (name, (epochs, values)) in zip(cycle(STYLES), lines.items(), strict=False):
+            mark = "." if len(epochs) < 30 else None
+            axes.plot(
+                epochs, values, color=colour, linestyle=dashes, linewidth=1.6, marker=mark, label=in_picture(name)
+            )
+        axes.set_title(label, loc="left", color=INK, fontsize=10)
+        axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
+        if len(lines) > 1:
+            axes.legend(frameon=False, fontsize=9)
+        tidy(axes)
+        axes.grid(color=LINES, linewidth=0.7)
+    grid[-1].set_xlabel("epoch")
+    figure.suptitle(in_picture(title), x=0.02, ha="left", color=INK, fontsize=11)
+    return figure
+
+
+def _panels(entries: Sequence[Mapping[str, float | int | None]]) -> dict[str, Lines]:
+    """For each panel its lines, epochs and values each; a validation is logged by its step alone."""
+    epochs_a_step = 1.0
+    for entry in entries:
+        step, epoch = entry.get("step"), entry.get("epoch")
+        if step and epoch:
+            epochs_a_step = epoch / step
+    panels: dict[str, Lines] = {}
+    for entry in entries:
+        epoch = entry.get("epoch")
+        epoch = epochs_a_step * (entry.get("step") or 0) if epoch is None else epoch
+        for name, value in entry.items():
+            if name in _UNDRAWN or not isinstance(value, (int, float)):
+                continue
+            far = name.removeprefix("validation_tar_at_far_")
+            label = _TITLES.get(name, name.replace("_", " ")) if far == name else "TAR in validation"
+            epochs, values = panels.setdefault(label, {}).setdefault(name if far == name else f"FAR {far}", ([], []))
+            epochs.append(float(epoch))
+            values.append(float(value))
+    return panels

@@ -1,0 +1,98 @@
+"""What plots are drawn from, against every score held in memory."""
+
+import numpy as np
+import pytest
+
+from verisphere.decide import TooFewScoresError, roc, tar_interval
+from verisphere.protocols import PairsOfSet
+from verisphere.protocols.all_pairs import interval_of_tar
+from verisphere.protocols.pictures import genuine_pairs, histograms, thinned_curve
+from verisphere.vocabulary import Embeddings
+
+
+def some(people: int = 30, images: int = 5, domains: int = 0, noise: float = 0.7, seed: int = 0) -> Embeddings:
+    random = np.random.default_rng(seed)
+    person = np.repeat(np.arange(people), images)
+    rows = random.normal(size=(people, 16))[person] + noise * random.normal(size=(len(person), 16))
+    return Embeddings(
+        rows.astype(np.float32),
+        names=np.array([f"i{number}" for number in range(len(person))]),
+        identities=np.array([f"p{number}" for number in person]),
+        domains=np.array([f"d{number % domains}" for number in person]) if domains else None,
+    )
+
+
+@pytest.mark.parametrize("noise", [0.7, 0.0, 1e-4])
+def test_the_thinned_curve_is_a_part_of_the_whole(noise: float):
+    pairs = PairsOfSet(some(noise=noise))
+    whole = roc(pairs.all_scores(genuine=True)[0], pairs.all_scores(genuine=False)[0])
+    thin = thinned_curve(pairs, points=60)
+    at = {threshold: place for place, threshold in enumerate(whole.thresholds.tolist())}
+    places = [at[threshold] for threshold in thin.thresholds.tolist()]
+    assert places == sorted(set(places))
+    assert thin.impostor_accepted.tolist() == whole.impostor_accepted[places].tolist()
+    assert thin.genuine_accepted.tolist() == whole.genuine_accepted[places].tolist()
+    assert (thin.impostor_total, thin.genuine_total) == (whole.impostor_total, whole.genuine_total)
+    # everything at the end; no impostor at the start
+    assert thin.thresholds[-1] == -np.inf
+    assert (thin.far[-1], thin.tar[-1], thin.far[0]) == (1.0, 1.0, 0.0)
+
+
+def test_the_highest_impostors_are_all_on_the_thinned_curve():
+    pairs = PairsOfSet(some())
+    assert thinned_curve(pairs, points=200).impostor_accepted[:8].tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("domains", [0, 3])
+def test_histograms_count_what_there_is(domains: int):
+    embeddings = some(domains=domains)
+    pairs = PairsOfSet(embeddings)
+    genuine = genuine_pairs(pairs)
+    impostor, rows = pairs.all_scores(genuine=False)
+    overall, by_domain = histograms(pairs, genuine, bins=40)
+    assert (overall.genuine_total, overall.impostor_total) == (30 * 10, 150 * 149 // 2 - 30 * 10)
+    assert overall.genuine.tolist() == np.histogram(genuine.scores, overall.edges)[0].tolist()
+    # an impostor may be counted in a neighbouring bin where a cell lies across an edge, which few do
+    exact = np.histogram(impostor, overall.edges)[0]
+    assert np.abs(np.cumsum(overall.impostor) - np.cumsum(exact)).max() <= 0.002 * len(impostor)
+    assert overall.impostor.sum() >= 0.999 * len(impostor)
+    assert list(by_domain) == [f"d{number}" for number in range(domains)]
+    for name, histogram in by_domain.items():
+        inside = (embeddings.domains[rows] == name).all(1)
+        assert histogram.impostor_total == inside.sum()
+        assert histogram.genuine_total == 10 * 10
+        assert np.array_equal(histogram.edges, overall.edges)
+        gap = np.cumsum(histogram.impostor) - np.cumsum(np.histogram(impostor[inside], histogram.edges)[0])
+        assert np.abs(gap).max() <= 0.005 * inside.sum()
+
+
+def test_a_set_of_one_point_has_histograms_too():
+    rows = np.ones((6, 4), np.float32)
+    names = np.array([f"i{number}" for number in range(6)])
+    pairs = PairsOfSet(Embeddings(rows, names, np.array(["a", "a", "b", "b", "c", "c"])))
+    overall, by_domain = histograms(pairs, genuine_pairs(pairs))
+    assert (overall.genuine.sum(), overall.impostor.sum()) == (3, 12)
+    assert not by_domain
+
+
+def test_the_interval_of_a_tar_is_that_of_all_scores():
+    pairs = PairsOfSet(some())
+    found = interval_of_tar(pairs, "1e-2", replicates=50, seed=3)
+    everything = pairs.highest("1", times=1)
+    assert found == tar_interval(everything, "1e-2", replicates=50, seed=3)
+    assert found.lower_95 <= found.value <= found.upper_95
+
+
+def test_the_interval_takes_more_impostors_where_a_replicate_needs_them(monkeypatch: pytest.MonkeyPatch):
+    pairs = PairsOfSet(some())
+    asked = []
+
+    def highest(far, times):
+        asked.append(times)
+        if times < 8:
+            raise TooFewScoresError("too few")
+        return PairsOfSet.highest(pairs, far, times)
+
+    monkeypatch.setattr(pairs, "highest", highest)
+    interval_of_tar(pairs, "1e-2", replicates=5)
+    assert asked == [2, 4, 8]

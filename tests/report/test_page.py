@@ -1,0 +1,271 @@
+"""The page: well-formed, nothing fetched, nothing run, every name escaped, every number at its place."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from verisphere.decide import Interval, one_threshold, operating_point, point_at, roc
+from verisphere.decide.guarantee import independent_threshold
+from verisphere.decide.histogram import count_scores
+from verisphere.decide.order import SortedScores
+from verisphere.report.findings import Calibrated, Comparison, Contents, File, Findings, Shipped, Training
+from verisphere.report.html import Markup, joined, table, tag
+from verisphere.report.page import figures_of, plot_name, render_page
+from verisphere.report.samples import Picture, SamplePair, Samples
+from verisphere.report.sections import percent, rate_text
+
+EVIL = '<script>alert("1")</script> & $x$'
+RANDOM = np.random.default_rng(0)
+GENUINE, IMPOSTOR = RANDOM.normal(0.6, 0.1, 300), RANDOM.normal(0.0, 0.1, 2000)
+NIGHT = RANDOM.normal(0.5, 0.1, 100), RANDOM.normal(0.1, 0.1, 900)
+EDGES = np.linspace(-1, 1.5, 51)
+FARS = ("1e-2", "1e-3", "1e-4")
+VOID = {"meta", "img", "wbr"}
+
+
+class Page(HTMLParser):
+    """Reads a page and refuses one whose elements do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"not closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(set(names)) == len(names), (tag, names)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        if self.open and data.strip():
+            self.words.append((self.open[-1], data))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self) -> str:
+        """What a reader sees; only `wbr` divides words without a space."""
+        return "".join(words for tag, words in self.words if tag != "style")
+
+
+def findings(title: str = "ours", person: str = "Ann") -> Findings:
+    domains = {"day": (GENUINE, IMPOSTOR), "night": NIGHT}
+    points = tuple(operating_point(GENUINE, IMPOSTOR, far) for far in FARS)
+    pair = SamplePair(
+        Picture(f"{person}/1.jpg", person, "day", "data:image/jpeg;base64,AAAA"),
+        Picture("Bob/2.jpg", "Bob", None, None),
+        0.4321,
+        genuine=False,
+        accepted=True,
+    )
+    return Findings(
+        title=title,
+        file=File(f"{title}.npz", "ab" * 32),
+        images=50,
+        people=9,
+        size=128,
+        origin=None,
+        model="the embeddings file does not say which model made it.",
+        points=points,
+        headline=points[0],
+        interval=Interval(points[0].tar, 0.91, 0.99, 1000),
+        one=one_threshold(domains, far="1e-2"),
+        without_domains="",
+        curve=roc(GENUINE, IMPOSTOR),
+        histogram=count_scores(GENUINE, IMPOSTOR, EDGES),
+        by_domain={name: count_scores(*both, EDGES) for name, both in domains.items()},
+        samples=Samples((), (pair,), 0.3),
+    )
+
+
+def training(title: str = "run", measured: bool = True) -> Training:
+    entries = [{"step": 1, "epoch": 0.5, "loss": 3.0}, {"step": 2, "epoch": 1.0, "loss": 2.5}]
+    return Training(
+        title, "runs/first", entries, "seed: 0\n", 12, (File("runs/first/recipe.yaml", "cd" * 32),), measured
+    )
+
+
+def contents(*found: Findings, **changes: object) -> Contents:
+    whole = Contents("A report", "1e-2", found, (), None, (training(),), 1000, 0, "9.8.7")
+    return dataclasses.replace(whole, **changes)  # type: ignore[arg-type]
+
+
+def shown(whole: Contents) -> Page:
+    return Page(render_page(whole, dict.fromkeys(figures_of(whole), b"<svg/>")))
+
+
+def test_the_page_is_well_formed_and_can_be_read_by_machine():
+    page = shown(contents(findings(), findings("theirs")))
+    assert page.all("html") == [{"lang": "en"}]
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    for link in page.all("a"):
+        assert link["href"] is not None
+        assert link["href"].startswith("#")
+        assert link["href"][1:] in ids
+    for image in page.all("img"):
+        assert image["alt"]
+    assert all(cell.get("scope") in ("col", "row") for cell in page.all("th"))
+    assert all(grid.get("aria-label") for grid in page.all("table"))
+    headings = [int(name[1]) for name, _ in page.elements if re.fullmatch(r"h\d", name)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+
+
+def test_nothing_is_fetched_and_nothing_runs():
+    whole = contents(findings(), calibrated=calibrated("ours"))
+    text = render_page(whole, dict.fromkeys(figures_of(whole), b"<svg/>"))
+    page = Page(text)
+    for name, attributes in page.elements:
+        assert name not in ("script", "link", "iframe", "object", "embed", "base", "form", "video", "audio")
+        assert not any(attribute.startswith("on") for attribute in attributes)
+        for attribute in ("src", "href", "srcset", "data", "poster", "action"):
+            value = attributes.get(attribute)
+            assert value is None or value.startswith(("#", "data:image/"))
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "://" not in text
+    assert any(meta.get("http-equiv") == "Content-Security-Policy" for meta in page.all("meta"))
+
+
+def test_every_name_is_text():
+    found = dataclasses.replace(
+        findings(EVIL, EVIL),
+        file=File(EVIL, None),
+        model=EVIL,
+        one=one_threshold({EVIL: (GENUINE, IMPOSTOR), "night": NIGHT}, far="1e-2"),
+        samples=dataclasses.replace(findings(EVIL, EVIL).samples, missing=EVIL),
+    )
+    run = dataclasses.replace(training(EVIL, measured=False), folder=EVIL, recipe=EVIL)
+    whole = contents(
+        found,
+        title=EVIL,
+        comparisons=(Comparison(EVIL, EVIL, "1e-2", Interval(0.1, 0.05, 0.2, 10)),),
+        calibrated=dataclasses.replace(calibrated(EVIL), file=File(EVIL, None), notes=(EVIL,)),
+        trainings=(run,),
+    )
+    text = render_page(whole, dict.fromkeys(figures_of(whole), b"<svg/>"))
+    assert "<script" not in text
+    page = Page(text)
+    assert not page.all("script")
+    assert page.text.count(EVIL) > 15  # and it reads as it was written
+    assert any(EVIL in (image["alt"] or "") for image in page.all("img"))
+
+
+def test_the_summary_says_the_headline_with_its_interval():
+    page = shown(contents(findings()))
+    point = findings().headline
+    assert point.impostor_accepted == 20  # of 2,000 at FAR 1e-2
+    assert "which lets 20 of 2,000 impostor pairs pass (FAR 1e-2)" in page.text
+    assert "91.0\N{NO-BREAK SPACE}% to 99.0\N{NO-BREAK SPACE}% if people are redrawn" in page.text
+    assert "0.9100 to 0.9900" in page.text
+
+
+def test_below_resolution_no_rate_is_stated():
+    whole = findings()
+    page = shown(contents(dataclasses.replace(whole, headline=whole.points[2], interval=None), far="1e-4"))
+    assert "Its 2,000 impostor pairs cannot show FAR 1e-4, which takes at least 10,000" in page.text
+    assert "1e-4 *" in page.text
+    assert "* below resolution: 2,000 impostor pairs cannot show a FAR this low." in page.text
+
+
+def test_sets_are_compared_side_by_side():
+    pair = Comparison("ours", "theirs", "1e-2", Interval(0.02, -0.01, 0.05, 1000))
+    page = shown(contents(findings(), findings("theirs"), comparisons=(pair,)))
+    assert "+0.0200" in page.text
+    assert "-0.0100 to +0.0500" in page.text
+    assert "may be chance" in page.text
+    assert "TAR at each FAR" in page.text
+    assert "Differences" not in shown(contents(findings())).text
+
+
+def test_each_domain_has_its_row():
+    found = findings()
+    assert found.one is not None
+    page = shown(contents(found))
+    for name, domain in found.one.domains.items():
+        assert name in page.text
+        assert f"{domain.threshold:.4f}" in page.text
+    without = dataclasses.replace(found, one=None, without_domains="the embeddings name no domains.")
+    assert "The embeddings name no domains." in shown(contents(without)).text
+    assert not [name for name in figures_of(contents(without)) if name.startswith("domains")]
+
+
+def test_a_pair_says_what_was_decided():
+    page = shown(contents(findings()))
+    assert "score 0.4321," in page.text
+    assert ("span", "wrongly accepted") in page.words
+    assert "Ann/1.jpg (day)" in page.text
+    assert [image for image in page.all("img") if image["alt"] == "Face: Ann/1.jpg"]
+
+
+def calibrated(title: str) -> Calibrated:
+    threshold = independent_threshold(IMPOSTOR, "1e-2", "expected")
+    point = point_at(SortedScores(GENUINE), SortedScores(IMPOSTOR), threshold.threshold, "1e-2", "expected")
+    return Calibrated(File("cal.npz", "ef" * 32), (Shipped(threshold, {title: point}),), ("theirs: not tried.",))
+
+
+def test_calibrated_thresholds_are_shown_with_what_they_promise():
+    found = calibrated("ours")
+    page = shown(contents(findings(), calibrated=found))
+    assert found.shipped[0].threshold.meaning() in page.text
+    assert "theirs: not tried." in page.text
+    figure = figures_of(contents(findings(), calibrated=found))["scores-1-ours"]
+    assert found.shipped[0].threshold.threshold in [line.get_xdata()[0] for line in figure.axes[0].lines]
+
+
+def test_a_run_without_embeddings_still_has_a_page():
+    page = shown(contents(trainings=(training(measured=False),)))
+    assert "verisphere embed runs/first FACES --out runs/first/name.npz" in page.text
+    assert "At the end: epoch 1, loss 2.5" in page.text
+    assert "Operating points" not in page.text
+    assert "cd" * 32 in page.text
+
+
+def test_a_run_that_has_not_begun_to_log():
+    run = dataclasses.replace(training(), entries=[])
+    whole = contents(findings(), trainings=(run,))
+    assert not [name for name in figures_of(whole) if name.startswith("training")]
+    assert "the run has logged nothing yet" in shown(whole).text
+
+
+def test_file_names_of_plots_are_plain():
+    assert plot_name("scores", 2, "Ünï/../<b> LFW all") == "scores-2-n-b-lfw-all"
+    assert plot_name("scores", 1, "夜") == "scores-1"
+    assert re.fullmatch(r"[a-z0-9-]+", plot_name("scores", 1, "x" * 400))
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"), [(0.9134, "91.3"), (1.0, "100.0"), (0.0, "0.0"), (0.9996, "99.960"), (0.00042, "0.042")]
+)
+def test_percentages(rate: float, words: str):
+    assert percent(rate) == f"{words}\N{NO-BREAK SPACE}%"
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(0.0, "0"), (1e-6, "1.00e-6"), (0.00999, "9.99e-3"), (0.25, "0.25"), (1e-12, "1.00e-12")]
+)
+def test_small_rates(rate: float, text: str):
+    assert rate_text(rate) == text
+
+
+def test_markup_is_escaped_once():
+    inner = tag("b", "a & b")
+    assert joined("<", inner, Markup("<br>")) == "&lt;<b>a &amp; b</b><br>"
+    assert tag("img", alt='"x" <y>', src=None) == '<img alt="&quot;x&quot; &lt;y&gt;">'
+    assert "<td>&lt;1</td>" in table("caption", ["a", "b"], [["x", "<1"]])
