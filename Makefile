@@ -46,7 +46,7 @@ $(VENV)/pyvenv.cfg: $(if $(shell test -x $(BIN)/python && echo there),,gone)
 
 $(VENV)/.core: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@echo "installing verisphere into $(VENV) (once; PyTorch is large)"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[detect,export]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt

@@ -18,8 +18,11 @@ from verisphere import __version__
 from verisphere.vocabulary import RULES
 
 if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` should not wait for torch
+    from verisphere.embed.model_folder import Model
     from verisphere.workflows.evaluate import Evaluation, Options
+    from verisphere.workflows.verify import FindFaces
 
+TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
 DEFAULT_FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 
 
@@ -115,32 +118,131 @@ def train(options: argparse.Namespace) -> str:
 
 
 def embed(options: argparse.Namespace) -> str:
-    """Embed images with a trained model, or an untrained one."""
+    """Embed aligned images with a trained model, or an untrained one."""
     import torch
 
-    from verisphere.data.embeddings_file import write_embeddings
-    from verisphere.data.photos import Photos
-    from verisphere.embed.extract import extract
     from verisphere.report.progress import shown
     from verisphere.workflows.device import choose_device
-    from verisphere.workflows.embed import open_backbone
+    from verisphere.workflows.embed import embed_photos
 
-    if options.out.suffix != ".npz":
-        raise ValueError(f"--out {options.out}: an embeddings file ends in .npz")
-    backbone = open_backbone(options.model, choose_device(options.device), options.trust_code)
-    faces = Photos(options.faces, options.people, size=backbone.input_size)
-    embeddings = extract(
-        backbone,
-        faces,
+    return embed_photos(
+        options.model,
+        options.faces,
+        options.out,
+        people=options.people,
+        flip=options.flip,
         batch_size=options.batch_size,
         workers=options.workers,
-        flip=options.flip,
         precision=torch.bfloat16 if options.bfloat16 else torch.float32,
+        device=choose_device(options.device),
+        trust=options.trust_code,
         progress=shown,
     )
-    write_embeddings(options.out, embeddings)
-    found = f"{len(faces)} images of {len(faces.people)} people, {backbone.embedding_size} numbers each"
-    return f"{options.out}: {found}"
+
+
+def align(options: argparse.Namespace) -> str:
+    """Find the face on each photograph and cut it out, aligned for a model (extra: detect)."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.align import align_photos
+
+    return align_photos(
+        options.source,
+        options.out,
+        template=options.template,
+        landmarks=options.landmarks,
+        image_format=options.format,
+        min_face=options.min_face,
+        device=options.device,
+        progress=shown,
+    ).text()
+
+
+def calibrate(options: argparse.Namespace) -> str:
+    """Choose the threshold for a FAR on new people, with a guarantee."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.calibrate import calibrate as run
+
+    calibration = run(
+        options.file,
+        options.far,
+        options.guarantee,
+        independent=options.independent,
+        checks=options.check,
+        replicates=options.replicates,
+        seed=options.seed,
+        skip_empty=options.skip_empty,
+        progress=shown,
+    )
+    calibration.write_json(options.out)
+    return f"{calibration.text()}\n\n{options.out}: to ship it, verisphere export RUN --calibration {options.out} ..."
+
+
+def export(options: argparse.Namespace) -> str:
+    """Make a model folder of a run: ONNX, weights, thresholds and a model card (extra: export)."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.export import export_model
+
+    return export_model(
+        options.run,
+        options.out,
+        name=options.name,
+        calibration=options.calibration,
+        evaluation=options.evaluation,
+        flip=options.flip,
+        with_head=options.with_head,
+        template=options.template,
+        trust_code=options.trust_code,
+        progress=shown,
+    ).text()
+
+
+def verify(options: argparse.Namespace) -> str:
+    """Decide whether two photographs, or two folders of them, show the same person."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.verify import verify as run
+
+    model, find = _model(options)
+    result = run(options.left, options.right, model, find, far=options.far, progress=shown)
+    return result.json() if options.json else result.text()
+
+
+def identify(options: argparse.Namespace) -> str:
+    """Find who of a gallery a photograph shows, or nobody."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.verify import identify as run
+
+    model, find = _model(options)
+    result = run(options.probe, options.gallery, model, find, far=options.far, top=options.top, progress=shown)
+    return result.json() if options.json else result.text()
+
+
+def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
+    """The model of `verify` and `identify`, and how it gets its faces."""
+    from verisphere.embed.model_folder import load
+    from verisphere.workflows.device import choose_device
+    from verisphere.workflows.verify import aligned_faces, detected_faces
+
+    device = choose_device(options.device)
+    model = load(options.model, device, options.trust_code)
+    size = model.backbone.input_size
+    return model, aligned_faces(size) if options.aligned else detected_faces(model.template, device, options.min_face)
+
+
+def report(options: argparse.Namespace) -> str:
+    """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.calibrate import read_calibration
+    from verisphere.workflows.report import make_report, subjects_of
+
+    return make_report(
+        subjects_of(options.runs, options.faces),
+        options.out,
+        fars=options.far or DEFAULT_FARS,
+        one_far=options.one_far,
+        title=options.title,
+        calibration=None if options.calibration is None else read_calibration(options.calibration),
+        progress=shown,
+    ).text()
 
 
 def evaluate_scores(options: argparse.Namespace) -> str:
@@ -244,6 +346,17 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--label-noise", type=float, default=0.0, help="share of images under a wrong name (0)")
     verb.add_argument("--sheet", type=Path, help="also write a contact sheet, a PNG")
 
+    verb = _verb(verbs, "align", align)
+    verb.add_argument("source", type=Path, metavar="SRC", help="folder or zip archive of photographs, at any depth")
+    verb.add_argument("out", type=Path, metavar="DST", help="folder, or .zip archive, for the crops: the same names")
+    _template(verb)
+    verb.add_argument(
+        "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV: finds none itself"
+    )
+    verb.add_argument("--format", choices=("png", "jpg"), default="png", help="of the crops (png)")
+    _min_face(verb)
+    _device(verb)
+
     verb = _verb(verbs, "train", train)
     verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
     verb.add_argument("--out", type=Path, required=True, help="folder of the run")
@@ -252,17 +365,23 @@ def _parser() -> argparse.ArgumentParser:
     _device(verb)
 
     verb = _verb(verbs, "embed", embed)
-    verb.add_argument("model", type=Path, help="folder of a run or checkpoint; or a recipe, for its untrained network")
+    verb.add_argument(
+        "model",
+        type=Path,
+        help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, for its untrained network",
+    )
     verb.add_argument("faces", type=Path, help="folder Name/image.jpg, zip of the same, or list of images")
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
-    verb.add_argument("--flip", action="store_true", help="add the embedding of the mirror image")
+    verb.add_argument(
+        "--flip",
+        action=argparse.BooleanOptionalAction,
+        help="add the embedding of the mirror image (as an exported model was calibrated; else not)",
+    )
     verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
     verb.add_argument("--workers", type=int, default=1, help="processes that read images (1)")
     verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
-    verb.add_argument(
-        "--trust-code", action="store_true", help="build networks from outside verisphere: runs their code"
-    )
+    _trust_code(verb)
     _device(verb)
 
     text = "Measure embeddings or scores."
@@ -279,7 +398,110 @@ def _parser() -> argparse.ArgumentParser:
     _against(verb)
     verb = _evaluation(kinds, "one-threshold", evaluate_one_threshold)
     verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings files, each a domain; or one with domains")
+    _shipping(verbs)
     return parser
+
+
+def _shipping(verbs: Verbs) -> None:
+    """The verbs after a training: threshold, model folder, use, report."""
+    verb = _verb(verbs, "calibrate", calibrate)
+    verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
+    verb.add_argument("--out", type=Path, required=True, metavar="OUT.json", help="file for the thresholds")
+    verb.add_argument("--far", action="append", required=True, metavar="F", help="target FAR; repeat for several")
+    verb.add_argument(
+        "--guarantee",
+        choices=("expected", "confident", "approximate"),
+        default="expected",
+        help="expected: mean FAR on new people is at most F; confident: FAR is at most F with 95 %% confidence; "
+        "approximate: of few people, by a bootstrap, without a promise (expected)",
+    )
+    verb.add_argument(
+        "--independent", action="store_true", help="of a scores file: no two of its comparisons share a person"
+    )
+    verb.add_argument(
+        "--check",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also measure the thresholds on this set",
+    )
+    verb.add_argument("--replicates", type=int, default=1000, help="of the bootstrap of approximate (1000)")
+    verb.add_argument("--seed", type=int, default=0, help="of the matching of people, or of the bootstrap (0)")
+    verb.add_argument("--skip-empty", action="store_true", help="leave out domains without impostors or genuine pairs")
+
+    verb = _verb(verbs, "export", export)
+    verb.add_argument("run", type=Path, help="folder of a run, or of one checkpoint")
+    verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
+    verb.add_argument("--name", help="of the model (the run's)")
+    verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to ship, from calibrate")
+    verb.add_argument(
+        "--evaluation",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="figures for the card, from evaluate --json; repeat for several",
+    )
+    verb.add_argument(
+        "--flip",
+        action=argparse.BooleanOptionalAction,
+        help="the model adds the embedding of the mirror image (as it was calibrated; else not)",
+    )
+    verb.add_argument("--with-head", action="store_true", help="also ship the centers of the people trained on")
+    _template(verb)
+    _trust_code(verb)
+
+    verb = _verb(verbs, "verify", verify)
+    verb.add_argument("left", type=Path, metavar="A", help="photograph, or folder or zip archive of one person's")
+    verb.add_argument("right", type=Path, metavar="B", help="the other")
+    _use(verb)
+
+    verb = _verb(verbs, "identify", identify)
+    verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
+    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person")
+    verb.add_argument("--top", type=int, default=5, help="how many matches to list (5)")
+    _use(verb)
+
+    verb = _verb(verbs, "report", report)
+    verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
+    verb.add_argument("--out", type=Path, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
+    verb.add_argument(
+        "--faces", type=Path, help="the images of the embeddings, for sample pairs (where embed read them)"
+    )
+    verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(DEFAULT_FARS)})")
+    verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
+    verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")
+    verb.add_argument("--title", help="of the page")
+
+
+def _use(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
+    verb.add_argument("--far", metavar="F", help="which of the model's thresholds, where it has several")
+    verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
+    verb.add_argument("--json", action="store_true", help="print the result as JSON")
+    _min_face(verb)
+    _trust_code(verb)
+    _device(verb)
+
+
+def _template(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--template",
+        choices=TEMPLATES,
+        default=TEMPLATES[0],
+        help=f"where the five points come to lie, and height x width of a crop ({TEMPLATES[0]})",
+    )
+
+
+def _min_face(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--min-face", type=int, default=20, metavar="PIXELS", help="smallest face looked for (20)")
+
+
+def _trust_code(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--trust-code", action="store_true", help="build networks from outside verisphere: runs their code"
+    )
 
 
 def _verb(verbs: Verbs, name: str, run: Callable[[argparse.Namespace], str]) -> argparse.ArgumentParser:

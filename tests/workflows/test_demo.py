@@ -12,14 +12,22 @@ import pytest
 from PIL import Image
 
 from verisphere.data.embeddings_file import read_embeddings
+from verisphere.embed.model_folder import load
 from verisphere.workflows.demo import FARS, DemoSize, run_demo
+from verisphere.workflows.verify import aligned_faces, verify
 
 SMALL = DemoSize(
     people=12,
     images=4,
+    calibration_people=48,
+    shipped_fars=("2e-1", "1e-1"),
+    guarantee="expected",
     overrides=("--data.people", "16", "--data.images", "4", "--epochs", "1", "--batch_size", "32", "--workers", "0"),
 )
-PICTURES = ("faces.png", "roc.png", "one_threshold.png", "training.png")
+MADE = {
+    "calibration.json", "calibration_people.npz", "embeddings.npz", "evaluation.json", "faces.png", "figures.json",
+    "model", "pair", "report", "run",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,11 +52,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_the_folder(demo: tuple[Path, str]):
     out, _ = demo
-    assert {path.name for path in out.iterdir()} == {*PICTURES, "embeddings.npz", "figures.json", "run"}
-    for name in PICTURES:
-        with Image.open(out / name) as picture:
-            picture.load()
-            assert min(picture.size) > 200
+    assert {path.name for path in out.iterdir()} == MADE
+    with Image.open(out / "faces.png") as picture:
+        picture.load()
+        assert min(picture.size) > 200
+    page = (out / "report" / "report.html").read_text()
+    assert "12 synthetic people" in page
+    assert "untrained" in page
+    assert {path.suffix for path in (out / "report" / "plots").iterdir()} == {".png", ".svg"}
 
 
 def test_the_people_are_not_those_of_the_training(demo: tuple[Path, str]):
@@ -58,6 +69,9 @@ def test_the_people_are_not_those_of_the_training(demo: tuple[Path, str]):
     trained_on = set((out / "run" / "people.txt").read_text().split())
     assert (len(embeddings.names), len(unseen), len(trained_on)) == (48, 12, 16)
     assert not unseen & trained_on
+    calibrated_on = set(read_embeddings(out / "calibration_people.npz").identities)
+    assert len(calibrated_on) == 48
+    assert not calibrated_on & (unseen | trained_on)
 
 
 def test_the_figures(demo: tuple[Path, str]):
@@ -77,7 +91,20 @@ def test_the_figures(demo: tuple[Path, str]):
     assert thresholds[0] != thresholds[1]  # two models, not one twice
 
 
-def test_the_text_has_the_tables_and_the_pictures(demo: tuple[Path, str]):
+def test_the_model_folder_decides_at_the_calibrated_threshold(demo: tuple[Path, str]):
+    out, text = demo
+    model = load(out / "model")
+    calibrated = json.loads((out / "calibration.json").read_text())["thresholds"]
+    assert [threshold.far_target for threshold in model.thresholds] == ["2e-1", "1e-1"]
+    assert [threshold.threshold for threshold in model.thresholds] == [one["threshold"] for one in calibrated]
+    assert model.sha256 == read_embeddings(out / "embeddings.npz").origin.model
+    command = next(line for line in text.splitlines() if line.startswith("try: ")).split()[3:]
+    left, right = (Path(path) for path in command[:2])
+    found = verify(left, right, model, aligned_faces(model.backbone.input_size), far=command[5])
+    assert found.threshold.threshold == calibrated[1]["threshold"]
+
+
+def test_the_text_has_the_tables_and_the_paths(demo: tuple[Path, str]):
     out, text = demo
     lines = text.splitlines()
     header = next(line for line in lines if "TAR untrained" in line)
@@ -86,7 +113,8 @@ def test_the_text_has_the_tables_and_the_pictures(demo: tuple[Path, str]):
         assert any(line.lstrip(" │|").startswith(far) for line in lines)
     impostors = next(one for one in figures(out)["trained"]["operating_points"] if one["far_target"] == "1e-2")
     assert f"{impostors['impostor_accepted']:,} / {impostors['impostor_total']:,}" in text
-    assert all(str(out / name) in text for name in PICTURES)
+    assert all(str(out / name) in text for name in ("model", "faces.png", "report/report.html"))
+    assert "of comparisons" in text or "accept iff score >" in text  # what the thresholds promise
 
 
 def test_a_second_demo_takes_the_next_number_and_finds_the_same(demo: tuple[Path, str]):
@@ -94,7 +122,7 @@ def test_a_second_demo_takes_the_next_number_and_finds_the_same(demo: tuple[Path
     before = (out / "figures.json").stat().st_mtime_ns
     text = run_demo(out, device="cpu", size=SMALL)
     second = out.with_name("demo-2")
-    assert str(second / "roc.png") in text
+    assert str(second / "report" / "report.html") in text
     assert {path.name for path in out.parent.iterdir()} == {"demo", "demo-2"}
     assert (out / "figures.json").stat().st_mtime_ns == before
     assert figures(second) == figures(out)
@@ -113,4 +141,6 @@ def test_the_real_demo_learns(tmp_path: Path):
     assert at_1e3["trained"]["impostor_total"] >= 1_000_000
     assert at_1e3["trained"]["tar"] >= 0.6
     assert at_1e3["untrained"]["tar"] <= 0.1
+    calibration = json.loads((tmp_path / "demo" / "calibration.json").read_text())
+    assert [one["guarantee"] for one in calibration["thresholds"]] == ["confident", "confident"]
     assert elapsed < 2 * 360  # six minutes are promised of two idle cores; tests share theirs

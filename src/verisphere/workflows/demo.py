@@ -1,34 +1,40 @@
-"""The whole road in a few minutes: synthetic faces, a training, and figures on people the model has not seen."""
+"""The whole road in a few minutes: synthetic faces, a training, figures on unseen people, a threshold, a model folder.
 
-import json
+Three groups of people who share nobody: the first is trained on, the second sets the threshold, the third measures it.
+"""
+
 import logging
 import time
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-import numpy as np
-
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.files import write_whole
-from verisphere.data.memory import InMemory, in_memory
+from verisphere.data.memory import in_memory
 from verisphere.data.synthetic import SyntheticFaces, contact_sheet
-from verisphere.decide import roc
-from verisphere.embed.extract import extract
-from verisphere.protocols import AllPairsResult, PairsOfSet, all_pairs
-from verisphere.report.plots import domains_plot, roc_plot, save_image, save_plot, training_plot
+from verisphere.decide import Guarantee
+from verisphere.embed.onnx_file import require_export
+from verisphere.protocols import AllPairsResult, all_pairs
+from verisphere.report.plots import save_image
 from verisphere.report.results import json_text
 from verisphere.report.tables import number, one_threshold_table, small, table
 from verisphere.train.recipe import read_recipe
-from verisphere.vocabulary import Embeddings, Progress, quietly
+from verisphere.vocabulary import Progress, quietly
+from verisphere.workflows.calibrate import Calibration, calibrate
 from verisphere.workflows.device import choose_device
-from verisphere.workflows.embed import open_backbone
+from verisphere.workflows.embed import embed, open_model
+from verisphere.workflows.evaluate import Evaluation, evaluated
+from verisphere.workflows.export import CARD, export_model
+from verisphere.workflows.report import Subject, make_report
 from verisphere.workflows.train import train_run
 
 log = logging.getLogger(__name__)
 
 FARS = ("1e-2", "1e-3", "1e-4")
 ONE_FAR = "1e-3"
+SYNTHETIC = "verisphere.data.SyntheticFaces"
+GROUP = 12_000  # people apart, from one group to the next: a whole number of rounds of domains and families
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,17 @@ class DemoSize:
     Attributes:
         people: unseen people that the figures are measured on.
         images: images of each.
+        calibration_people: further people, one image each, that set the thresholds.
+        shipped_fars: target FARs of the thresholds that the model ships with.
+        guarantee: of these thresholds.
         overrides: fields of the recipe to change, as `--field value` pairs.
     """
 
-    people: int = 180
-    images: int = 9
+    people: int = 1_000
+    images: int = 3
+    calibration_people: int = 6_000
+    shipped_fars: tuple[str, ...] = ("1e-2", "1e-3")
+    guarantee: Guarantee = "confident"
     overrides: tuple[str, ...] = ()
 
 
@@ -52,14 +64,18 @@ def run_demo(
     """Run the demo; an earlier run's folder under `out` is left alone and the next number taken.
 
     Args:
-        out: folder; receives pictures, embeddings, figures and the run.
+        out: folder; receives the run, embeddings, figures, thresholds, the model folder and the report.
         device: a GPU where there is one, by default.
         progress: shown on each long step.
         size: how much to do.
 
     Returns:
-        the tables and the paths of the pictures, as text.
+        the tables and where everything lies, as text.
+
+    Raises:
+        ValueError: the extra `export` is not installed.
     """
+    require_export()
     size = DemoSize() if size is None else size
     started = time.monotonic()
     out = _free_folder(out)
@@ -69,31 +85,82 @@ def run_demo(
 
     trained_on = read.recipe.data
     assert isinstance(trained_on, SyntheticFaces)
-    unseen = SyntheticFaces(
-        size.people,
-        size.images,
+    place, workers = choose_device(device), read.recipe.workers
+    model = open_model(out / "run", place)
+    others = _others(trained_on, 2, size.calibration_people, 1)
+    calibration_file, test_file = out / "calibration_people.npz", out / "embeddings.npz"
+    write_embeddings(
+        calibration_file, embed(model, others, SYNTHETIC, batch_size=256, workers=workers, progress=progress)
+    )
+    unseen = _others(trained_on, 1, size.people, size.images)
+    faces = in_memory(unseen, workers, progress)
+    sets = {
+        "trained": embed(model, faces, SYNTHETIC, progress=progress),
+        "untrained": embed(open_model(out / "run" / "recipe.yaml", place), faces, SYNTHETIC, progress=progress),
+    }
+    results = {name: all_pairs(embeddings, FARS, progress=progress) for name, embeddings in sets.items()}
+    write_embeddings(test_file, sets["trained"])
+    write_whole(out / "figures.json", lambda partial: partial.write_text(json_text(results)))
+    found = results["trained"]
+    source = evaluated(test_file, sets["trained"].origin)
+    evaluation = Evaluation(found.operating_points, (source,), one_threshold=found.one_threshold)
+    evaluation.write_json(out / "evaluation.json")
+
+    calibration = calibrate(calibration_file, size.shipped_fars, size.guarantee, checks=[test_file], progress=progress)
+    calibration.write_json(out / "calibration.json")
+    export_model(
+        out / "run",
+        out / "model",
+        name="demo",
+        calibration=out / "calibration.json",
+        evaluation=[out / "evaluation.json"],
+        progress=progress,
+    )
+    report = make_report(
+        [
+            Subject("trained", sets["trained"], str(test_file), out / "run", faces),
+            Subject("untrained", sets["untrained"], "the same network with its start weights", None, faces),
+        ],
+        out / "report",
+        fars=FARS,
+        one_far=ONE_FAR,
+        title=f"Demo: {len(faces.people)} synthetic people the model has not seen",
+        calibration=calibration,
+        progress=progress,
+    )
+    save_image(contact_sheet(unseen, min(8, len(unseen.people)), min(10, unseen.images_each)), out / "faces.png")
+    left, right = _pair(out / "pair", unseen)
+    shipped = out / "model"
+    log.info("the demo took %.0f s", time.monotonic() - started)
+    return "\n\n".join(
+        [
+            _text(results),
+            _shipped(calibration),
+            f"page:    {report.page}\nfaces:   {out / 'faces.png'}\nmodel:   {shipped}, its card: {shipped / CARD}\n"
+            f"try:     verisphere verify {left} {right} --model {shipped} --far {size.shipped_fars[-1]} --aligned",
+        ]
+    )
+
+
+def _others(trained_on: SyntheticFaces, group: int, people: int, images: int) -> SyntheticFaces:
+    """Another group of people drawn alike, past all that were trained on and past every group of a lower number."""
+    after = trained_on.first_person + len(trained_on.people)
+    return SyntheticFaces(
+        people,
+        images,
         trained_on.seed,
         trained_on.domain_names,
         trained_on.difficulty,
-        first_person=_first_unseen(trained_on),
+        first_person=GROUP * (-(-after // GROUP) + group - 1),
     )
-    faces = in_memory(unseen, read.recipe.workers, progress)
-    place = choose_device(device)
-    sets = {
-        name: extract(open_backbone(model, place), faces, progress=progress)
-        for name, model in (("trained", out / "run"), ("untrained", out / "run" / "recipe.yaml"))
-    }
-    results = {name: all_pairs(embeddings, FARS, progress=progress) for name, embeddings in sets.items()}
-    write_embeddings(out / "embeddings.npz", sets["trained"])
-    write_whole(out / "figures.json", lambda partial: partial.write_text(json_text(results)))
-    pictures = _pictures(out, unseen, faces, sets, results["trained"])
-    log.info("the demo took %.0f s", time.monotonic() - started)
-    return _text(results, pictures)
 
 
-def _first_unseen(trained_on: SyntheticFaces) -> int:
-    """A person's number past all that were trained on, at the start of a round of domains and families."""
-    return 10_000 * (1 + (trained_on.first_person + len(trained_on.people)) // 10_000)
+def _pair(folder: Path, unseen: SyntheticFaces) -> tuple[Path, Path]:
+    """Two images of the first person as files, to try `verify` on."""
+    paths = folder / "first.png", folder / "second.png"
+    for path, image in zip(paths, unseen.images([0, 1]), strict=True):
+        save_image(image, path)
+    return paths
 
 
 def _free_folder(out: Path) -> Path:
@@ -104,37 +171,29 @@ def _free_folder(out: Path) -> Path:
     return folder
 
 
-def _pictures(
-    out: Path, unseen: SyntheticFaces, faces: InMemory, sets: dict[str, Embeddings], result: AllPairsResult
-) -> list[Path]:
-    assert result.one_threshold is not None
-    common = next(one for one in result.one_threshold if one.far_target == ONE_FAR)
-    curves, by_domain = {}, {}
-    for name, embeddings in sets.items():
-        pairs = PairsOfSet(embeddings)
-        genuine, own_rows = pairs.all_scores(genuine=True)
-        impostor, rows = pairs.all_scores(genuine=False)
-        curves[name] = roc(genuine, impostor)
-        if name == "trained":
-            domains = np.array(faces.domains)
-            by_domain = {
-                domain: (
-                    genuine[(domains[own_rows] == domain).all(1)],
-                    impostor[(domains[rows] == domain).all(1)],
-                )
-                for domain in common.domains
-            }
-    entries = [json.loads(line) for line in (out / "run" / "metrics.jsonl").read_text().splitlines()]
-    title = f"{len(faces.people)} unseen synthetic people, {curves['trained'].impostor_total:,} impostor pairs"
-    return [
-        save_image(contact_sheet(unseen, min(8, len(unseen.people)), min(10, unseen.images_each)), out / "faces.png"),
-        save_plot(roc_plot(curves, title), out / "roc.png"),
-        save_plot(domains_plot(by_domain, common), out / "one_threshold.png"),
-        save_plot(training_plot(entries), out / "training.png"),
+def _shipped(calibration: Calibration) -> str:
+    """The thresholds that the model ships with, and what they do on the unseen people."""
+    measured = calibration.checks[-1]
+    rows = [
+        [
+            shipped.far_target,
+            shipped.guarantee,
+            number(shipped.threshold, 6),
+            f"{shipped.comparisons:,}",
+            small(point.far),
+            f"{small(point.far_lower_95)} .. {small(point.far_upper_95)}",
+            number(point.tar),
+        ]
+        for shipped, point in zip(calibration.thresholds, measured.points, strict=True)
     ]
+    header = ["FAR promised", "guarantee", "threshold", "comparisons", "FAR measured", "95 % bounds", "TAR measured"]
+    return (
+        f"shipped thresholds, set on {calibration.source.people:,} further people; measured on the unseen ones\n"
+        f"{table(header, rows)}\n{calibration.thresholds[-1].meaning()}"
+    )
 
 
-def _text(results: dict[str, AllPairsResult], pictures: list[Path]) -> str:
+def _text(results: dict[str, AllPairsResult]) -> str:
     trained, untrained = results["trained"], results["untrained"]
     assert trained.one_threshold is not None
     rows = [
@@ -151,5 +210,4 @@ def _text(results: dict[str, AllPairsResult], pictures: list[Path]) -> str:
     ]
     header = ["FAR target", "TAR untrained", "TAR trained", "95 % bounds", "threshold", "impostors", "FAR 95 % bounds"]
     common = next(one for one in trained.one_threshold if one.far_target == ONE_FAR)
-    shown = "\n".join(f"  {path}" for path in pictures)
-    return f"{table(header, rows)}\n\n{one_threshold_table(common)}\n\npictures:\n{shown}"
+    return f"{table(header, rows)}\n\n{one_threshold_table(common)}"

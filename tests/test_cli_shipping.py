@@ -1,0 +1,224 @@
+"""The command line after a training, in the order of README's own photos: embed, calibrate, export, verify, report."""
+
+import json
+import logging
+import shutil
+import signal
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from verisphere import cli
+from verisphere.data.embeddings_file import read_embeddings
+from verisphere.decide import GUARANTEES
+from verisphere.detect import TEMPLATES
+from verisphere.embed.load import build_backbone
+from verisphere.train.checkpoint import save_checkpoint
+
+NETWORK = {
+    "class_path": "verisphere.embed.mobilefacenet.MobileFaceNet",
+    "init_args": {"embedding_size": 16, "width": 0.1, "activation": "relu"},
+}
+RECIPE = """\
+data: {class_path: verisphere.data.Photos, init_args: {path: faces.zip}}
+backbone:
+  class_path: verisphere.embed.mobilefacenet.MobileFaceNet
+  init_args: {embedding_size: 16, width: 0.1, activation: relu}
+loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.3, scale: 32.0}}
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _log_and_signals_as_before():
+    logger = logging.getLogger("verisphere")
+    kept = logger.handlers[:], logger.level, signal.getsignal(signal.SIGTERM)
+    yield
+    logger.handlers[:], logger.level = kept[0], kept[1]
+    signal.signal(signal.SIGTERM, kept[2])
+
+
+def call(*arguments: object) -> int:
+    return cli.main(["--default-allocator", *map(str, arguments)])
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        """Standard output of a call that works."""
+        code = call(*arguments)
+        output = capsys.readouterr()
+        assert code == 0, output.err
+        return output.out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        """The one line of a call that does not."""
+        code = call(*arguments)
+        output = capsys.readouterr()
+        lines = [line for line in output.err.splitlines() if line.startswith("verisphere: ")]
+        assert (code, output.out, len(lines)) == (2, "", 1), output.err
+        assert "Traceback" not in output.err
+        return lines[0]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with an untrained network, aligned faces, and all that the verbs make of them."""
+    place = tmp_path_factory.mktemp("shipping")
+    assert call("render", place / "faces.zip", "--people", 24, "--images", 3, "--difficulty", "easy") == 0
+    with zipfile.ZipFile(place / "faces.zip") as archive:
+        archive.extractall(place / "faces")
+    run = place / "run"
+    torch.manual_seed(0)
+    backbone = dict(build_backbone(NETWORK).state_dict())
+    data = {"images": 72, "people": 24, "sha256": "0"}
+    save_checkpoint(run, 5, {"backbone": backbone}, {"backbone": NETWORK, "seed": 0, "data": data})
+    (run / "recipe.yaml").write_text(RECIPE)
+    (run / "people.txt").write_text("nobody\n")
+    (run / "metrics.jsonl").write_text(
+        '{"step": 1, "epoch": 0.5, "loss": 9.0, "rate": 0.1}\n{"step": 5, "epoch": 1.0, "loss": 3.0, "rate": 0.0}\n'
+    )
+    embeddings = run / "others.npz"
+    assert call("embed", run, place / "faces.zip", "--flip", "--out", embeddings, "--workers", 0) == 0
+    figures, calibration = place / "figures.json", place / "calibration.json"
+    assert call("evaluate", "all-pairs", embeddings, "--far", "1e-1", "--json", figures) == 0
+    assert call("calibrate", embeddings, "--far", "0.2", "--far", "0.1", "--out", calibration) == 0
+    exported = call(
+        "export", run, "--calibration", calibration, "--evaluation", figures, "--out", place / "model", "--name", "tiny"
+    )
+    assert exported == 0
+    return place
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_library():
+    assert tuple(TEMPLATES) == cli.TEMPLATES
+    help_text = cli._parser().parse_args(["calibrate", "x", "--far", "1", "--out", "y", "--guarantee", GUARANTEES[2]])
+    assert help_text.guarantee == "approximate"
+
+
+def test_embeddings_say_which_model_made_them(place):
+    origin = read_embeddings(place / "run" / "others.npz").origin
+    model = json.loads((place / "model" / "model.json").read_text())
+    assert origin.flip
+    assert origin.model == model["files"]["backbone.safetensors"]["sha256"]
+    assert model["flip"] is True
+    assert [one["far_target"] for one in model["thresholds"]] == ["0.2", "0.1"]
+
+
+def test_a_run_its_model_folder_and_its_onnx_file_give_the_same_embeddings(place, says, tmp_path):
+    faces = place / "faces.zip"
+    for number, model in enumerate((place / "model", place / "model" / "model.onnx")):
+        out = tmp_path / f"{number}.npz"
+        assert "72 images of 24 people" in says("embed", model, faces, "--out", out, "--workers", 0)
+        found, expected = read_embeddings(out), read_embeddings(place / "run" / "others.npz")
+        assert np.allclose(found.embeddings, expected.embeddings, atol=1e-4)
+        assert found.origin == expected.origin
+
+
+def test_an_onnx_file_flips_as_it_was_exported(place, refused, tmp_path):
+    onnx, faces = place / "model" / "model.onnx", place / "faces.zip"
+    line = refused("embed", onnx, faces, "--no-flip", "--out", tmp_path / "a.npz", "--workers", 0)
+    assert "flip is false, but the ONNX file adds the mirror image's embedding inside" in line
+
+
+def test_verify(place, says):
+    person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
+    one, two, _ = sorted(person.iterdir())
+    said = says("verify", one, two, "--model", place / "model", "--far", "0.1", "--aligned")
+    assert said.startswith(("same person: score ", "different people: score "))
+    assert "accept iff score > " in said
+    found = json.loads(says("verify", one, one, "--model", place / "model", "--far", "0.10", "--aligned", "--json"))
+    assert found["same"] is True
+    assert found["score"] == pytest.approx(1)
+    folders = says("verify", person, person, "--model", place / "model", "--far", "0.2", "--aligned")
+    assert "of 9 comparisons pass" in folders
+
+
+def test_identify(place, says):
+    person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
+    probe = sorted(person.iterdir())[0]
+    model = ("--model", place / "model", "--far", "0.1", "--aligned")
+    assert "24 people were compared" in says("identify", probe, place / "faces.zip", *model)
+    found = json.loads(says("identify", probe, place / "faces", *model, "--json", "--top", "30"))
+    assert found["people"] == 24
+    assert len(found["matches"]) == found["passing"]
+
+
+def test_report(place, says, tmp_path):
+    said = says("report", place / "run", "--out", tmp_path / "report", "--far", "0.1", "--one-far", "0.1")
+    page = tmp_path / "report" / "report.html"
+    assert str(page) in said
+    assert "others" in page.read_text()
+
+
+# --- what a wrong call says ------------------------------------------------------------------------------------------
+
+
+def test_too_few_people_to_calibrate(place, refused, tmp_path):
+    line = refused("calibrate", place / "run" / "others.npz", "--far", "1e-3", "--out", tmp_path / "c.json")
+    assert "needs 999 comparisons that share no person, i.e. of 1,998 people; got 12 from 24 people" in line
+    assert not (tmp_path / "c.json").exists()
+
+
+def test_a_changed_byte_in_the_model_folder(place, refused, tmp_path):
+    for name in ("backbone.safetensors", "model.onnx", "model.json", "calibration.json", "model_card.md"):
+        copy = tmp_path / name / "model"
+        shutil.copytree(place / "model", copy)
+        content = bytearray((copy / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (copy / name).write_bytes(content)
+        one = next((place / "faces").rglob("*.png"))
+        line = refused("verify", one, one, "--model", copy, "--far", "0.1", "--aligned")
+        assert str(copy / name) in line
+
+
+def test_models_that_are_none(place, refused, tmp_path):
+    one = next((place / "faces").rglob("*.png"))
+    line = refused("verify", one, one, "--model", place / "run", "--aligned")
+    assert "a model is a folder that `verisphere export` makes from a run" in line
+    line = refused("verify", one, one, "--model", place / "model" / "model.onnx", "--aligned")
+    assert "a model is a folder that `verisphere export` makes from a run" in line
+    line = refused("verify", one, one, "--model", place / "model", "--aligned")
+    assert "thresholds at FAR 0.2, 0.1; name one of them" in line
+    (tmp_path / "no.onnx").write_bytes(b"no model at all")
+    line = refused("embed", tmp_path / "no.onnx", place / "faces.zip", "--out", tmp_path / "a.npz")
+    assert "no.onnx: not an ONNX file that can be run" in line
+
+
+def test_an_onnx_file_of_another_format(place, refused, tmp_path):
+    import onnx
+
+    model = onnx.load(place / "model" / "model.onnx")
+    del model.metadata_props[:]
+    onnx.save(model, tmp_path / "foreign.onnx")
+    line = refused("embed", tmp_path / "foreign.onnx", place / "faces.zip", "--out", tmp_path / "a.npz")
+    assert "foreign.onnx" in line
+
+
+def test_a_photograph_without_a_face(place, refused, tmp_path):
+    pytest.importorskip("lz4", reason="the extra detect is not installed")
+    Image.new("RGB", (160, 120), (90, 120, 90)).save(tmp_path / "meadow.png")
+    line = refused("verify", tmp_path / "meadow.png", tmp_path / "meadow.png", "--model", place / "model", "--far", 0.1)
+    assert "meadow.png: no face found in 160 x 120 pixels" in line
+    line = refused("align", tmp_path, tmp_path / "crops")
+    assert "none of its 1 photos gives a crop; the first, meadow.png: no face found" in line
+    assert not (tmp_path / "crops").exists()
+
+
+def test_wrong_calls(place, refused, tmp_path):
+    line = refused("export", place / "model", "--out", tmp_path / "again")
+    assert "an exported model already" in line
+    line = refused("report", place / "model", "--out", tmp_path / "report")
+    assert str(place / "model") in line
+    line = refused("align", tmp_path / "absent", tmp_path / "crops")
+    assert "no such folder or archive" in line
