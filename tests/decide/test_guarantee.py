@@ -202,7 +202,7 @@ def test_meanings_name_the_promise_and_what_it_stands_on():
     scores = np.linspace(0, 1, 999)
     expected = independent_threshold(scores, "1e-3", "expected", people=1998, seed=0).meaning()
     assert expected == (
-        "accept iff score > 1: of comparisons of two new people, drawn like those here and scored by the same model, "
+        "accept iff score > 1: of comparisons of two new people, drawn like those calibrated on and scored by the same model, "
         "at most 1e-3 are accepted on average over calibrations like this one (999 comparisons that share no person, "
         "from 1,998 people; rank 1)"
     )

@@ -97,7 +97,7 @@ class GuaranteedThreshold:
     def meaning(self) -> str:
         """What is promised, and to whom, in one sentence."""
         rule = f"accept iff score > {self.threshold:.6g}"
-        what = "comparisons of two new people, drawn like those here and scored by the same model,"
+        what = "comparisons of two new people, drawn like those calibrated on and scored by the same model,"
         if self.guarantee == "approximate":
             return (
                 f"{rule}: without guarantee, of {what} at most {self.far_target} are accepted, an estimate meant to "
