@@ -6,12 +6,18 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
+from verisphere.losses.adjust import adjusted
 from verisphere.losses.margin import (
+    CM1,
+    CM2,
+    AMSoftmax,
     ArcFace,
+    ArcSoftmax,
     CombinedMargin,
     CosFace,
     NormFace,
     SphereFace,
+    adjusted_margin,
     combined_margin,
     detached_gradient,
 )
@@ -189,6 +195,7 @@ def test_half_strength_is_half_the_margin():
         ({"gradient": "none"}, "allowed are exact, detached"),
         ({"beyond": "easy"}, "allowed are monotone, plain, released"),
         ({"m1": 1.35, "beyond": "released"}, "m1 = 1 only"),
+        ({"t": 0.5}, "similarity adjustment t is 0.5"),
     ],
 )
 def test_refusals_name_the_argument(arguments, message):
@@ -196,3 +203,81 @@ def test_refusals_name_the_argument(arguments, message):
     bare = getattr(CombinedMargin.__init__, "__wrapped__", CombinedMargin.__init__)
     with pytest.raises(ValueError, match=message):
         bare(CombinedMargin.__new__(CombinedMargin), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("loss", "margins", "scale"),
+    [
+        (CM1(), (1.0, 0.3, 0.2), 64.0),
+        (CM2(), (0.9, 0.4, 0.15), 64.0),
+        (AMSoftmax(), (1.0, 0.0, 0.35), 32.0),
+        (ArcSoftmax(), (1.0, 0.5, 0.0), 32.0),
+        (SphereFace(), (1.35, 0.0, 0.0), 64.0),
+    ],
+)
+def test_presets_have_their_papers_numbers(loss, margins, scale):
+    assert loss.margins() == margins
+    assert (loss.scale, loss.t) == (scale, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("margins", "t", "degrees", "expected"),
+    [
+        ((1.0, 0.0, 0.35), 3.0, 60, -0.50625),  # g(0.5) - 0.35, the margin outside g
+        ((1.0, 0.5, 0.0), 3.0, 60, -0.7318817),  # g(0.0235966) = 2 * 0.5117983**3 - 1, the margin inside
+        ((0.9, 0.4, 0.15), 2.0, 60, -0.3980451),  # g(0.2263400) - 0.15
+        ((1.0, 0.5, 0.0), 3.0, 180, -1.1224174),  # past theta*: -1 and on with slope 1, as without t
+    ],
+)
+def test_adjusted_value(margins, t, degrees, expected):
+    assert adjusted_margin(cosines(degrees), *margins, t).item() == pytest.approx(expected, abs=1e-7)
+    logit = CombinedMargin(*margins, scale=64.0, t=t).own(cosines(degrees)).item()
+    assert logit == pytest.approx(64 * expected, abs=1e-5)
+
+
+def test_the_other_classes_are_adjusted_too():
+    others = CosFace(t=3.0).others(cosines(60, 90)[None])
+    assert others.tolist() == [pytest.approx([64 * -0.15625, 64 * -0.75])]
+
+
+@pytest.mark.parametrize("margins", MARGINS)
+def test_adjustment_of_one_is_the_plain_loss_to_the_last_bit(margins):
+    plain, adjusted_one = CombinedMargin(*margins), CombinedMargin(*margins, t=1.0)
+    inputs = torch.linspace(-1, 1, 101)
+    assert torch.equal(adjusted_margin(inputs, *margins, 1.0), combined_margin(inputs, *margins))
+    assert torch.equal(adjusted_one.own(inputs), plain.own(inputs))
+    assert torch.equal(adjusted_one.others(inputs[None]), plain.others(inputs[None]))
+
+
+@pytest.mark.parametrize("t", [1.5, 3.0])
+@pytest.mark.parametrize("margins", MARGINS)
+def test_adjusted_margin_gradcheck(margins, t):
+    inputs = cosines(3, 40, 60, 90, 120, 150, 170, 176).requires_grad_()
+    assert gradcheck(lambda c: adjusted_margin(c, *margins, t), inputs)
+
+
+@pytest.mark.parametrize("t", [1.5, 3.0])
+@pytest.mark.parametrize("margins", [*MARGINS, (2.0, 1.0, 0.1)])
+def test_adjusted_own_logit_falls_with_the_angle_on_the_whole_half_circle(margins, t):
+    theta = torch.linspace(0, math.pi, 2001, dtype=torch.float64)
+    values = adjusted_margin(theta.cos(), *margins, t)
+    assert (values.diff() <= 0).all()
+    flat = (combined_margin(theta.cos(), *margins[:2]) + 1).abs() < 1e-3  # g is too flat there for float64 to show
+    assert (values.diff() < 0)[~flat[1:]][1:-1].all()
+
+
+def test_detached_gradient_of_an_adjusted_margin_is_that_of_the_adjusted_cosine():
+    ours, plain = (cosines(20, 60, 120).requires_grad_() for _ in range(2))
+    detached, exact = ArcFace(t=3.0, gradient="detached"), ArcFace(t=3.0)
+    value = detached.own(ours)
+    value.sum().backward()
+    (64 * adjusted(plain, 3.0)).sum().backward()
+    torch.testing.assert_close(ours.grad, plain.grad)
+    torch.testing.assert_close(value, exact.own(plain))
+
+
+def test_strength_leaves_the_adjustment():
+    loss = ArcFace(t=3.0)
+    loss.set_strength(0.0)
+    inputs = torch.linspace(-1, 1, 101)
+    assert torch.equal(loss.own(inputs), loss.others(inputs[None])[0])

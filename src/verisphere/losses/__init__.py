@@ -1,6 +1,60 @@
 """Class-center losses: what happens to the own-class cosine, and what happens to the others."""
 
+from verisphere.losses.a_softmax import ASoftmax
+from verisphere.losses.adaface import AdaFace
+from verisphere.losses.am_lfs import AMLFS
+from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
+from verisphere.losses.cifp import CIFP
+from verisphere.losses.circle import Circle
+from verisphere.losses.coco import COCO
 from verisphere.losses.contract import ClassLoss, Rows
-from verisphere.losses.margin import ArcFace, CombinedMargin, CosFace, NormFace, SphereFace
+from verisphere.losses.curricular import CurricularFace
+from verisphere.losses.magface import MagFace
+from verisphere.losses.margin import (
+    CM1,
+    CM2,
+    AMSoftmax,
+    ArcFace,
+    ArcSoftmax,
+    CombinedMargin,
+    CosFace,
+    NormFace,
+    SphereFace,
+)
+from verisphere.losses.mv_softmax import MVSoftmax
+from verisphere.losses.search_softmax import SearchSoftmax
+from verisphere.losses.softmax import Softmax
+from verisphere.losses.sphereface2 import SphereFace2
+from verisphere.losses.sphereface_r import SphereFaceR
+from verisphere.losses.v_softmax import VSoftmax
 
-__all__ = ["ArcFace", "ClassLoss", "CombinedMargin", "CosFace", "NormFace", "Rows", "SphereFace"]
+__all__ = [
+    "AMLFS",
+    "CIFP",
+    "CM1",
+    "CM2",
+    "COCO",
+    "AMSoftmax",
+    "ASoftmax",
+    "AdaFace",
+    "ArcFace",
+    "ArcSoftmax",
+    "Circle",
+    "ClassLoss",
+    "CombinedMargin",
+    "CosFace",
+    "CurricularFace",
+    "Inter",
+    "Intra",
+    "MVSoftmax",
+    "MagFace",
+    "NormFace",
+    "Rows",
+    "SearchSoftmax",
+    "Softmax",
+    "SphereFace",
+    "SphereFace2",
+    "SphereFaceR",
+    "VSoftmax",
+    "WeightedSum",
+]

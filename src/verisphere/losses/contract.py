@@ -18,7 +18,7 @@ from verisphere.score.cosine import unit
 
 Reduce = Literal["logsumexp", "sum"]
 Similarity = Literal["cosine", "product"]
-Query = Literal["embedding", "own_center"]
+Query = Literal["embedding", "own_center", "none"]
 
 #: The label of an image whose person is none of the classes: a negative for every class.
 NO_CLASS = -1
@@ -29,16 +29,19 @@ class Rows:
     """All that a loss may know of a batch; `own`, `length` and `unit` carry gradient.
 
     Attributes:
-        own: own-class cosine (or product), the largest over the sub-centers; 0 for a row labelled -1.
+        own: own-class cosine (or product), pooled over the sub-centers; 0 for a row labelled -1.
         length: Euclidean length of the embedding.
         unit: embedding divided by its length.
         labels: class number, or -1 for 'no known class'.
+        nearest: cosines of the nearest other classes, falling, as constants; as many as `ClassLoss.nearest` asks for or
+            as there are. None where no loss asks.
     """
 
     own: Float[Tensor, "batch"]
     length: Float[Tensor, "batch"]
     unit: Float[Tensor, "batch dim"]
     labels: Int64[Tensor, "batch"]
+    nearest: Float[Tensor, "batch nearest"] | None = None
 
 
 class ClassLoss(nn.Module):
@@ -49,8 +52,11 @@ class ClassLoss(nn.Module):
             rows labelled -1).
         similarity: "cosine", or "product" of raw embeddings and raw centers (plain softmax).
         class_bias: the head keeps one bias a class as a further column of the centers; needs `similarity = "product"`.
-        query: what the other centers are compared with: the "embedding", or the "own_center" (inter-class losses). The
-            own cosine always belongs to the embedding.
+        query: what the other centers are compared with: the "embedding", the "own_center" (inter-class losses), or
+            "none": the loss needs no other center, a head looks at none and `rest` is 0. The own cosine always belongs
+            to the embedding.
+        nearest: how many of a row's nearest other classes `Rows` must show; each batch then costs one more look at all
+            centers, without gradient.
         linear: `finish` is affine in `rest` with a slope known beforehand: an engine needs one pass over the classes.
         scale: factor from cosine to logit.
         strength: share of the margin in force, see `set_strength`.
@@ -63,6 +69,7 @@ class ClassLoss(nn.Module):
     similarity: Similarity = "cosine"
     class_bias: bool = False
     query: Query = "embedding"
+    nearest: int = 0
     linear: bool = False
 
     def __init__(self, scale: float) -> None:
@@ -85,6 +92,11 @@ class ClassLoss(nn.Module):
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"share is {share}; the strength of a margin must be in [0, 1]")
         self.strength = float(share)
+
+    @property
+    def terms(self) -> tuple[tuple[float, "ClassLoss"], ...]:
+        """What a head runs over the same centers and adds up, as (weight, loss); of a plain loss, itself."""
+        return ((1.0, self),)
 
     def prepare(self, classes: int) -> None:
         """Learn the global number of classes; called once, when the head is built."""
@@ -124,10 +136,15 @@ class ClassLoss(nn.Module):
         """
         return F.softplus(rest - own)
 
+    def slope(self) -> float:
+        """The derivative of `finish` in `rest`, the same for every row; asked for where `linear` says there is one."""
+        return 1.0
+
     def bound(self) -> float | None:
         """The largest value that `others` can take, or None when that is not known.
 
-        With a bound an engine fixes the shift of its exponentials before it looks at the classes.
+        With a bound up to 64, and no value below -64, an engine fixes the shift of its exponentials before it looks at
+        the classes; values further down would be lost, so a loss that has them gives None.
         """
         return None
 

@@ -1,7 +1,9 @@
 """Margins on the own class: NormFace, SphereFace, CosFace, ArcFace and their combinations.
 
 One formula covers them (Deng et al. 2019, arXiv:1801.07698, eq. 4): the own logit is
-scale * (cos(m1 * theta + m2) - m3), every other logit scale * cos(theta_j), under a softmax.
+scale * (cos(m1 * theta + m2) - m3), every other logit scale * cos(theta_j), under a softmax. With t > 1 the similarity
+adjustment g takes the place of both cosines (SphereFace2, arXiv:2108.01513, appendix D and table 12):
+scale * (g(cos(m1 * theta + m2)) - m3) and scale * g(cos(theta_j)).
 """
 
 from math import cos, isfinite, pi, sin
@@ -11,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from verisphere.losses.adjust import adjusted, checked_adjustment
 from verisphere.losses.contract import ClassLoss
 from verisphere.score.cosine import angle
 
@@ -53,29 +56,49 @@ def combined_margin(
     return torch.where(theta <= last, margined, continued)
 
 
+def adjusted_margin(
+    cosine: Float[Tensor, "batch"],
+    m1: float = 1.0,
+    m2: float = 0.0,
+    m3: float = 0.0,
+    t: float = 1.0,
+    beyond: Beyond = "monotone",
+) -> Float[Tensor, "batch"]:
+    """g(cos(m1 * theta + m2)) - m3: `combined_margin` under the similarity adjustment, before scaling.
+
+    SphereFace2 says to put g in place of the cosine; as in its own loss (eq. 5 and appendix F), an angular margin is
+    then inside g and a subtracted one outside. Past theta*, where `combined_margin` goes below -1, g goes on with slope
+    1, so that the own logit keeps falling. t = 1 is `combined_margin` to the last bit.
+    """
+    if t == 1.0:
+        return combined_margin(cosine, m1, m2, m3, beyond)
+    inside = combined_margin(cosine, m1, m2, 0.0, beyond)
+    return adjusted(inside, t) + (inside + 1.0).clamp(max=0.0) - m3
+
+
 def detached_gradient(value: Float[Tensor, "*shape"], through: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The value of `value` with the gradient of `through`, as in characteristic gradient detachment (SphereFace2)."""
     return value.detach() + (through - through.detach())
 
 
 class CombinedMargin(ClassLoss):
-    """Softmax loss with a margin on the own class (ArcFace, eq. 4); see `combined_margin` for the equation.
-
-    (m1, m2, m3) = (1, 0.3, 0.2) and (0.9, 0.4, 0.15) are the paper's CM1 and CM2.
+    """Softmax loss with a margin on the own class (ArcFace, eq. 4); see `adjusted_margin` for the equation.
 
     Args:
         m1: factor on the angle, > 0.
         m2: added to the angle, radians, 0 <= m2 < pi.
         m3: subtracted from the cosine, >= 0.
         scale: factor from cosine to logit.
-        gradient: "exact", or "detached": the margin moves the value of the logit, with the slope of the plain cosine.
+        gradient: "exact", or "detached": the margin moves the value of the logit, with the slope of the own logit
+            without margin.
         beyond: what the own logit does where m1 * theta + m2 > pi, see `combined_margin`.
+        t: exponent of the similarity adjustment g, >= 1; 1 is none, SphereFace2 uses 3.
 
-    `set_strength` moves the margins in a straight line from (1, 0, 0) to (m1, m2, m3).
+    `set_strength` moves the margins in a straight line from (1, 0, 0) to (m1, m2, m3); t stays.
 
     Raises:
-        ValueError: a margin or the scale is outside its range, `beyond` or `gradient` is not one of the names above, or
-            "released" is asked for with m1 other than 1.
+        ValueError: a margin, the scale or t is outside its range, `beyond` or `gradient` is not one of the names above,
+            or "released" is asked for with m1 other than 1.
     """
 
     def __init__(
@@ -86,6 +109,7 @@ class CombinedMargin(ClassLoss):
         scale: float = 64.0,
         gradient: Gradient = "exact",
         beyond: Beyond = "monotone",
+        t: float = 1.0,
     ) -> None:
         super().__init__(scale)
         if not (isfinite(m1) and m1 > 0):
@@ -104,28 +128,36 @@ class CombinedMargin(ClassLoss):
             raise ValueError(f'beyond is "released" with m1 = {m1}; the released rule knows m1 = 1 only')
         self.m1, self.m2, self.m3 = m1, m2, m3
         self.gradient, self.beyond = gradient, beyond
+        self.t = checked_adjustment(t)
 
     def margins(self) -> tuple[float, float, float]:
         """(m1, m2, m3) as now in force, at the present `strength`."""
         return 1.0 + self.strength * (self.m1 - 1.0), self.strength * self.m2, self.strength * self.m3
 
     def margined(self, cosine: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-        """The own-class cosine with its margin, before scaling."""
-        value = combined_margin(cosine, *self.margins(), beyond=self.beyond)
-        return detached_gradient(value, cosine) if self.gradient == "detached" else value
+        """The own-class similarity with its margin, before scaling."""
+        value = adjusted_margin(cosine, *self.margins(), self.t, self.beyond)
+        return detached_gradient(value, adjusted(cosine, self.t)) if self.gradient == "detached" else value
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-        """scale * (cos(m1 * theta + m2) - m3)."""
+        """scale * (g(cos(m1 * theta + m2)) - m3)."""
         return self.scale * self.margined(cosine)
 
+    def others(
+        self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
+    ) -> Float[Tensor, "batch classes"]:
+        """scale * g(cos(theta_j))."""
+        return self.scale * adjusted(cosine, self.t)
+
     def bound(self) -> float | None:
-        """The other logits are scale * cosine."""
+        """The other logits are scale times a number up to 1: the cosine, or g of it."""
         return self.scale
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""
         margins = f"m1={self.m1:g}, m2={self.m2:g}, m3={self.m3:g}"
-        return f"{margins}, scale={self.scale:g}, gradient={self.gradient}, beyond={self.beyond}"
+        adjustment = "" if self.t == 1.0 else f", t={self.t:g}"
+        return f"{margins}, scale={self.scale:g}, gradient={self.gradient}, beyond={self.beyond}{adjustment}"
 
 
 class NormFace(CombinedMargin):
@@ -145,16 +177,57 @@ class SphereFace(CombinedMargin):
 
 
 class CosFace(CombinedMargin):
-    """`margin` subtracted from the own cosine (Wang et al. 2018, arXiv:1801.09414); AM-Softmax is the same."""
+    """`margin` subtracted from the own cosine (Wang et al. 2018, arXiv:1801.09414); AM-Softmax is the same.
 
-    def __init__(self, margin: float = 0.35, scale: float = 64.0) -> None:
-        super().__init__(m1=1.0, m2=0.0, m3=margin, scale=scale)
+    With t > 1, scale * (g(cosine) - margin) against scale * g(cosine) (SphereFace2, table 12).
+    """
+
+    def __init__(self, margin: float = 0.35, scale: float = 64.0, t: float = 1.0) -> None:
+        super().__init__(m1=1.0, m2=0.0, m3=margin, scale=scale, t=t)
 
 
 class ArcFace(CombinedMargin):
-    """`margin` radians added to the own angle (Deng et al. 2019, arXiv:1801.07698, eq. 3)."""
+    """`margin` radians added to the own angle (Deng et al. 2019, arXiv:1801.07698, eq. 3).
+
+    With t > 1, scale * g(cos(theta + margin)) against scale * g(cosine) (SphereFace2, table 12).
+    """
 
     def __init__(
-        self, margin: float = 0.5, scale: float = 64.0, gradient: Gradient = "exact", beyond: Beyond = "monotone"
+        self,
+        margin: float = 0.5,
+        scale: float = 64.0,
+        gradient: Gradient = "exact",
+        beyond: Beyond = "monotone",
+        t: float = 1.0,
     ) -> None:
-        super().__init__(m1=1.0, m2=margin, m3=0.0, scale=scale, gradient=gradient, beyond=beyond)
+        super().__init__(m1=1.0, m2=margin, m3=0.0, scale=scale, gradient=gradient, beyond=beyond, t=t)
+
+
+class CM1(CombinedMargin):
+    """The combined margin (1, 0.3, 0.2) of ArcFace's table 2."""
+
+    def __init__(self, scale: float = 64.0, gradient: Gradient = "exact", beyond: Beyond = "monotone") -> None:
+        super().__init__(m1=1.0, m2=0.3, m3=0.2, scale=scale, gradient=gradient, beyond=beyond)
+
+
+class CM2(CombinedMargin):
+    """The combined margin (0.9, 0.4, 0.15) of ArcFace's table 2."""
+
+    def __init__(self, scale: float = 64.0, gradient: Gradient = "exact", beyond: Beyond = "monotone") -> None:
+        super().__init__(m1=0.9, m2=0.4, m3=0.15, scale=scale, gradient=gradient, beyond=beyond)
+
+
+class AMSoftmax(CosFace):
+    """AM-Softmax as the loss-search paper sets it (arXiv:2007.06542): CosFace with scale 32."""
+
+    def __init__(self, margin: float = 0.35, scale: float = 32.0) -> None:
+        super().__init__(margin, scale)
+
+
+class ArcSoftmax(ArcFace):
+    """Arc-Softmax as the loss-search paper sets it (arXiv:2007.06542): ArcFace with scale 32."""
+
+    def __init__(
+        self, margin: float = 0.5, scale: float = 32.0, gradient: Gradient = "exact", beyond: Beyond = "monotone"
+    ) -> None:
+        super().__init__(margin, scale, gradient, beyond)

@@ -1,0 +1,106 @@
+"""AdaFace: the margin follows image quality, read off the embedding's length (Kim et al. 2022, arXiv:2204.00964)."""
+
+from math import isfinite, pi
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.score.cosine import angle
+
+#: Lengths are clipped to this range before anything else, as in the authors' code.
+LENGTHS = (1e-3, 100.0)
+
+#: Added to the running standard deviation before it divides, as in the authors' code.
+STD_FLOOR = 1e-3
+
+
+def quality(
+    length: Float[Tensor, "batch"], mean: Float[Tensor, ""], std: Float[Tensor, ""], h: float = 0.333
+) -> Float[Tensor, "batch"]:
+    """Image quality q in [-1, 1]: clip((length - mean) / (std / h), -1, 1), without gradient.
+
+    Args:
+        length: of the embeddings; clipped to `LENGTHS`.
+        mean: of lengths.
+        std: of lengths; `STD_FLOOR` is added to it.
+        h: quality of a length one deviation above the mean; the larger, the more rows reach the ends.
+    """
+    return (h * (length.detach().clamp(*LENGTHS) - mean) / (std + STD_FLOOR)).clamp(-1.0, 1.0)
+
+
+def quality_margin(
+    cosine: Float[Tensor, "batch"], quality: Float[Tensor, "batch"], margin: float
+) -> Float[Tensor, "batch"]:
+    """cos(theta - margin * q) - margin * (q + 1) for the own-class cosine, before scaling.
+
+    q = -1 is ArcFace, q = 0 CosFace, q = 1 twice CosFace's margin less an angular one. The angle is clipped to [0, pi],
+    past which the cosine would turn; there the result is flat, without gradient. The authors' code clips at 0.001 and
+    pi - 0.001.
+
+    Args:
+        cosine: own-class cosine, in [-1, 1] up to rounding.
+        quality: q in [-1, 1].
+        margin: radians for the angular part, cosine for the other.
+    """
+    return (angle(cosine) - margin * quality).clamp(0.0, pi).cos() - margin * (quality + 1.0)
+
+
+class AdaFace(ClassLoss):
+    """A margin on the own class that asks more of good images than of bad ones: `quality_margin` of `quality`.
+
+    Running mean and standard deviation (n - 1) of the clipped lengths start at 20 and 100, as in the authors' code, and
+    move by `rate` in `observe`, on the global batch, before they are used. A batch of one row has no deviation and
+    leaves the running one as it is. No gradient runs through q.
+
+    Args:
+        margin: m, of both kinds; in [0, pi / 2].
+        h: concentration of quality, > 0.
+        scale: factor from cosine to logit.
+        rate: weight of a batch in the running statistics, in (0, 1]; 0.01 in the paper.
+
+    `set_strength` scales the margin.
+
+    Raises:
+        ValueError: a number outside its range.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, margin: float = 0.4, h: float = 0.333, scale: float = 64.0, rate: float = 0.01) -> None:
+        super().__init__(scale)
+        if not 0 <= margin <= pi / 2:
+            raise ValueError(f"the margin is {margin}; it must be in [0, pi / 2] (0.4 in the paper)")
+        if not (isfinite(h) and h > 0):
+            raise ValueError(f"h is {h}; the concentration of quality must be a positive number (0.333 in the paper)")
+        if not 0 < rate <= 1:
+            raise ValueError(f"rate is {rate}; the weight of a batch in the running statistics must be in (0, 1]")
+        self.margin, self.h, self.rate = margin, h, rate
+        self.register_buffer("mean", torch.tensor(20.0))
+        self.register_buffer("std", torch.tensor(100.0))
+
+    def observe(self, rows: Rows) -> None:
+        """Move mean and deviation toward the batch's."""
+        length = rows.length.clamp(*LENGTHS).to(self.mean.dtype)
+        self.mean.lerp_(length.mean(), self.rate)
+        if len(length) > 1:
+            self.std.lerp_(length.std(), self.rate)
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """The quality of each row."""
+        return (quality(rows.length, self.mean, self.std, self.h),)
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """scale * `quality_margin`."""
+        (of_row,) = context
+        return self.scale * quality_margin(cosine, of_row, self.strength * self.margin)
+
+    def bound(self) -> float | None:
+        """The other logits are scale * cosine."""
+        return self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"margin={self.margin:g}, h={self.h:g}, scale={self.scale:g}, rate={self.rate:g}"

@@ -1,0 +1,96 @@
+"""AM-LFS: a piecewise linear map of the softmax probability (Li et al. 2019, arXiv:1905.07375).
+
+As the loss-search paper states its baseline (arXiv:2007.06542, eq. 4) it is -log(a_i * p + b_i), i the bin that p falls
+into. The 2M numbers are what the method searches; here they are given.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import ClassLoss
+
+
+def piecewise_log(
+    own: Float[Tensor, "batch"],
+    rest: Float[Tensor, "batch"],
+    slopes: Float[Tensor, "bins"],
+    offsets: Float[Tensor, "bins"],
+) -> Float[Tensor, "batch"]:
+    """-log(a_i * p + b_i), with p = sigmoid(own - rest) and i = floor(p * M), at most M - 1; eq. 4.
+
+    Where b_i is 0 it is -log(a_i) - log(p), which stays finite for a p that is too small to be a number.
+
+    Args:
+        own: the own logit.
+        rest: log-sum-exp of the other logits.
+        slopes: a_i of M equal bins of p.
+        offsets: b_i of the same bins; a_i * p + b_i must be positive in each.
+    """
+    log_p = -F.softplus(rest - own)
+    p = log_p.exp()
+    bins = len(slopes)
+    bin_of = (p.detach() * bins).long().clamp(0, bins - 1)  # 0: a diverged p is nan, which must not index
+    slope, offset = slopes[bin_of], offsets[bin_of]
+    through_zero = offset == 0
+    # Each branch sees 1 where the other is taken: a where() alone would send 0 * inf = nan backwards.
+    line = torch.where(through_zero, 1.0, slope * p + offset)
+    return -torch.where(through_zero, log_p + torch.where(through_zero, slope, 1.0).log(), line.log())
+
+
+class AMLFS(ClassLoss):
+    """Softmax with the own probability mapped by a straight line in each of M equal bins (eq. 4).
+
+    With one class p is 1, and the loss -log(a + b) of the last bin. There is no margin for `set_strength` to scale.
+
+    Args:
+        slopes: a_i, one a bin.
+        offsets: b_i, one a bin. All a = 1 and b = 0 is the softmax loss.
+        scale: factor from cosine to logit; 32 in the loss-search paper.
+
+    Raises:
+        ValueError: counts that differ, no bins, a number that is not finite, or a line that is not positive on its bin.
+    """
+
+    slopes: Tensor
+    offsets: Tensor
+
+    def __init__(
+        self, slopes: Sequence[float] = (1.0,), offsets: Sequence[float] = (0.0,), scale: float = 32.0
+    ) -> None:
+        super().__init__(scale)
+        if len(slopes) != len(offsets) or len(slopes) == 0:
+            raise ValueError(f"{len(slopes)} slopes came with {len(offsets)} offsets; each bin takes one of both")
+        for number, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
+            low, high = number / len(slopes), (number + 1) / len(slopes)
+            at_low, at_high = slope * low + offset, slope * high + offset
+            # p = 0 is a limit that no row reaches, so a line through the origin will do in the first bin.
+            positive = at_high > 0 and (at_low > 0 or (number == 0 and offset == 0))
+            if not (isfinite(slope) and isfinite(offset) and positive):
+                raise ValueError(
+                    f"bin {number} maps p in [{low:g}, {high:g}] by {slope} * p + {offset}, from {at_low:g} to "
+                    f"{at_high:g}; it must stay positive, since its logarithm is the loss"
+                )
+        self.lines = tuple(zip(slopes, offsets, strict=True))
+        # Settings and not state: a checkpoint does not hold them, the recipe does.
+        self.register_buffer("slopes", torch.tensor(list(slopes)), persistent=False)
+        self.register_buffer("offsets", torch.tensor(list(offsets)), persistent=False)
+
+    def finish(
+        self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """-log(a_i * p + b_i)."""
+        return piecewise_log(own, rest, self.slopes, self.offsets)
+
+    def bound(self) -> float | None:
+        """The other logits are scale * cosine."""
+        return self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        lines = ", ".join(f"{slope:g} * p + {offset:g}" for slope, offset in self.lines)
+        return f"bins=({lines}), scale={self.scale:g}"

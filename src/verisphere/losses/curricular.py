@@ -1,0 +1,84 @@
+"""CurricularFace: hard classes gain weight as training goes on (Huang et al. 2020, arXiv:2004.00288)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import Rows
+from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
+
+
+def curricular_cosine(
+    cosine: Float[Tensor, "batch classes"], edge: Float[Tensor, "batch 1"], t: Float[Tensor, "batch 1"]
+) -> Float[Tensor, "batch classes"]:
+    """The other classes' cosines: cosine * (t + cosine) above the edge (hard), unchanged up to it (easy).
+
+    It jumps at the edge, unless t + cosine is 1 there.
+
+    Args:
+        cosine: other-class cosines.
+        edge: own-class cosine with its margin.
+        t: how far the curriculum has come; about 0 at the start, where hard classes count little.
+    """
+    return torch.where(cosine > edge, cosine * (t + cosine), cosine)
+
+
+class CurricularFace(CombinedMargin):
+    """ArcFace whose hard classes are weighted by the running mean of the own cosine.
+
+    t <- (1 - rate) * t + rate * (mean own cosine of the global batch), from 0, updated before it is used; no gradient
+    runs through t or the edge. The edge is the own cosine margined by the same rule as the own logit; the authors' code
+    takes cos(theta + m) there even past theta + m = pi, where it uses another rule for the logit.
+
+    Args:
+        margin: added to the own angle, radians.
+        scale: factor from cosine to logit.
+        rate: weight of a batch in t, in (0, 1]; 0.01 in the paper.
+        gradient: of the own logit, see `CombinedMargin`.
+        beyond: the own logit past theta + margin = pi, see `combined_margin`.
+
+    The buffer `curriculum` holds t. `set_strength` scales the margin alone: t is a schedule of its own.
+
+    Raises:
+        ValueError: a number outside its range.
+    """
+
+    curriculum: Tensor
+
+    def __init__(
+        self,
+        margin: float = 0.5,
+        scale: float = 64.0,
+        rate: float = 0.01,
+        gradient: Gradient = "exact",
+        beyond: Beyond = "monotone",
+    ) -> None:
+        super().__init__(m1=1.0, m2=margin, m3=0.0, scale=scale, gradient=gradient, beyond=beyond)
+        if not 0 < rate <= 1:
+            raise ValueError(f"rate is {rate}; the weight of a batch in the running mean must be in (0, 1]")
+        self.rate = rate
+        self.register_buffer("curriculum", torch.zeros(()))  # the paper's t
+
+    def observe(self, rows: Rows) -> None:
+        """Move t toward the mean own cosine."""
+        self.curriculum.lerp_(rows.own.mean().to(self.curriculum.dtype), self.rate)
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """The edge between easy and hard, and t as it now stands."""
+        # A copy: the next batch changes t in place, perhaps before this one's backward pass.
+        return self.margined(rows.own.detach()), self.curriculum.clone()
+
+    def others(
+        self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
+    ) -> Float[Tensor, "batch classes"]:
+        """scale * `curricular_cosine`."""
+        edge, t = context
+        return self.scale * curricular_cosine(cosine, edge, t)
+
+    def bound(self) -> float | None:
+        """t is a mean of cosines, so cosine * (t + cosine) is at most 2."""
+        return 2.0 * self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"{super().extra_repr()}, rate={self.rate:g}"

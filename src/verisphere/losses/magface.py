@@ -1,0 +1,106 @@
+"""MagFace: the margin grows with the embedding's length, which learns quality (Meng et al. 2021, arXiv:2103.06627)."""
+
+from math import isfinite, pi
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.score.cosine import angle
+
+
+def margin_of_length(
+    length: Float[Tensor, "batch"], lengths: tuple[float, float], margins: tuple[float, float]
+) -> Float[Tensor, "batch"]:
+    """m(l), in radians: the straight line from margins[0] at lengths[0] to margins[1] at lengths[1].
+
+    Differentiable in the length, which must lie between the two.
+    """
+    (shortest, longest), (least, most) = lengths, margins
+    return least + (length - shortest) * ((most - least) / (longest - shortest))
+
+
+def length_regulariser(length: Float[Tensor, "batch"], longest: float) -> Float[Tensor, "batch"]:
+    """g(l) = 1 / l + l / longest**2, least at l = longest: it rewards length, as the margin punishes it."""
+    return 1.0 / length + length / longest**2
+
+
+def add_angular_margin(cosine: Float[Tensor, "batch"], margin: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+    """cos(theta + margin) for the own-class cosine and a margin a row, before scaling.
+
+    Past theta + margin = pi it goes on as cos(theta) + cos(margin) - 1, continuous and falling with the angle, like
+    `combined_margin`'s "monotone". The authors' code by default drops the margin wherever the own cosine is below 0.
+
+    Args:
+        cosine: own-class cosine, in [-1, 1] up to rounding.
+        margin: radians, in [0, pi); gradient flows into it.
+    """
+    theta = angle(cosine)
+    return torch.where(theta + margin <= pi, (theta + margin).cos(), cosine + margin.cos() - 1.0)
+
+
+class MagFace(ClassLoss):
+    """ArcFace with the margin m(l), plus weight * g(l), l the embedding's length clipped to [shortest, longest].
+
+    Gradient runs through l, but not where it is clipped; a zero-length embedding counts as the shortest. With one class
+    weight * g(l) is left.
+
+    Args:
+        shortest: length at which `least_margin` holds, > 0.
+        longest: length at which `most_margin` holds.
+        least_margin: radians.
+        most_margin: radians, below pi.
+        weight: of the regulariser, >= 0 (lambda_g); 35 in the paper.
+        scale: factor from cosine to logit.
+
+    `set_strength` scales the margin, not the regulariser.
+
+    Raises:
+        ValueError: a number outside its range, or a pair in the wrong order.
+    """
+
+    def __init__(
+        self,
+        shortest: float = 10.0,
+        longest: float = 110.0,
+        least_margin: float = 0.45,
+        most_margin: float = 0.8,
+        weight: float = 35.0,
+        scale: float = 64.0,
+    ) -> None:
+        super().__init__(scale)
+        if not (isfinite(longest) and 0 < shortest < longest):
+            raise ValueError(f"lengths run from {shortest} to {longest}; they must be positive, the shortest first")
+        if not 0 <= least_margin <= most_margin < pi:
+            raise ValueError(
+                f"margins run from {least_margin} to {most_margin}; they must be in [0, pi) radians, the least first"
+            )
+        if not (isfinite(weight) and weight >= 0):
+            raise ValueError(f"weight is {weight}; that of the regulariser must be a number >= 0 (35 in the paper)")
+        self.lengths, self.margins, self.weight = (shortest, longest), (least_margin, most_margin), weight
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """The clipped length of each row."""
+        return (rows.length.clamp(*self.lengths),)
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """scale * cos(theta + m(l))."""
+        (length,) = context
+        margin = self.strength * margin_of_length(length, self.lengths, self.margins)
+        return self.scale * add_angular_margin(cosine, margin)
+
+    def finish(
+        self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """Softmax cross entropy + weight * g(l)."""
+        (length,) = context
+        return super().finish(own, rest, length) + self.weight * length_regulariser(length, self.lengths[1])
+
+    def bound(self) -> float | None:
+        """The other logits are scale * cosine."""
+        return self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"lengths={self.lengths}, margins={self.margins}, weight={self.weight:g}, scale={self.scale:g}"

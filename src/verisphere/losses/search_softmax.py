@@ -1,0 +1,122 @@
+"""Search-Softmax: every margin softmax as one function of the softmax probability (Wang et al. 2020, arXiv:2007.06542).
+
+A margin lowers the probability p of the own class to h(a, p) * p with h = 1 / (a * p + 1 - a) (eq. 8); the loss is
+-log(h * p) (eq. 9). The paper asks for a <= 0, but its own table 1 leaves that range where a margined cosine rises
+above the plain one; a < 1 is what always holds, and what is checked here.
+"""
+
+from math import exp, isfinite, log1p
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import ClassLoss, Rows
+
+
+def modulating_function(
+    factor: Float[Tensor, "*shape"], probability: Float[Tensor, "*shape"]
+) -> Float[Tensor, "*shape"]:
+    """h(a, p) = 1 / (a * p + 1 - a), which lowers the probability p in [0, 1] for a modulating factor a < 0; eq. 8."""
+    return 1.0 / (factor * probability + 1.0 - factor)
+
+
+def modulated_softmax(
+    own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], factor: Float[Tensor, "batch"]
+) -> Float[Tensor, "batch"]:
+    """-log(h(a, p) * p) with p the softmax probability of the own logit; eq. 9.
+
+    Written as -own + log(exp(own) + (1 - a) * exp(rest)): a factor is log(1 - a) more on every other logit.
+
+    Args:
+        own: the own logit, without margin.
+        rest: log-sum-exp of the other logits.
+        factor: a < 1; 0 gives the softmax loss.
+    """
+    return F.softplus(rest + (-factor).log1p() - own)
+
+
+def modulating_factor(
+    cosine: Float[Tensor, "*shape"], margined: Float[Tensor, "*shape"], scale: float
+) -> Float[Tensor, "*shape"]:
+    """a = 1 - exp(scale * (cosine - margined)): the factor that equals a margin on the own cosine; table 1.
+
+    It overflows where scale * (cosine - margined) passes 88 in float32 and 709 in float64, and rounds to 1, which is no
+    factor, where it falls below -17 and -37: some margined cosines past their turn lie that far above the plain one.
+
+    Args:
+        cosine: own-class cosine.
+        margined: what the margin makes of it, before scaling.
+        scale: factor from cosine to logit.
+    """
+    return -(scale * (cosine - margined)).expm1()
+
+
+def additive_margin(factor: float, scale: float) -> float:
+    """log(1 - a) / scale: the margin on the own cosine that a constant factor a < 1 equals; AM-Softmax in table 1.
+
+    It is what a person can read: a runs from 0 to -10000 where the margin runs from 0 to 0.29 (scale 32).
+    """
+    return log1p(-factor) / scale
+
+
+def factor_of_draw(draw: float, scale: float) -> float:
+    """a = -|draw| * exp(scale / 3): the factor of a number drawn near 1, as the released code has it.
+
+    The paper draws a itself, from a normal distribution of deviation 0.2, which cannot reach the factors that its
+    table 3 finds useful. By this map a draw of 1 is an additive margin of about 1/3.
+    """
+    return -abs(draw) * exp(scale / 3.0)
+
+
+class SearchSoftmax(ClassLoss):
+    """Softmax with the own probability lowered by a given modulating factor (eq. 9).
+
+    `set_strength` scales the equivalent additive margin, log(1 - a) / scale.
+
+    Args:
+        factor: a, below 1; 0 is no margin, -10000 the strongest of the paper's table 3.
+        scale: factor from cosine to logit; 32 in the paper.
+
+    Raises:
+        ValueError: `factor` is not a finite number below 1, or the scale is out of range.
+    """
+
+    def __init__(self, factor: float = -1000.0, scale: float = 32.0) -> None:
+        super().__init__(scale)
+        self.set_factor(factor)
+
+    def set_factor(self, factor: float) -> None:
+        """Use another modulating factor from now on, as the search does at every epoch.
+
+        Raises:
+            ValueError: `factor` is not a finite number below 1.
+        """
+        if not (isfinite(factor) and factor < 1):
+            raise ValueError(
+                f"the modulating factor a is {factor}; it must be a finite number below 1 (0 is no margin), since "
+                "log(1 - a) is added to the other logits"
+            )
+        self.factor = factor
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """log(1 - a), which every other logit gains."""
+        gain = self.strength * log1p(-self.factor)
+        return (torch.full((), gain, dtype=rows.own.dtype, device=rows.own.device),)
+
+    def finish(
+        self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """Eq. 9. The gain is the same for all other logits, so it is added to their log-sum-exp."""
+        (gain,) = context
+        return F.softplus(rest + gain - own)
+
+    def bound(self) -> float | None:
+        """The other logits are scale * cosine; the gain comes after their sum."""
+        return self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        margin = additive_margin(self.factor, self.scale)
+        return f"factor={self.factor:g} (additive margin {margin:.4f}), scale={self.scale:g}"

@@ -1,0 +1,248 @@
+"""SphereFace2: one binary classification a class, all under one shared bias (Wen et al. 2022, arXiv:2108.01513).
+
+Per sample, with similarities u of the own class and v_j of the others (eq. 5 and appendix F):
+weight * (lambda / r * softplus(-(r * u + b)) + (1 - lambda) / r * sum over j of softplus(r * v_j + b)).
+"""
+
+from math import exp, hypot, inf, isfinite, log, pi
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from verisphere.losses.adjust import adjusted, checked_adjustment
+from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.margin import detached_gradient
+from verisphere.score.cosine import angle
+
+Kind = Literal["C", "A", "M"]
+Gradient = Literal["paper", "released"]
+TableRow = Literal["naive", "PN", "EH", "AM", "SA"]
+
+#: The paper's margin of each kind (section 3.1 for C, appendix F for A and M).
+MARGINS: dict[str, float] = {"C": 0.4, "A": 0.5, "M": 1.7}
+
+
+def own_similarity(
+    cosine: Float[Tensor, "batch"], kind: Kind, margin: float, t: float, gradient: Gradient = "paper"
+) -> Float[Tensor, "batch"]:
+    """The own class's similarity u, margin included: eq. 5 for kind C, appendix F for A and M.
+
+    C: g(cosine) - margin. A: g(cos(min(pi, theta + margin))). M: g(cos(min(pi, margin * theta))). g is `adjusted`.
+    A and M detach the characteristic gradient: the value is the margined one, the slope that of g(cosine).
+
+    Args:
+        cosine: own-class cosine, in [-1, 1] up to rounding.
+        kind: which of the three margins.
+        margin: of the similarity (C, 0 is none), radians (A, 0 is none) or a factor on the angle (M, 1 is none).
+        t: exponent of the similarity adjustment; 1 leaves the cosine.
+        gradient: "paper", or "released": slope 1 in the cosine, as the authors' code has it for every kind.
+
+    >>> own_similarity(torch.tensor([0.5]), "C", margin=0.4, t=3.0)  # 2 * 0.75**3 - 1 - 0.4
+    tensor([-0.5562])
+    """
+    plain = adjusted(cosine, t)
+    if kind == "C":
+        value = plain - margin
+    else:
+        theta = angle(cosine.detach())
+        theta = theta + margin if kind == "A" else theta * margin
+        value = adjusted(theta.clamp(max=pi).cos(), t)
+    if gradient == "released":
+        return detached_gradient(value, cosine)
+    return value if kind == "C" else detached_gradient(value, plain)
+
+
+def other_similarity(
+    cosine: Float[Tensor, "batch classes"], t: float, gradient: Gradient = "paper"
+) -> Float[Tensor, "batch classes"]:
+    """The other classes' similarities v before their margin: g(cosine), or its value with slope 1 ("released")."""
+    value = adjusted(cosine, t)
+    return detached_gradient(value, cosine) if gradient == "released" else value
+
+
+def bias_start(own_logit: float, other_logit: float, ratio: float) -> float:
+    """The bias b at which dL/db = 0 when every cosine is 0; appendix G, eq. 9 and 10.
+
+    That is the root of ratio * sigmoid(-(own_logit + b)) = sigmoid(other_logit + b), quadratic in exp(b). Each sign of
+    1 - ratio has a form of its own, so that nothing cancels: the appendix gives the one for ratio <= 1.
+
+    Args:
+        own_logit: r * u at cosine 0, without bias (a_y).
+        other_logit: r * (v + margin) at cosine 0, without bias (a_j).
+        ratio: positives' total weight over negatives', lambda / ((1 - lambda) * (N - 1)) (z), > 0.
+
+    >>> bias_start(0.0, 0.0, 1.0)  # nothing to balance
+    0.0
+    """
+    gap = own_logit - other_logit
+    root = hypot(1.0 - ratio, 2.0 * ratio**0.5 * exp(gap / 2.0))
+    if ratio <= 1.0:
+        return log(2.0 * ratio) - other_logit - log(1.0 - ratio + root)
+    return log(ratio - 1.0 + root) - log(2.0) - own_logit
+
+
+class SphereFace2(ClassLoss):
+    """SphereFace2-C, -A or -M (eq. 5, appendix F), and eq. 3 with `negative_margin` and `bias=False`.
+
+    Classes do not compete: rows labelled -1 are negatives for all of them. The loss is a sum over the classes and
+    `finish` is affine in it, with slope `slope()`, so one pass over the centers is enough.
+
+    Args:
+        kind: "C" (subtracted from the similarity), "A" (added to the angle) or "M" (multiplies the angle).
+        margin: of the own class; None is the paper's, 0.4 (C), 0.5 radians (A) or 1.7 (M). m_p in eq. 3.
+        scale: r, 30 to 40 in the paper; the larger, the more the hard terms count.
+        balance: lambda, the weight of the positive term, in (0, 1); "balanced" is (N - 1) / N.
+        t: exponent of the similarity adjustment, >= 1; 1 is none.
+        loss_weight: factor on the whole loss; the released code has 50, for gradients of a softmax loss's size.
+        negative_margin: added to the others' similarities (m_n in eq. 3); None is `margin` for C and 0 for A and M.
+        bias: whether there is a b, shared by all classes and learned. Its start value makes dL/db = 0 at cosine 0 with
+            the whole margin in force.
+        gradient: "paper", or "released": every logit has slope 1 in the plain cosine, see `own_similarity`.
+
+    `set_strength` scales both margins; a factor (M) starts from 1.
+
+    Raises:
+        ValueError: a number outside its range, or (from `prepare`) fewer than 2 classes.
+    """
+
+    reduce = "sum"
+    linear = True
+
+    def __init__(
+        self,
+        kind: Kind = "C",
+        margin: float | None = None,
+        scale: float = 30.0,
+        balance: float | Literal["balanced"] = 0.7,
+        t: float = 3.0,
+        loss_weight: float = 1.0,
+        negative_margin: float | None = None,
+        bias: bool = True,
+        gradient: Gradient = "paper",
+    ) -> None:
+        super().__init__(scale)
+        if kind not in get_args(Kind):
+            raise ValueError(f"kind is {kind!r}; allowed are {', '.join(get_args(Kind))}")
+        if gradient not in get_args(Gradient):
+            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
+        margin = MARGINS[kind] if margin is None else margin
+        lowest, limit, meaning = {
+            "C": (0.0, inf, "a number >= 0 (0 is none)"),
+            "A": (0.0, pi, "in [0, pi) radians: is it in degrees?"),
+            "M": (1.0, inf, "a factor >= 1 (1 is none)"),
+        }[kind]
+        if not lowest <= margin < limit:
+            raise ValueError(f"the margin of SphereFace2-{kind} is {margin}; it must be {meaning}")
+        if negative_margin is None:
+            negative_margin = margin if kind == "C" else 0.0
+        if not (isfinite(negative_margin) and negative_margin >= 0):
+            raise ValueError(f"negative_margin is {negative_margin}; it must be a number >= 0 (0 is none)")
+        if balance != "balanced" and not (isinstance(balance, int | float) and 0 < balance < 1):
+            raise ValueError(f'balance (lambda) is {balance!r}; it must be between 0 and 1, or "balanced": (N - 1) / N')
+        if not (isfinite(loss_weight) and loss_weight > 0):
+            raise ValueError(f"loss_weight is {loss_weight}; it must be a positive finite number (the release has 50)")
+        self.kind, self.margin, self.negative_margin, self.gradient = kind, margin, negative_margin, gradient
+        self.t, self.loss_weight = checked_adjustment(t), loss_weight
+        self.balance = balance
+        self.classes: int | None = None
+        self.bias = nn.Parameter(torch.zeros(())) if bias else None
+
+    def prepare(self, classes: int) -> None:
+        """Learn the number of classes, and set the bias to its start value (appendix G)."""
+        if classes < 2:
+            raise ValueError(f"classes is {classes}; SphereFace2 weighs one class against the others and needs 2")
+        self.classes = classes
+        if self.bias is not None:
+            at_zero = torch.zeros(1, dtype=torch.float64)
+            own = own_similarity(at_zero, self.kind, self.margin, self.t).item()
+            other = adjusted(at_zero, self.t).item() + self.negative_margin
+            with torch.no_grad():
+                self.bias.fill_(bias_start(self.scale * own, self.scale * other, self._ratio(classes)))
+
+    def _ratio(self, classes: int) -> float:
+        """The weight of the positive term over that of all negative terms, exactly 1 where it is balanced."""
+        if self.balance == "balanced":
+            return 1.0
+        return self.balance / ((1.0 - self.balance) * (classes - 1))
+
+    def shares(self) -> tuple[float, float]:
+        """(lambda, 1 - lambda).
+
+        Raises:
+            ValueError: the balance is "balanced" and the number of classes is not known yet.
+        """
+        if self.balance != "balanced":
+            return self.balance, 1.0 - self.balance
+        if self.classes is None:
+            raise ValueError('balance is "balanced", which needs the number of classes: call prepare(classes) first')
+        return (self.classes - 1) / self.classes, 1 / self.classes
+
+    def slope(self) -> float:
+        """d finish / d rest, a constant: (1 - lambda) * loss_weight / r."""
+        return self.shares()[1] * self.loss_weight / self.scale
+
+    def _negative_shift(self) -> float:
+        """r times the margin of the other classes now in force."""
+        return self.scale * self.strength * self.negative_margin
+
+    def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
+        """What is added to every other class's r * v: the bias and their margin."""
+        shift = self._negative_shift()
+        if self.bias is None:
+            return (torch.full((), shift, dtype=rows.own.dtype, device=rows.own.device),)
+        return (self.bias + shift,)
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """softplus(-(r * u + b))."""
+        (shift,) = context
+        none = 1.0 if self.kind == "M" else 0.0
+        margin = none + self.strength * (self.margin - none)
+        similarity = own_similarity(cosine, self.kind, margin, self.t, self.gradient)
+        # One context item carries the bias to both sides, since an engine pays for each; here their margin comes off.
+        return F.softplus(-(self.scale * similarity + (shift - self._negative_shift())))
+
+    def others(
+        self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
+    ) -> Float[Tensor, "batch classes"]:
+        """softplus(r * (v + negative margin) + b)."""
+        (shift,) = context
+        return F.softplus(self.scale * other_similarity(cosine, self.t, self.gradient) + shift)
+
+    def finish(
+        self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """loss_weight * (lambda * own + (1 - lambda) * rest) / r; affine in `rest`, see `slope`."""
+        return self.shares()[0] * self.loss_weight / self.scale * own + self.slope() * rest
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        margins = f"kind={self.kind}, margin={self.margin:g}, negative_margin={self.negative_margin:g}"
+        weights = f"scale={self.scale:g}, balance={self.balance}, t={self.t:g}, loss_weight={self.loss_weight:g}"
+        return f"{margins}, {weights}, bias={self.bias is not None}, gradient={self.gradient}"
+
+
+def table_2(row: TableRow) -> SphereFace2:
+    """The loss in a row of the paper's ablation (table 2): each row adds one principle to the row above.
+
+    "naive" is eq. 1 to the letter (lambda = 1/2 at weight 2 is a plain sum), which the paper says does not converge;
+    the setting that it changed to print a first row all the same is lost in the text that we have. "PN" balances
+    positives and negatives, "EH" adds the scale, "AM" margin and bias, "SA" the similarity adjustment. lambda is table
+    4's for "AM" (its row with the same figures) and "SA"; for "PN" and "EH" the text names none, and we take
+    (N - 1) / N, the value that it suggests beside eq. 2.
+
+    Raises:
+        ValueError: no such row.
+    """
+    rows = {
+        "naive": lambda: SphereFace2("C", 0.0, scale=1.0, balance=0.5, t=1.0, bias=False, loss_weight=2.0),
+        "PN": lambda: SphereFace2("C", 0.0, scale=1.0, balance="balanced", t=1.0, bias=False),
+        "EH": lambda: SphereFace2("C", 0.0, scale=30.0, balance="balanced", t=1.0, bias=False),
+        "AM": lambda: SphereFace2("C", 0.4, scale=30.0, balance=0.8, t=1.0),
+        "SA": lambda: SphereFace2("C", 0.4, scale=30.0, balance=0.7, t=3.0),
+    }
+    if row not in rows:
+        raise ValueError(f"row is {row!r}; allowed are {', '.join(rows)}")
+    return rows[row]()

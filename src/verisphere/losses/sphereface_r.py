@@ -1,0 +1,65 @@
+"""SphereFace-R, version 1: a multiplicative margin that stops at 180 degrees (Liu et al. 2021, arXiv:2109.05565).
+
+The margin moves the value of the own logit only; the gradient is the plain cosine's (characteristic gradient
+detachment). Embeddings have a fixed length, the paper's hard feature normalisation. The paper's version 2 and its other
+schemes, no normalisation and a soft one, are not here: no description of them was at hand.
+"""
+
+from math import isfinite, pi
+from typing import get_args
+
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.losses.contract import ClassLoss
+from verisphere.losses.margin import Gradient, detached_gradient
+from verisphere.score.cosine import angle
+
+
+def saturated_multiple(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:
+    """cos(min(m * theta, pi)) for the own-class cosine: the margin of version 1, before scaling.
+
+    Beyond theta = pi / m it stays at -1, where its own gradient is 0.
+
+    Args:
+        cosine: own-class cosine, in [-1, 1] up to rounding.
+        m: factor on the angle, >= 1; 1 gives the cosine.
+    """
+    return (m * angle(cosine)).clamp(max=pi).cos()
+
+
+class SphereFaceR(ClassLoss):
+    """Softmax loss with an own logit of scale * cos(min(margin * theta, pi)).
+
+    `set_strength` moves the factor from 1 to `margin`.
+
+    Args:
+        margin: factor on the angle, >= 1. 1.5 and the scale of 30 are the defaults of the authors' released SphereFace;
+            SphereFace2-M uses 1.7.
+        scale: length that the embeddings get, the factor from cosine to logit.
+        gradient: "detached" as in the paper, or "exact", which is 0 beyond theta = pi / margin.
+
+    Raises:
+        ValueError: a setting is outside its range.
+    """
+
+    def __init__(self, margin: float = 1.5, scale: float = 30.0, gradient: Gradient = "detached") -> None:
+        super().__init__(scale)
+        if not (isfinite(margin) and margin >= 1):
+            raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is none)")
+        if gradient not in get_args(Gradient):
+            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
+        self.margin, self.gradient = margin, gradient
+
+    def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        """scale * cos(min(margin * theta, pi))."""
+        value = saturated_multiple(cosine, 1.0 + self.strength * (self.margin - 1.0))
+        return self.scale * (detached_gradient(value, cosine) if self.gradient == "detached" else value)
+
+    def bound(self) -> float | None:
+        """The other logits are scale * cosine."""
+        return self.scale
+
+    def extra_repr(self) -> str:
+        """What `print(loss)` shows."""
+        return f"margin={self.margin:g}, scale={self.scale:g}, gradient={self.gradient}"

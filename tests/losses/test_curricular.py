@@ -1,0 +1,121 @@
+"""CurricularFace: hard and easy classes by hand, the running mean, and its limits."""
+
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from verisphere.head.head import Head
+from verisphere.losses.contract import Rows
+from verisphere.losses.curricular import CurricularFace, curricular_cosine
+from verisphere.losses.margin import ArcFace
+
+
+def numbers(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def rows_of(own: torch.Tensor) -> Rows:
+    return Rows(own, torch.ones_like(own), torch.ones(len(own), 2, dtype=own.dtype), torch.arange(len(own)))
+
+
+def test_hard_and_easy_by_hand():
+    # above the edge 0.1: 0.5 * (0.3 + 0.5) = 0.4; at and below it, unchanged
+    cosine = numbers(0.5, 0.1, -0.4)[None]
+    value = curricular_cosine(cosine, numbers(0.1)[None], numbers(0.3)[None])
+    assert value[0].tolist() == pytest.approx([0.4, 0.1, -0.4])
+
+
+def test_loss_by_hand():
+    # own 60 degrees, margin 0.5: own logit 2 * 0.0235966; others 0.5 (hard, t = 0.2) and -0.5: 2 * 0.35 and -1
+    loss = CurricularFace(0.5, 2.0)
+    loss.curriculum.fill_(0.2)
+    own, others = numbers(0.5), numbers(0.5, -0.5)[None]
+    edge, t = loss.context(rows_of(own))
+    assert edge.item() == pytest.approx(0.0235966, abs=5e-8)
+    rest = loss.others(others, edge[:, None], t.double().expand(1, 1)).logsumexp(1)
+    value = loss.finish(loss.own(own, edge, t.double().expand(1)), rest)
+    expected = math.log(1 + (math.exp(0.7) + math.exp(-1.0)) / math.exp(0.0471932))
+    assert value.item() == pytest.approx(expected, rel=1e-7)
+
+
+def test_gradcheck_and_slope_of_a_hard_class():
+    edge, t = numbers(0.1)[None], numbers(0.3)[None]
+    cosine = numbers(0.5, 0.9, 0.0, -0.7)[None].requires_grad_()
+    assert gradcheck(lambda c: curricular_cosine(c, edge, t), cosine)
+    curricular_cosine(cosine, edge, t).sum().backward()
+    assert cosine.grad[0].tolist() == pytest.approx([1.3, 2.1, 1.0, 1.0])  # t + 2 cosine, else 1
+
+
+def test_running_mean_by_hand():
+    loss = CurricularFace(rate=0.01)
+    assert loss.curriculum.item() == 0.0
+    loss.observe(rows_of(torch.tensor([0.2, 0.6])))  # mean 0.4
+    assert loss.curriculum.item() == pytest.approx(0.004)
+    loss.observe(rows_of(torch.tensor([1.0])))
+    assert loss.curriculum.item() == pytest.approx(0.99 * 0.004 + 0.01)
+
+
+def test_mean_moves_in_training_only_and_before_it_is_used():
+    head = Head(CurricularFace(rate=0.5), 3, 2)
+    head.centers.data = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[-1.0, 0.0]]])
+    embeddings, labels = torch.tensor([[3.0, 0.0]]), torch.tensor([0])
+    head(embeddings, labels)
+    assert head.loss.curriculum.item() == pytest.approx(0.5)
+    head.eval()(embeddings, labels)
+    assert head.loss.curriculum.item() == pytest.approx(0.5)
+    assert head.state_dict()["loss.curriculum"].item() == pytest.approx(0.5)
+
+
+def test_no_gradient_through_edge_or_mean():
+    loss = CurricularFace()
+    own = torch.tensor([0.5], requires_grad=True)
+    assert not any(item.requires_grad for item in loss.context(rows_of(own)))
+
+
+def test_two_passes_before_one_backward():
+    """The mean moves in place between a forward and its backward, as with accumulated gradients."""
+    head = Head(CurricularFace(), 3, 4)
+    total = sum(head(torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])).loss for _ in range(2))
+    total.backward()
+    assert head.centers.grad.isfinite().all()
+
+
+def test_without_hard_classes_it_is_arcface():
+    own, others = numbers(0.9, 0.8), numbers(0.0, -0.3, 0.1, -0.9).reshape(2, 2)
+    loss, arcface = CurricularFace(0.5), ArcFace(0.5)
+    edge, _ = loss.context(rows_of(own))
+    assert torch.equal(loss.own(own), arcface.own(own))
+    assert torch.equal(loss.others(others, edge[:, None], numbers(0.7, 0.7)[:, None]), arcface.others(others))
+
+
+def test_strength_scales_the_margin_alone():
+    own = numbers(0.5)
+    half, direct = CurricularFace(0.5), CurricularFace(0.25)
+    half.set_strength(0.5)
+    for loss in (half, direct):
+        loss.curriculum.fill_(0.4)
+    for mine, theirs in zip(half.context(rows_of(own)), direct.context(rows_of(own)), strict=True):
+        assert torch.equal(mine, theirs)
+    assert torch.equal(half.own(own), direct.own(own))
+
+
+def test_bound_holds_for_every_mean():
+    cosine = torch.linspace(-1, 1, 201, dtype=torch.float64)[None]
+    loss = CurricularFace(scale=64.0)
+    largest = max(
+        loss.others(cosine, numbers(edge)[None], numbers(t)[None]).max().item()
+        for edge in (-2.0, -1.0, 0.0, 0.9)
+        for t in (-1.0, 0.0, 1.0)
+    )
+    assert largest == loss.bound() == 128.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"rate": 0.0}, "rate is 0.0"), ({"rate": 1.5}, "rate is 1.5"), ({"margin": 30.0}, "is it in degrees")],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        CurricularFace(**arguments)
