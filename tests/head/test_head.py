@@ -6,8 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from verisphere.head.dense import dense_rest
+from verisphere.head.dense import Dense, dense_rest
 from verisphere.head.head import CENTER_STD, Head
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import ClassLoss, Rows
 from verisphere.losses.margin import ArcFace, NormFace
 
@@ -251,11 +252,12 @@ def test_engine_may_be_passed_and_receives_stored_centers():
     embeddings, labels = batch()
     seen = []
 
-    def watched(loss, query, centers, labels, *context):
-        seen.append(centers)
-        return dense_rest(loss, query, centers, labels, *context)
+    class Watched(Dense):
+        def view(self, centers, *arguments):
+            seen.append(centers)
+            return super().view(centers, *arguments)
 
-    named, passed = head_of(NormFace()), Head(NormFace(), CLASSES, SIZE, engine=watched)
+    named, passed = head_of(NormFace()), Head(NormFace(), CLASSES, SIZE, engine=Watched())
     passed.load_state_dict(named.state_dict())
     assert torch.equal(passed(embeddings, labels).per_sample, named(embeddings, labels).per_sample)
     assert torch.equal(seen[0], named.centers)
@@ -263,10 +265,10 @@ def test_engine_may_be_passed_and_receives_stored_centers():
 
 def test_dense_rest_leaves_out_the_own_class_alone():
     query, centers = torch.tensor([[1.0, 0.0]]), torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[-1.0, 0.0]]])
-    rest = dense_rest(NormFace(1.0), query, centers, torch.tensor([0]))
+    rest = dense_rest(NormFace(1.0), query, centers, torch.tensor([0]), SubCenters())
     assert rest.item() == pytest.approx(math.log(1 + math.exp(-1)))
     # a class that lives elsewhere masks nothing here
-    assert dense_rest(NormFace(1.0), query, centers, torch.tensor([7])).item() == pytest.approx(
+    assert dense_rest(NormFace(1.0), query, centers, torch.tensor([7]), SubCenters()).item() == pytest.approx(
         math.log(math.e + 1 + math.exp(-1))
     )
 

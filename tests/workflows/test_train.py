@@ -149,8 +149,11 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path,
          "{shape: step, milestones: [1, 2]}", "--workers", "1"],
         ["--backbone", "{class_path: verisphere.embed.MobileFaceNet, init_args: {width: 0.1, embedding_size: 8}}",
          "--data.side", "112"],
+        ["--engine", "streamed"],
+        ["--engine", "streamed", "--head_precision", "bfloat16", "--subcenters", "3", "--pooling", "softmax",
+         "--pull_together", "0.1"],
     ],
-    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet"],
+    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet", "streamed", "streamed in bfloat16"],
 )  # fmt: skip
 def test_other_recipes_resume_as_exactly(recipe, tmp_path, overrides):
     train_run(read(recipe, *overrides), tmp_path / "whole")
@@ -158,6 +161,21 @@ def test_other_recipes_resume_as_exactly(recipe, tmp_path, overrides):
         train_run(read(recipe, *overrides), tmp_path / "parts", progress=Interrupting(3))
     train_run(read(recipe, *overrides), tmp_path / "parts", resume=True)
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("loss", ["own_parts.OwnLoss", "verisphere.losses.SphereFace2"])
+def test_the_streamed_engine_trains_as_the_dense_one_does(recipe, tmp_path, loss):
+    """Without a gradient of the centers, whose update the head makes; equal to rounding."""
+    runs = {}
+    for engine in ("dense", "streamed"):
+        train_run(read(recipe, "--loss", loss, "--engine", engine), tmp_path / engine)
+        checkpoint = read_checkpoint(tmp_path / engine)
+        runs[engine] = checkpoint.tensors("head") | checkpoint.tensors("backbone") | checkpoint.tensors("optimizer")
+    assert runs["dense"].keys() == runs["streamed"].keys()
+    for name, expected in runs["dense"].items():
+        assert torch.allclose(runs["streamed"][name], expected, rtol=1e-3, atol=1e-5), name
+    for dense, streamed in zip(metrics(tmp_path / "dense"), metrics(tmp_path / "streamed"), strict=True):
+        assert dense == pytest.approx(streamed, rel=1e-3)
 
 
 def test_what_was_logged_after_the_checkpoint_is_cut_on_resume(recipe, tmp_path):
@@ -327,7 +345,7 @@ def command(*arguments: object) -> int:
         (["--epoch", "3"], "there is no field 'epoch' (did you mean epochs?)"),
         (["--data.people", "1"], "1 people found ('p0') but at least 2 are needed"),
         (["--batch_size", "21"], "20 images do not fill one batch of 21; lower batch_size"),
-        (["--engine", "warp"], "engine is 'warp'"),
+        (["--engine", "warp"], "expected one of 'dense', 'streamed', 'auto', got warp"),
         (["--device", "quantum"], "device must be cpu, cuda"),
         (["--optimizer.rate", "1e30", "--schedule.warmup", "0"], "no weight was changed"),
     ],

@@ -1,5 +1,9 @@
 """Class centers, and the engines that run a loss over them."""
 
+from verisphere.head.dense import Dense
+from verisphere.head.engine import Auto
 from verisphere.head.head import Head, HeadOutput
+from verisphere.head.streamed import Streamed
+from verisphere.head.update import HeadSGD
 
-__all__ = ["Head", "HeadOutput"]
+__all__ = ["Auto", "Dense", "Head", "HeadOutput", "HeadSGD", "Streamed"]

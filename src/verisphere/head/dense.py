@@ -1,33 +1,16 @@
 """The dense engine: every cosine at once, plain autograd; the reference that other engines are compared with."""
 
 import math
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss, compared_rows
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """Reduces the other classes of each row to one number: the only part of a head that touches every center.
-
-    It receives queries ready for comparison and centers as they are stored (an engine that works in chunks normalises
-    them chunk by chunk), and leaves the own class out. A label that is not among the classes masks nothing.
-    """
-
-    def __call__(
-        self,
-        loss: ClassLoss,
-        query: Float[Tensor, "batch columns"],
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        *context: Float[Tensor, "batch"],
-    ) -> Float[Tensor, "batch"]:
-        """The other classes of each row, reduced as `loss.reduce` says."""
-        ...
+from verisphere.head.passes import CenterGradient
+from verisphere.head.subcenters import SubCenters, spread
+from verisphere.losses.contract import ClassLoss, Similarity, compared_rows
 
 
 def dense_rest(
@@ -35,17 +18,59 @@ def dense_rest(
     query: Float[Tensor, "batch columns"],
     centers: Float[Tensor, "classes subcenters columns"],
     labels: Int64[Tensor, "batch"],
+    subcenters: SubCenters,
     *context: Float[Tensor, "batch"],
 ) -> Float[Tensor, "batch"]:
-    """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
-
-    A class is as near as its nearest sub-center (sub-center ArcFace, eq. 7).
-    """
-    compared = compared_rows(centers, loss.similarity)
-    classes, subcenters, _ = compared.shape
-    cosine = (query @ compared.flatten(0, 1).T).unflatten(1, (classes, subcenters)).max(2).values  # (batch, classes)
+    """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none."""
+    product = query @ compared_rows(centers, loss.similarity).flatten(0, 1).T
+    cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
     terms = loss.others(cosine, *(item[:, None] for item in context))
-    own_class = labels[:, None] == torch.arange(classes, device=labels.device)
+    own_class = labels[:, None] == torch.arange(len(centers), device=labels.device)
     if loss.reduce == "sum":
         return terms.masked_fill(own_class, 0.0).sum(1)
     return terms.masked_fill(own_class, -math.inf).logsumexp(1)
+
+
+@dataclass(frozen=True)
+class DenseView:
+    """All centers, for one batch."""
+
+    centers: Float[Tensor, "classes subcenters columns"]
+    labels: Int64[Tensor, "batch"]
+    subcenters: SubCenters
+
+    @property
+    def own_centers(self) -> Float[Tensor, "batch subcenters columns"]:
+        """The centers of each row's class."""
+        return self.centers[self.labels.clamp(min=0)]
+
+    def rest(
+        self,
+        loss: ClassLoss,
+        query: Float[Tensor, "batch columns"],
+        context: tuple[Float[Tensor, "batch"], ...],
+        row_gradient: Float[Tensor, "batch"] | None = None,
+    ) -> Float[Tensor, "batch"]:
+        """See `dense_rest`."""
+        return dense_rest(loss, query, self.centers, self.labels, self.subcenters, *context)
+
+    def spread(self, columns: int) -> Float[Tensor, ""]:
+        """The mean over the classes of the distance between their sub-centers."""
+        return spread(self.centers[..., :columns]).mean()
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Every cosine at once: B x N x K numbers, several times over, and plain autograd."""
+
+    def view(
+        self,
+        centers: Float[Tensor, "classes subcenters columns"],
+        labels: Int64[Tensor, "batch"],
+        subcenters: SubCenters,
+        similarity: Similarity,
+        dtype: torch.dtype,
+        take: Callable[[CenterGradient], None] | None = None,
+    ) -> DenseView:
+        """The centers for a batch with these labels; their gradient goes to autograd."""
+        return DenseView(centers.to(dtype), labels, subcenters)

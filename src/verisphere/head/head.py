@@ -6,12 +6,13 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.head.dense import Engine, dense_rest
+from verisphere.head.engine import ENGINES, Engine
+from verisphere.head.nearest import nearest_others
+from verisphere.head.passes import CenterGradient
+from verisphere.head.streamed import Precision
+from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.losses.contract import NO_CLASS, ClassLoss, Rows, compared_rows
 from verisphere.score.cosine import unit
-
-#: Engines by the name that a recipe spells.
-ENGINES: dict[str, Engine] = {"dense": dense_rest}
 
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.
@@ -34,40 +35,55 @@ class HeadOutput:
 class Head(nn.Module):
     """Class centers and a loss over them: from embeddings and labels to one number.
 
-    Everything is computed in float32 (float64 if embeddings or centers are), also under autocast, since half-precision
-    cosines times a scale of 64 are off by a quarter of a logit.
+    Everything but an engine's products is computed in float32 (float64 if embeddings or centers are), also under
+    autocast, since half-precision cosines times a scale of 64 are off by a quarter of a logit.
 
     Args:
-        loss: any `ClassLoss`; the head tells it the number of classes.
+        loss: any `ClassLoss`; the head tells it the number of classes, and runs its `terms`.
         classes: number of identities, N.
         embedding_size: numbers in an embedding, d.
-        subcenters: centers a class, K; a class is as near as its nearest center (sub-center ArcFace, eq. 7).
-        engine: name of an engine, or an engine.
+        subcenters: centers a class, K (sub-center ArcFace, eq. 7).
+        engine: "dense", "streamed", "auto" (streamed where the logits are many), or an engine.
+        precision: of the products of the streamed engine, "float32" or "bfloat16".
+        pooling: how the cosines to a class's sub-centers become one, "max" or "softmax"; see `SubCenters`.
+        temperature: of the softmax pooling.
+        pull_together: weight of the mean distance between sub-centers of a class, added to the loss.
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
             column being the bias.
+        deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
-        ValueError: a count below 1, an unknown engine, or a class bias beside a cosine.
+        ValueError: a number outside its range, an unknown name, or a class bias beside a cosine.
     """
 
     def __init__(
-        self, loss: ClassLoss, classes: int, embedding_size: int, subcenters: int = 1, engine: str | Engine = "dense"
+        self,
+        loss: ClassLoss,
+        classes: int,
+        embedding_size: int,
+        subcenters: int = 1,
+        engine: str | Engine = "dense",
+        precision: Precision = "float32",
+        pooling: Pooling = "max",
+        temperature: float = 0.1,
+        pull_together: float = 0.0,
     ) -> None:
         super().__init__()
-        for name, count in (("classes", classes), ("embedding_size", embedding_size), ("subcenters", subcenters)):
+        for name, count in (("classes", classes), ("embedding_size", embedding_size)):
             if count < 1:
                 raise ValueError(f"{name} is {count}; a head needs at least 1")
         if loss.class_bias and loss.similarity == "cosine":
             raise ValueError(
                 f"{type(loss).__name__} asks for a class bias beside a cosine; it needs similarity 'product'"
             )
-        if isinstance(engine, str) and engine not in ENGINES:
-            raise ValueError(f"engine is {engine!r}; allowed are {', '.join(ENGINES)}")
         self.loss = loss
-        self.classes, self.embedding_size, self.subcenters = classes, embedding_size, subcenters
-        self.engine: Engine = ENGINES[engine] if isinstance(engine, str) else engine
+        self.classes, self.embedding_size = classes, embedding_size
+        self.subcenters = SubCenters(subcenters, pooling, temperature, pull_together)
+        self.engine = _engine(engine, precision)
+        self.deferred = False
+        self._waiting: CenterGradient | None = None
         self.centers = nn.Parameter(torch.empty(classes, subcenters, embedding_size + loss.class_bias))
         self.reset_parameters()
         loss.prepare(classes)
@@ -99,35 +115,104 @@ class Head(nn.Module):
         if weights is not None and weights.shape != labels.shape:
             raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
         with torch.autocast(embeddings.device.type, enabled=False):
-            per_sample = self._per_sample(embeddings, labels)
-            weighted = per_sample if weights is None else per_sample * weights.detach()
-            return HeadOutput(weighted.mean(), per_sample.detach())
+            precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
+            # each row's share of the mean
+            share = embeddings.new_full((len(labels),), 1 / len(labels), dtype=precision)
+            if weights is not None:
+                share = share * weights.detach()
+            per_sample, spread = self._per_sample(embeddings.to(precision), labels, share)
+            total = (per_sample * share).sum()
+            if spread is not None:
+                total = total + self.subcenters.pull_together * spread
+            return HeadOutput(total, per_sample.detach())
 
     def _per_sample(
-        self, embeddings: Float[Tensor, "batch dim"], labels: Int64[Tensor, "batch"]
-    ) -> Float[Tensor, "batch"]:
-        loss = self.loss
-        precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
-        embeddings, centers = embeddings.to(precision), self.centers.to(precision)
+        self, embeddings: Float[Tensor, "batch dim"], labels: Int64[Tensor, "batch"], share: Float[Tensor, "batch"]
+    ) -> tuple[Float[Tensor, "batch"], Float[Tensor, ""] | None]:
+        """The loss of each row, and the spread of the sub-centers where it is wanted."""
+        similarity, subcenters = self.loss.similarity, self.subcenters
+        take = self._wait if self.deferred else None
+        view = self.engine.view(self.centers, labels, subcenters, similarity, embeddings.dtype, take)
 
-        query = compared_rows(embeddings, loss.similarity)
-        if loss.class_bias:
+        query = compared_rows(embeddings, similarity)
+        if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
         known = labels != NO_CLASS
-        own_centers = compared_rows(centers[labels.clamp(min=0)], loss.similarity)  # (batch, subcenters, columns)
-        own_cosine, nearest = torch.einsum("bd,bkd->bk", query, own_centers).max(1)
-        own_cosine = own_cosine.masked_fill(~known, 0.0)
+        own_centers = compared_rows(view.own_centers.to(embeddings.dtype), similarity)  # (batch, subcenters, columns)
+        own_cosines = torch.einsum("bd,bkd->bk", query, own_centers)
+        own_cosine = subcenters.pooled(own_cosines).masked_fill(~known, 0.0)
+        own_center = own_centers[torch.arange(len(labels), device=labels.device), own_cosines.argmax(1)]
 
-        rows = Rows(own_cosine, torch.linalg.vector_norm(embeddings, dim=1), unit(embeddings), labels)
+        terms = self.loss.terms
+        count = max(loss.nearest for _, loss in terms)
+        nearest = nearest_others(query, self.centers, labels, count, subcenters, similarity) if count else None
+        rows = Rows(own_cosine, torch.linalg.vector_norm(embeddings, dim=1), unit(embeddings), labels, nearest)
         if self.training:
             with torch.no_grad():
-                loss.observe(rows)
-        context = tuple(item.to(precision).expand(len(labels)) for item in loss.context(rows))
-        if loss.query == "own_center":
-            query = own_centers[torch.arange(len(nearest), device=nearest.device), nearest]
-        rest = self.engine(loss, query, centers, labels, *context)
-        own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
-        return loss.finish(own, rest, *context)
+                self.loss.observe(rows)
+
+        def one_term(loss: ClassLoss, foretold: Tensor | None) -> Tensor:
+            context = tuple(item.to(embeddings.dtype).expand(len(labels)) for item in loss.context(rows))
+            own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
+            if loss.query == "none":
+                rest = torch.zeros_like(own)
+            else:
+                rest = view.rest(loss, query if loss.query == "embedding" else own_center, context, foretold)
+            return loss.finish(own, rest, *context)
+
+        alone = len(terms) == 1 and not subcenters.pull_together
+        total = torch.zeros_like(own_cosine)
+        for weight, loss in terms:
+            # the gradient in `rest`, up to the factor that comes from whatever is done with the loss
+            foretold = weight * loss.slope() * share if loss.linear and alone else None
+            total = total + weight * one_term(loss, foretold)
+        return total, view.spread(self.embedding_size) if subcenters.pull_together else None
+
+    def step(
+        self,
+        buffer: Float[Tensor, "classes subcenters columns"] | None,
+        rate: float,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> bool:
+        """Update the centers by SGD after a backward that was `deferred`: chunk by chunk, without their gradient.
+
+        The same as `torch.optim.SGD`, to within rounding. Its numbers are given each time, the head keeps none.
+
+        Args:
+            buffer: of the momentum, zeros before the first step, changed in place; None where momentum is 0.
+            rate: learning rate.
+            momentum: share of the buffer that stays.
+            weight_decay: of the centers.
+            nesterov: look ahead along the momentum.
+
+        Returns:
+            Whether there was a gradient waiting.
+
+        Raises:
+            ValueError: the centers have changed since the backward, or the buffer does not fit the momentum.
+        """
+        waiting = self._waiting
+        if waiting is None:
+            return False
+        if (buffer is None) != (momentum == 0):
+            raise ValueError(f"momentum is {momentum} and the buffer {'absent' if buffer is None else 'given'}")
+        self._waiting = None
+        waiting.descend(buffer, rate, momentum, weight_decay, nesterov)
+        return True
+
+    def forget(self) -> None:
+        """Drop the gradient that waits for `step`, as `zero_grad` does with others."""
+        self._waiting = None
+
+    def _wait(self, gradient: CenterGradient) -> None:
+        if self._waiting is not None:
+            raise ValueError(
+                "a second backward came before the step that the first waits for: gradients that accumulate need "
+                "torch.optim.SGD and deferred = False"
+            )
+        self._waiting = gradient
 
     def _check(self, embeddings: Float[Tensor, "batch dim"], labels: Int64[Tensor, "batch"]) -> None:
         if len(labels) == 0:
@@ -155,4 +240,14 @@ class Head(nn.Module):
 
     def extra_repr(self) -> str:
         """What `print(head)` shows."""
-        return f"classes={self.classes}, embedding_size={self.embedding_size}, subcenters={self.subcenters}"
+        return f"classes={self.classes}, embedding_size={self.embedding_size}, subcenters={self.subcenters.count}"
+
+
+def _engine(engine: str | Engine, precision: Precision) -> Engine:
+    if not isinstance(engine, str):
+        return engine
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!r}; allowed are {', '.join(ENGINES)}")
+    if engine == "dense" and precision != "float32":
+        raise ValueError(f"precision is {precision!r} with engine 'dense', which knows float32 only; use 'streamed'")
+    return ENGINES[engine](precision)

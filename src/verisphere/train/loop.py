@@ -159,12 +159,18 @@ def train(
 
 
 def _finite_norm(objective: Objective, per_sample: Float[Tensor, " batch"], sample: Sample, step: int) -> float:
-    """The norm of the whole gradient, once it and every loss are known to be finite."""
-    gradients = [parameter.grad for parameter in objective.parameters() if parameter.grad is not None]
-    total = torch.nn.utils.get_total_norm(gradients)
-    # one wait for the device, not two; the largest magnitude is NaN where any is
-    norm, largest = torch.stack([total, per_sample.abs().max().to(total)]).tolist()
-    if math.isfinite(norm) and math.isfinite(largest):
+    """The norm of the backbone's gradient, once it, the head's where it has one, and every loss are known to be finite.
+
+    A head that updates its centers itself has no gradient of them; a row's share of it is finite if the row's loss and
+    the gradient that it sends to the backbone are.
+    """
+    backbone, head = (
+        torch.nn.utils.get_total_norm([one.grad for one in part.parameters() if one.grad is not None])
+        for part in (objective.backbone, objective.head)
+    )
+    # one wait for the device, not three; the largest magnitude is NaN where any is
+    norm, *others = torch.stack([backbone, head.to(backbone), per_sample.abs().max().to(backbone)]).tolist()
+    if math.isfinite(norm) and all(math.isfinite(one) for one in others):
         return norm
     bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
     if bad:

@@ -7,6 +7,9 @@ from typing import Literal
 import torch
 from torch import nn
 
+from verisphere.head.head import Head
+from verisphere.head.update import HeadSGD
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -35,8 +38,14 @@ class Optimizer:
         if not (isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"optimizer.weight_decay must be a number and not negative, got {self.weight_decay}")
 
-    def build(self, module: nn.Module) -> torch.optim.Optimizer:
-        """The optimizer over a module's parameters."""
+    def build(self, module: nn.Module, head: Head | None = None) -> torch.optim.Optimizer:
+        """The optimizer over a module's parameters.
+
+        Args:
+            module: whose parameters are trained.
+            head: the head among them, if any; sgd then lets its engine update the centers without a gradient of their
+                size, where that engine can.
+        """
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         groups = [
             {"params": [one for one in parameters if one.ndim > 1], "weight_decay": self.weight_decay},
@@ -45,4 +54,6 @@ class Optimizer:
         groups = [group for group in groups if group["params"]]
         if self.name == "adamw":
             return torch.optim.AdamW(groups, lr=self.rate)
+        if head is not None:
+            return HeadSGD(groups, head, lr=self.rate, momentum=self.momentum)
         return torch.optim.SGD(groups, lr=self.rate, momentum=self.momentum)

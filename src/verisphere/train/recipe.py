@@ -15,6 +15,8 @@ from verisphere.data.augment import Augment
 from verisphere.data.faces import Faces
 from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
+from verisphere.head.streamed import Precision
+from verisphere.head.subcenters import Pooling
 from verisphere.losses.contract import ClassLoss
 from verisphere.train.explain import explain
 from verisphere.train.optimizer import Optimizer
@@ -32,13 +34,16 @@ class Recipe:
         backbone: network that makes the embeddings.
         loss: class-center loss.
         subcenters: centers a class (ArcFace eq. 7).
-        engine: how the head runs the loss.
+        pooling: how the cosines to a class's sub-centers become one: max or softmax.
+        pull_together: weight of the mean distance between a class's sub-centers, added to the loss.
+        engine: how the head runs the loss: dense, streamed (class chunks), or auto, which streams many classes.
+        head_precision: of the streamed engine's products: float32, or bfloat16 with float32 sums and centers.
         augment: how images are varied.
         optimizer: sgd or adamw, and its rates.
         schedule: of learning rate and margin, in epochs.
         epochs: length of the training.
         batch_size: images a step; an epoch's incomplete last batch is left out.
-        precision: of the backbone: float32, or bfloat16 by autocast; the head is always float32.
+        precision: of the backbone: float32, or bfloat16 by autocast; the head has a precision of its own.
         clip: largest gradient norm over the backbone; null does not clip.
         compile: compile the backbone, where a compiler is at hand.
         seed: of weights, order, augmentation.
@@ -55,7 +60,10 @@ class Recipe:
     backbone: Backbone
     loss: ClassLoss
     subcenters: int = 1
-    engine: str = "dense"
+    pooling: Pooling = "max"
+    pull_together: float = 0.0
+    engine: Literal["dense", "streamed", "auto"] = "auto"
+    head_precision: Precision = "float32"
     augment: Augment = field(default_factory=Augment)
     optimizer: Optimizer = field(default_factory=Optimizer)
     schedule: Schedule = field(default_factory=Schedule)
@@ -82,6 +90,10 @@ class Recipe:
         for name in ("epochs", "save_every"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
+        if not (isfinite(self.pull_together) and self.pull_together >= 0):
+            raise ValueError(f"pull_together must be a number and not negative, got {self.pull_together}")
+        if self.engine == "dense" and self.head_precision != "float32":
+            raise ValueError(f"head_precision {self.head_precision!r} is for engine streamed or auto, not dense")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
         if not (isfinite(self.validate_every) and self.validate_every >= 0):

@@ -159,11 +159,20 @@ def _plan(recipe: Recipe) -> Plan:
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
     # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
-    head = Head(recipe.loss, len(recipe.data.people), recipe.backbone.embedding_size, recipe.subcenters, recipe.engine)
+    head = Head(
+        recipe.loss,
+        len(recipe.data.people),
+        recipe.backbone.embedding_size,
+        recipe.subcenters,
+        recipe.engine,
+        recipe.head_precision,
+        recipe.pooling,
+        pull_together=recipe.pull_together,
+    )
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
     run = compiled(backbone, device) if recipe.compile else None
     objective = Objective(backbone, head, PRECISION[recipe.precision], run).to(device)
-    return objective, recipe.optimizer.build(objective)
+    return objective, recipe.optimizer.build(objective, head)
 
 
 def _check_validation(backbone: Backbone, faces: Faces) -> None:

@@ -1,0 +1,137 @@
+"""What happens to one chunk of classes, element by element: pure functions, which an engine may compile.
+
+`weighed` is the whole of a loss's work on the other classes. With z = others(cosine) and a shift s for each row, it
+gives the row sums of exp(z - s) (or of z, for a loss that sums), and the derivative of their total weight in the
+products and in the context. An engine multiplies that derivative by the centers, for the rows' gradient, and by the
+rows, for the centers'.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int32
+from torch import Tensor
+
+from verisphere.head.subcenters import SubCenters
+from verisphere.losses.contract import ClassLoss
+
+
+def inverse_length(centers: Float[Tensor, "centers columns"]) -> Float[Tensor, "centers"]:
+    """One over the length of each center, the factor from product to cosine; 0 for a center of length 0."""
+    length = torch.linalg.vector_norm(centers, dim=1)
+    return torch.where(length == 0, 0.0, 1.0 / length)
+
+
+def write_gradient(
+    gradient: Float[Tensor, "centers columns"],
+    by_product: Float[Tensor, "centers columns"],
+    centers: Float[Tensor, "centers columns"],
+    inverse: Float[Tensor, "centers"] | None,
+) -> None:
+    """Fill `gradient` with the gradient in the centers as stored, from the one in their products times the rows.
+
+    A step along a center changes no cosine, so where those are compared that part of `by_product` is taken off; it
+    contains 1 / length already, as the derivative of a cosine in a product.
+    """
+    gradient.copy_(_across(by_product, centers, inverse))
+
+
+def add_to_momentum(
+    buffer: Float[Tensor, "centers columns"],
+    by_product: Float[Tensor, "centers columns"],
+    centers: Float[Tensor, "centers columns"],
+    inverse: Float[Tensor, "centers"] | None,
+    momentum: Float[Tensor, ""],
+    weight_decay: Float[Tensor, ""],
+) -> None:
+    """buffer <- momentum * buffer + gradient + weight_decay * centers, the gradient as `write_gradient` has it.
+
+    Numbers come as tensors: a compiler would build the step anew for each value.
+    """
+    buffer.mul_(momentum).add_(_across(by_product, centers, inverse, weight_decay))
+
+
+def _across(by_product: Tensor, centers: Tensor, inverse: Tensor | None, weight_decay: Tensor | float = 0.0) -> Tensor:
+    if inverse is None:
+        return by_product + weight_decay * centers
+    along = (by_product * centers).sum(1) * inverse * inverse
+    return by_product + (weight_decay - along)[:, None] * centers
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkTerms:
+    """A loss's other classes, for a chunk of them.
+
+    Attributes:
+        loss: the loss.
+        subcenters: how the cosines of a class become one.
+        dtype: to compute in; products may be narrower.
+        differentiated: of each item of the context, whether its gradient is wanted.
+    """
+
+    loss: ClassLoss
+    subcenters: SubCenters
+    dtype: torch.dtype
+    differentiated: tuple[bool, ...]
+
+    def others(
+        self,
+        product: Float[Tensor, "batch centers"],
+        inverse: Float[Tensor, "centers"] | None,
+        context: tuple[Float[Tensor, "batch 1"], ...],
+    ) -> Float[Tensor, "batch classes"]:
+        """Logits or terms of the chunk's classes, the own one among them."""
+        cosine = product.to(self.dtype)
+        if inverse is not None:
+            cosine = cosine * inverse
+        return self.loss.others(self.subcenters.pooled(cosine.unflatten(1, (-1, self.subcenters.count))), *context)
+
+    def highest(
+        self,
+        product: Float[Tensor, "batch centers"],
+        inverse: Float[Tensor, "centers"] | None,
+        own_column: Int32[Tensor, "batch"],
+        context: tuple[Float[Tensor, "batch 1"], ...],
+    ) -> Float[Tensor, "batch"]:
+        """The highest logit of each row, the own class left out; minus infinity where it is the only one."""
+        logits = self.others(product, inverse, context)
+        return logits.masked_fill(_own(own_column, logits), -math.inf).amax(1)
+
+    def weighed(
+        self,
+        product: Float[Tensor, "batch centers"],
+        inverse: Float[Tensor, "centers"] | None,
+        own_column: Int32[Tensor, "batch"],
+        shift: Float[Tensor, "batch"],
+        context: tuple[Float[Tensor, "batch 1"], ...],
+    ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch centers"], tuple[Float[Tensor, "batch 1"], ...]]:
+        """Row sums, their derivative in the products (in the products' type) and in the context's wanted items.
+
+        Args:
+            product: of queries and stored centers.
+            inverse: one over the lengths of the centers, or None where products are compared as they are.
+            own_column: of the own class in this chunk; a number outside it where it lies in another.
+            shift: taken from the logits before the exponential; a loss that sums has no use for it.
+            context: of the loss, a column each.
+        """
+
+        def others(product: Tensor, *wanted: Tensor) -> Tensor:
+            left = iter(wanted)
+            merged = (next(left) if want else item for want, item in zip(self.differentiated, context, strict=True))
+            return self.others(product, inverse, tuple(merged))
+
+        wanted = (item for want, item in zip(self.differentiated, context, strict=True) if want)
+        terms, vjp = torch.func.vjp(others, product, *wanted)  # type: ignore[misc]  # a third item comes with has_aux
+        own = _own(own_column, terms)
+        if self.loss.reduce == "sum":
+            sums, weight = terms.masked_fill(own, 0.0).sum(1), (~own).to(terms)
+        else:
+            weight = (terms - shift[:, None]).exp().masked_fill(own, 0.0)
+            sums = weight.sum(1)
+        by_product, *by_context = vjp(weight)
+        return sums, by_product, tuple(by_context)
+
+
+def _own(own_column: Int32[Tensor, "batch"], terms: Float[Tensor, "batch classes"]) -> Tensor:
+    return own_column[:, None] == torch.arange(terms.shape[1], dtype=torch.int32, device=terms.device)

@@ -1,0 +1,307 @@
+"""The two passes of the streamed engine over the chunks of classes; plain tensors, no autograd."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil, inf, log
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
+from verisphere.head.compiled import fused
+from verisphere.head.subcenters import spread
+
+#: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 70 + log N) add up to at most exp(70)
+#: over N classes, and each is above exp(-80): a loss with such a bound needs no running maximum.
+SAFE_BOUND, SAFE_SUM = 64.0, 70.0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Neighbouring classes.
+
+    Attributes:
+        index: which chunk it is.
+        first: its first class.
+        stored: the centers as stored, K rows a class, in the dtype to compute in.
+        inverse: one over their lengths, or None where products are compared as they are.
+    """
+
+    index: int
+    first: int
+    stored: Float[Tensor, "centers columns"]
+    inverse: Float[Tensor, "centers"] | None
+
+    def by_class(self, subcenters: int) -> Float[Tensor, "classes subcenters columns"]:
+        """The centers with those of a class together."""
+        return self.stored.unflatten(0, (-1, subcenters))
+
+
+class Chunks:
+    """The centers, chunk by chunk; their lengths are computed on the first walk and kept for the next.
+
+    Args:
+        centers: as stored.
+        at_most: classes a chunk. All chunks but the last are equally large, and that one is not much smaller.
+        dtype: to compute in.
+        cosine: whether centers are compared by direction.
+        compiled: whether element-wise work is compiled.
+    """
+
+    def __init__(
+        self,
+        centers: Float[Tensor, "classes subcenters columns"],
+        at_most: int,
+        dtype: torch.dtype,
+        cosine: bool,
+        compiled: bool = False,
+    ) -> None:
+        self.centers, self.dtype, self.cosine, self.compiled = centers, dtype, cosine, compiled
+        self.size = ceil(len(centers) / ceil(len(centers) / at_most))
+        self._inverse: list[Tensor] = []
+
+    def __iter__(self) -> Iterator[Chunk]:
+        for index, first in enumerate(range(0, len(self.centers), self.size)):
+            stored = self.centers[first : first + self.size].flatten(0, 1).to(self.dtype)
+            if self.cosine and index == len(self._inverse):
+                self._inverse.append(inverse_length(stored))
+            yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None)
+
+    def run(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """An element-wise function, in the form that is to be called."""
+        return fused(function, self.centers.device.type) if self.compiled else function
+
+    def rows_of(
+        self, every: Float[Tensor, "classes subcenters columns"], chunk: Chunk
+    ) -> Float[Tensor, "centers columns"]:
+        """The rows of a tensor like the centers that belong to a chunk; a view."""
+        return every[chunk.first : chunk.first + self.size].flatten(0, 1)
+
+
+class OtherClasses:
+    """One loss's other classes for one batch: pass 1, and then its part of the centers' gradient, for pass 2.
+
+    Args:
+        terms: the loss's work on a chunk.
+        query: rows ready for comparison.
+        labels: of the rows; one that is none of the classes leaves none out.
+        context: of the loss, one number a row each.
+        product_dtype: of the operands and results of products.
+        keep: whether pass 1 keeps its derivatives for pass 2, which computes them again otherwise.
+    """
+
+    def __init__(
+        self,
+        terms: ChunkTerms,
+        query: Float[Tensor, "batch columns"],
+        labels: Int64[Tensor, "batch"],
+        context: tuple[Float[Tensor, "batch"], ...],
+        product_dtype: torch.dtype,
+        keep: bool,
+    ) -> None:
+        self.terms, self._query, self._labels = terms, query, labels.to(torch.int32)
+        self._context = tuple(item[:, None] for item in context)
+        self._operand = query.to(product_dtype)
+        self._kept: list[Tensor] | None = [] if keep else None
+        self._shifts: list[Tensor] = []  # a chunk; minus infinity for a row that has met no other class
+        self._over_sums: Tensor | None = None
+        self._row_weight: Tensor | None = None
+        self._weighted: Tensor | None = None
+
+    def first_pass(
+        self, chunks: Chunks, rows: bool, found: Callable[[Chunk, Float[Tensor, "centers columns"]], None] | None = None
+    ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch columns"] | None, list[Float[Tensor, "batch"]]]:
+        """The reduced others of each row, and their gradient in the query and in the context's wanted items.
+
+        Args:
+            chunks: the centers.
+            rows: whether the gradient in the query is wanted.
+            found: takes what `product_gradient` would give, chunk by chunk; `settle` has been called before then.
+        """
+        fixed = self._fixed_shift(len(chunks.centers))
+        top = self._query.new_full((len(self._query),), -inf) if fixed is None else fixed
+        sums, by_query = torch.zeros_like(top), torch.zeros_like(self._query)
+        by_context = [torch.zeros_like(top) for want in self.terms.differentiated if want]
+        weighed, highest = chunks.run(ChunkTerms.weighed), chunks.run(ChunkTerms.highest)
+        for chunk in chunks:
+            product, operand, own_column = self._products(chunk)
+            if fixed is None:
+                higher = highest(self.terms, product, chunk.inverse, own_column, self._context).maximum(top)
+                rescale = (top - _finite(higher)).exp()
+                for total in (sums, by_query.T, *by_context):
+                    total *= rescale
+                top = higher
+            self._shifts.append(top)
+            chunk_sums, by_product, chunk_by_context = weighed(
+                self.terms, product, chunk.inverse, own_column, _finite(top), self._context
+            )
+            sums += chunk_sums
+            if rows:
+                by_query += by_product @ operand
+            for total, part in zip(by_context, chunk_by_context, strict=True):
+                total += part[:, 0]
+            if self._kept is not None:
+                self._kept.append(by_product)
+            if found is not None:
+                found(chunk, by_product.T @ self._weighted_rows(chunk))
+        if self.terms.loss.reduce == "sum":
+            return sums, by_query if rows else None, by_context
+        self._over_sums = torch.where(sums > 0, 1.0 / sums, 0.0)  # without another class there is nothing to divide
+        for total in (by_query.T, *by_context):
+            total *= self._over_sums
+        return top + sums.log(), by_query if rows else None, by_context
+
+    def settle(self, row_gradient: Float[Tensor, "batch"]) -> None:
+        """Learn the gradient of the whole in each row's reduced others: the factor that the derivatives still lack."""
+        self._row_weight = row_gradient if self._over_sums is None else row_gradient * self._over_sums
+        self._weighted = None
+
+    def product_gradient(self, chunks: Chunks, chunk: Chunk) -> Float[Tensor, "centers columns"]:
+        """For each center of a chunk the sum over the rows of dL / d product * query; after `settle`."""
+        if self._kept is not None:
+            by_product = self._kept[chunk.index]
+        else:
+            product, _, own_column = self._products(chunk)
+            shift = _finite(self._shifts[chunk.index])
+            weighed = chunks.run(ChunkTerms.weighed)
+            _, by_product, _ = weighed(self.terms, product, chunk.inverse, own_column, shift, self._context)
+        return by_product.T @ self._weighted_rows(chunk)
+
+    def _fixed_shift(self, classes: int) -> Float[Tensor, "batch"] | None:
+        """What is taken from every logit, where that is known before the pass; None asks for a running maximum."""
+        bound = SAFE_BOUND if self.terms.loss.reduce == "sum" else self.terms.loss.bound()
+        if bound is None or bound > SAFE_BOUND:
+            return None
+        return self._query.new_full((len(self._query),), bound - SAFE_SUM + log(classes))
+
+    def _products(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
+        operand = chunk.stored.to(self._operand.dtype)
+        return self._operand @ operand.T, operand, self._labels - chunk.first
+
+    def _weighted_rows(self, chunk: Chunk) -> Float[Tensor, "batch columns"]:
+        """The query, each row times the factor that this chunk's derivatives lack."""
+        assert self._row_weight is not None, "settle comes before"
+        shift, last = self._shifts[chunk.index], self._shifts[-1]
+        if shift is last and self._weighted is not None:
+            return self._weighted
+        since = torch.where(shift == -inf, 0.0, (shift - last).exp())  # derivatives of a higher shift are smaller
+        weighted = (self._query * (self._row_weight * since)[:, None]).to(self._operand.dtype)
+        if shift is last:
+            self._weighted = weighted
+        return weighted
+
+
+class CenterGradient:
+    """The gradient of the centers once rows know theirs: not a tensor, but what it takes to make it chunk by chunk.
+
+    Attributes:
+        chunks: the centers.
+        labels: of the rows.
+        own: the gradient in each row's own centers.
+        others: the losses whose other classes have a part in it.
+        pull: the gradient in each class's `spread`, and by how many columns that is measured.
+        made: all but the own centers' part, where pass 1 has made it.
+    """
+
+    def __init__(self, chunks: Chunks, labels: Int64[Tensor, "batch"]) -> None:
+        self.chunks, self.labels = chunks, labels.clamp(min=0)
+        self._version = chunks.centers._version
+        self.own: Tensor | None = None
+        self.others: list[OtherClasses] = []
+        self.pull: tuple[Tensor, int] | None = None
+        self.made: Tensor | None = None
+
+    def start(self) -> Callable[[Chunk, Float[Tensor, "centers columns"]], None]:
+        """What takes each chunk's `product_gradient` during pass 1."""
+        made = self.made = torch.empty_like(self.chunks.centers)
+        return lambda chunk, by_product: self._write(made, chunk, by_product)
+
+    def scale(self, factor: float) -> None:
+        """Multiply what pass 1 has made.
+
+        Raises:
+            ValueError: it has been handed out before.
+        """
+        if self.made is None:
+            raise ValueError(
+                "a second backward through one forward: a linear loss makes the centers' gradient in the forward, once"
+            )
+        if factor != 1.0:  # seldom, and a walk over memory
+            self.made *= factor
+
+    def whole(self) -> Float[Tensor, "classes subcenters columns"]:
+        """All of it, as a tensor of the centers' size; once for each backward."""
+        gradient, self.made = self.made, None  # one who is the only holder of a gradient need not copy it
+        if gradient is None:
+            gradient = torch.empty_like(self.chunks.centers)
+            for chunk in self.chunks:
+                self._write(gradient, chunk, self._by_product(chunk))
+        assert self.own is not None, "the backward of the own centers comes first"
+        gradient.index_add_(0, self.labels, self.own)
+        self.own, self.pull = None, None
+        self.others.clear()
+        return gradient
+
+    def descend(
+        self,
+        buffer: Float[Tensor, "classes subcenters columns"] | None,
+        rate: float,
+        momentum: float,
+        weight_decay: float,
+        nesterov: bool,
+    ) -> None:
+        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient.
+
+        Raises:
+            ValueError: the centers are no longer those that the gradient was computed for.
+        """
+        centers = self.chunks.centers
+        if centers._version != self._version:
+            raise ValueError("the centers have changed since the backward whose gradient waits; step before that")
+        assert self.own is not None, "the backward of the own centers comes first"
+        add = self.chunks.run(add_to_momentum)
+        kept, none, decay = (
+            torch.tensor(one, dtype=centers.dtype, device=centers.device) for one in (momentum, 0.0, weight_decay)
+        )
+
+        def step_of(chunk: Chunk, rows: Tensor) -> Tensor:
+            by_product = self._by_product(chunk)
+            old = None if buffer is None else self.chunks.rows_of(buffer, chunk)
+            if old is not None and not nesterov:
+                add(old, by_product, rows, chunk.inverse, kept, decay)
+                return old
+            gradient = torch.zeros_like(rows)
+            add(gradient, by_product, rows, chunk.inverse, none, decay)
+            return gradient if old is None else gradient + momentum * old.mul_(kept).add_(gradient)
+
+        for chunk in self.chunks:
+            rows = self.chunks.rows_of(centers, chunk)
+            rows.add_(step_of(chunk, rows), alpha=-rate)  # apart: in a cache still, and no compiling for each rate
+        # The own centers' part last: all of the step is linear in the gradient, and these are few rows.
+        ahead = 1.0 + momentum if nesterov else 1.0
+        centers.index_add_(0, self.labels, self.own, alpha=-rate * ahead)
+        if buffer is not None:
+            buffer.index_add_(0, self.labels, self.own)
+
+    def _by_product(self, chunk: Chunk) -> Float[Tensor, "centers columns"]:
+        """The sum of `product_gradient` over the losses, and the gradient of the spread.
+
+        The latter is across the centers, so it may be added before the part along them is taken off.
+        """
+        parts = [others.product_gradient(self.chunks, chunk) for others in self.others]
+        if self.pull is not None:
+            weight, columns = self.pull
+            centers = chunk.by_class(self.chunks.centers.shape[1])
+            by_center = torch.func.grad(lambda every: spread(every[..., :columns]).sum())(centers)
+            parts.append(weight * by_center.flatten(0, 1))
+        return sum(parts[1:], parts[0]) if parts else torch.zeros_like(chunk.stored)
+
+    def _write(self, gradient: Tensor, chunk: Chunk, by_product: Tensor) -> None:
+        write = self.chunks.run(write_gradient)
+        write(self.chunks.rows_of(gradient, chunk), by_product, chunk.stored, chunk.inverse)
+
+
+def _finite(shift: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+    return shift.masked_fill(shift == -inf, 0.0)

@@ -1,0 +1,243 @@
+"""The streamed engine: an exact step that goes over the classes chunk by chunk and holds no batch x classes floats.
+
+Pass 1, in the forward, reduces the other classes of each row and makes the whole gradient in rows and context; it
+divides by the softmax's denominator at the end, as attention kernels do. Pass 2, in the backward, makes the centers'
+gradient, from derivatives that pass 1 kept in bfloat16 where they fit, and computes them again where not. A loss that
+is affine in a sum over its classes has no denominator, and pass 1 makes the centers' gradient too.
+
+Own centers are gathered by a function of our own, and each pass over the classes takes that function's second output.
+So autograd runs the backward of the passes first, which only leave word of what is to be added, and then the backward
+of the gathering, which makes the centers' gradient in one walk, or hands it on unmade to who can do without the tensor.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from verisphere.head.chunk import ChunkTerms
+from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
+from verisphere.head.subcenters import SubCenters, spread
+from verisphere.losses.contract import ClassLoss, Similarity
+
+Precision = Literal["float32", "bfloat16"]
+
+#: Numbers of a chunk's products, by device: few enough for its cache, many enough to be worth the calls.
+CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**23}
+
+#: From so many batch x centers products on, element-wise work is compiled unless a setting says otherwise.
+COMPILED_ELEMENTS = 2**20
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Chunks of classes, exactly.
+
+    Attributes:
+        precision: of the products: "float32", or "bfloat16" with float32 sums over float32 centers. Embeddings or
+            centers in float64 are computed in float64.
+        chunk: classes a chunk; None chooses by device, batch size and sub-centers.
+        keep_bytes: how much pass 1 may keep for pass 2: 2 bytes for each row and center, of bfloat16 products only.
+            Beyond that, pass 2 computes the products once more.
+        compile: compile element-wise work; None does so where the products are many enough to be worth the half minute
+            of compiling. Where no compiler works it runs eager, and says so once.
+
+    Raises:
+        ValueError: an unknown precision, or a number outside its range.
+    """
+
+    precision: Precision = "float32"
+    chunk: int | None = None
+    keep_bytes: int = 2**30
+    compile: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision is {self.precision!r}; allowed are {', '.join(get_args(Precision))}")
+        if self.chunk is not None and self.chunk < 1:
+            raise ValueError(f"chunk is {self.chunk}; it needs at least 1 class")
+        if self.keep_bytes < 0:
+            raise ValueError(f"keep_bytes is {self.keep_bytes}; it must not be negative (0 keeps nothing)")
+
+    def view(
+        self,
+        centers: Float[Tensor, "classes subcenters columns"],
+        labels: Int64[Tensor, "batch"],
+        subcenters: SubCenters,
+        similarity: Similarity,
+        dtype: torch.dtype,
+        take: Callable[[CenterGradient], None] | None = None,
+    ) -> "StreamedView":
+        """The centers for a batch with these labels."""
+        elements = CHUNK_ELEMENTS.get(centers.device.type, CHUNK_ELEMENTS["cuda"])
+        at_most = self.chunk or max(elements // (len(labels) * subcenters.count), 64)
+        compiled = (
+            len(labels) * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
+        )
+        chunks = Chunks(centers.detach(), at_most, dtype, similarity == "cosine", compiled)
+        return StreamedView(self, chunks, centers, labels, subcenters, take)
+
+
+class StreamedView:
+    """The centers for one batch; see `verisphere.head.engine.View`.
+
+    Args:
+        engine: precision and budget.
+        chunks: the centers without gradient.
+        centers: the centers with gradient.
+        labels: of the rows.
+        subcenters: how the cosines of a class become one.
+        take: receives the centers' gradient unmade; None gives it to autograd.
+    """
+
+    def __init__(
+        self,
+        engine: Streamed,
+        chunks: Chunks,
+        centers: Float[Tensor, "classes subcenters columns"],
+        labels: Int64[Tensor, "batch"],
+        subcenters: SubCenters,
+        take: Callable[[CenterGradient], None] | None,
+    ) -> None:
+        self._engine, self._chunks, self._labels, self._subcenters = engine, chunks, labels, subcenters
+        self._takes, self._budget = take is not None, engine.keep_bytes
+        self._gradient = CenterGradient(chunks, labels)
+        self.own_centers, self._token = _Gather.apply(self._gradient, take, centers, labels)
+
+    def rest(
+        self,
+        loss: ClassLoss,
+        query: Float[Tensor, "batch columns"],
+        context: tuple[Float[Tensor, "batch"], ...],
+        row_gradient: Float[Tensor, "batch"] | None = None,
+    ) -> Float[Tensor, "batch"]:
+        """The other classes of each row, reduced as `loss.reduce` says."""
+        tracked = torch.is_grad_enabled()
+        terms = ChunkTerms(
+            loss, self._subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
+        )
+        product_dtype = query.dtype
+        if self._engine.precision == "bfloat16" and query.dtype == torch.float32:
+            product_dtype = torch.bfloat16
+        if self._takes or not self._token.requires_grad:
+            row_gradient = None
+        needed = 2 * len(query) * self._chunks.centers.shape[:2].numel()
+        keep = (
+            product_dtype == torch.bfloat16
+            and self._token.requires_grad
+            and row_gradient is None
+            and needed <= self._budget
+        )
+        if keep:
+            self._budget -= needed
+        others = OtherClasses(
+            terms, query.detach(), self._labels, tuple(item.detach() for item in context), product_dtype, keep
+        )
+        return _Rest.apply(self._gradient, others, row_gradient, self._token, query, *context)
+
+    def spread(self, columns: int) -> Float[Tensor, ""]:
+        """The mean over the classes of the distance between their sub-centers, by the first `columns` columns."""
+        return _Spread.apply(self._gradient, columns, self._token)
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of the centers, and a token whose consumers' backward runs before this one's."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gradient: CenterGradient,
+        take: Callable[[CenterGradient], None] | None,
+        centers: Tensor,
+        labels: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.gradient, ctx.take = gradient, take
+        ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
+        return centers[labels.clamp(min=0)], centers.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_own: Tensor, by_token: Tensor) -> tuple[None, None, Tensor | None, None]:
+        _ = ctx.saved_tensors
+        gradient: CenterGradient = ctx.gradient
+        gradient.own = by_own
+        if ctx.take is not None:
+            ctx.take(gradient)
+            return None, None, None, None
+        return None, None, gradient.whole(), None
+
+
+class _Rest(torch.autograd.Function):
+    """Pass 1 of a loss; its backward leaves word for pass 2."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gradient: CenterGradient,
+        others: OtherClasses,
+        row_gradient: Tensor | None,
+        token: Tensor,
+        query: Tensor,
+        *context: Tensor,
+    ) -> Tensor:
+        ctx.gradient, ctx.others, ctx.row_gradient = gradient, others, row_gradient
+        found = None
+        if row_gradient is not None:
+            others.settle(row_gradient)
+            found = gradient.start()
+        rest, by_query, by_context = others.first_pass(gradient.chunks, query.requires_grad, found)
+        wanted = iter(by_context)
+        ctx.by_query = by_query
+        ctx.by_context = [next(wanted) if want else None for want in others.terms.differentiated]
+        return rest
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_rest: Tensor) -> tuple[Tensor | None, ...]:
+        gradient: CenterGradient = ctx.gradient
+        if ctx.row_gradient is None:
+            ctx.others.settle(by_rest)
+            gradient.others.append(ctx.others)
+        else:
+            gradient.scale(_factor(by_rest, ctx.row_gradient))
+        by_query = None if ctx.by_query is None else ctx.by_query * by_rest[:, None]
+        by_context = (None if one is None else one * by_rest for one in ctx.by_context)
+        return None, None, None, by_rest.new_zeros(()), by_query, *by_context
+
+
+class _Spread(torch.autograd.Function):
+    """The mean spread of the classes; its backward leaves word for pass 2."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: CenterGradient, columns: int, token: Tensor) -> Tensor:
+        ctx.gradient, ctx.columns = gradient, columns
+        centers = gradient.chunks.centers
+        sums = [spread(chunk.by_class(centers.shape[1])[..., :columns]).sum() for chunk in gradient.chunks]
+        return torch.stack(sums).sum() / len(centers)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_spread: Tensor) -> tuple[None, None, Tensor]:
+        gradient: CenterGradient = ctx.gradient
+        gradient.pull = by_spread / len(gradient.chunks.centers), ctx.columns
+        return None, None, torch.zeros_like(by_spread)
+
+
+def _factor(found: Float[Tensor, "batch"], expected: Float[Tensor, "batch"]) -> float:
+    """The one number that turns the gradient expected into the one found.
+
+    Raises:
+        ValueError: there is none.
+    """
+    largest = int(expected.abs().argmax())
+    factor = float(found[largest] / expected[largest]) if expected[largest] != 0 else 0.0
+    if not torch.allclose(found, factor * expected, rtol=1e-4):
+        raise ValueError(
+            "a loss says that it is linear, but the gradient in its reduced others is not what its slope() foretold; "
+            "is `finish` affine in `rest`, with that slope?"
+        )
+    return factor

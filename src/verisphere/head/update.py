@@ -1,0 +1,74 @@
+"""SGD for a training whose class centers are updated by their head, chunk by chunk, without their gradient."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from verisphere.head.head import Head
+
+
+class HeadSGD(torch.optim.SGD):
+    """`torch.optim.SGD` for all parameters but the head's centers, whose like step the head makes itself.
+
+    Where an engine can, as the streamed one, that spares the N x d gradient and the walks over it; where it cannot, or
+    did not as under "auto", the centers have a gradient and are stepped like the others. State and results are those of
+    `torch.optim.SGD`, results to within rounding, so a checkpoint of either goes on with the other.
+
+    Not for gradients that accumulate over several backwards, that a loss scaler scales, or that are clipped with the
+    centers': take `torch.optim.SGD` there.
+
+    Args:
+        params: parameters or groups, the head's centers among them.
+        head: whose centers they are; it is set to defer their gradient.
+        lr: learning rate.
+        momentum: share of the momentum buffer that stays.
+        weight_decay: of groups that state none.
+        nesterov: look ahead along the momentum.
+
+    Raises:
+        ValueError: the head's centers are not among the parameters.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        head: Head,
+        lr: float = 0.1,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
+        self.head = head
+        self._group()
+        head.deferred = True
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One step on everything that has a gradient, or a gradient waiting."""
+        result = super().step(closure)
+        group, centers = self._group(), self.head.centers
+        buffer: Tensor | None = None
+        if group["momentum"]:
+            buffer = self.state[centers].get("momentum_buffer")
+            if buffer is None:
+                buffer = torch.zeros_like(centers)
+        stepped = self.head.step(
+            buffer, float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"]
+        )
+        if stepped and buffer is not None:
+            self.state[centers]["momentum_buffer"] = buffer
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every gradient, the one that waits too."""
+        super().zero_grad(set_to_none)
+        self.head.forget()
+
+    def _group(self) -> dict[str, Any]:
+        for group in self.param_groups:
+            if any(one is self.head.centers for one in group["params"]):
+                return group
+        raise ValueError("the head's centers are not among the parameters; was the optimizer built before the head?")

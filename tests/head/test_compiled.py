@@ -1,0 +1,54 @@
+"""Element-wise functions compiled where that works; eager, and said once, where it does not."""
+
+import logging
+
+import pytest
+import torch
+
+from verisphere.head import compiled
+from verisphere.head.compiled import fused
+
+
+def double(numbers: torch.Tensor) -> torch.Tensor:
+    return 2 * numbers
+
+
+@pytest.fixture(autouse=True)
+def _ask_again():
+    fused.cache_clear()
+    yield
+    fused.cache_clear()
+
+
+def test_without_a_compiler_it_is_the_function(monkeypatch):
+    monkeypatch.setattr(compiled, "compiler_works", lambda device: False)
+    assert fused(double, "cpu") is double
+
+
+def test_a_compiler_that_fails_on_it_is_given_up_once(monkeypatch, caplog):
+    tried = []
+
+    def failing(*arguments):
+        tried.append(1)
+        raise RuntimeError("cannot read this\nat all")
+
+    monkeypatch.setattr(compiled, "compiler_works", lambda device: True)
+    monkeypatch.setattr(compiled.torch, "compile", lambda function, **options: failing)
+    with caplog.at_level(logging.WARNING, "verisphere"):
+        for _ in range(3):
+            assert fused(double, "cpu")(torch.ones(2)).tolist() == [2, 2]
+    assert tried == [1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "double could not be compiled (cannot read this); it runs eager"
+    ]
+
+
+def test_an_error_of_its_own_is_not_the_compilers(monkeypatch, caplog):
+    def broken(numbers):
+        raise ValueError("no such class")
+
+    monkeypatch.setattr(compiled, "compiler_works", lambda device: True)
+    monkeypatch.setattr(compiled.torch, "compile", lambda function, **options: function)
+    with caplog.at_level(logging.WARNING, "verisphere"), pytest.raises(ValueError, match="no such class"):
+        fused(broken, "cpu")(torch.ones(2))
+    assert not caplog.records

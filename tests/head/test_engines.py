@@ -1,0 +1,180 @@
+"""Every loss on every engine: the streamed engine against the dense one, to within the rounding of each precision."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from verisphere.head.head import Head
+from verisphere.head.streamed import Streamed
+from verisphere.losses.contract import ClassLoss
+from verisphere.losses.sphereface2 import SphereFace2
+from verisphere.train.recipe import read_recipe
+from verisphere.workflows.train import train_run
+
+
+def examples(name: str) -> dict[str, Callable[[], ClassLoss]]:
+    path = Path(__file__).parents[1] / "losses" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.EXAMPLES
+
+
+EXAMPLES = {**examples("examples_a"), **examples("examples_b")}
+BATCH, CLASSES = 6, 13
+
+
+@dataclass
+class Case:
+    """A batch for a head; `run` gives everything that an engine could get wrong."""
+
+    make: Callable[[], ClassLoss]
+    subcenters: int = 1
+    classes: int = CLASSES
+    size: int = 8
+    dtype: torch.dtype = torch.float64
+    settings: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        generator = torch.Generator().manual_seed(7)
+        loss = self.make()
+        self.embeddings = torch.randn(BATCH, self.size, generator=generator, dtype=torch.float64)
+        if loss.similarity == "cosine":
+            self.embeddings *= 5
+        self.centers = torch.randn(
+            self.classes, self.subcenters, self.size + loss.class_bias, generator=generator, dtype=torch.float64
+        )
+        self.labels = torch.randint(0, self.classes, (BATCH,), generator=generator)
+        self.labels[:2] = self.labels[0]  # a class that two rows share
+        if takes_nobody(loss):
+            self.labels[3] = -1
+        self.weights = torch.rand(BATCH, generator=generator, dtype=torch.float64)
+
+    def run(self, engine) -> dict[str, Tensor]:
+        head = Head(self.make(), self.classes, self.size, self.subcenters, engine, **self.settings).to(self.dtype)
+        head.centers.data = self.centers.to(self.dtype)
+        embeddings = self.embeddings.to(self.dtype, copy=True).requires_grad_()
+        out = head(embeddings, self.labels, self.weights.to(self.dtype))
+        out.loss.backward()
+        found = {"loss": out.loss.detach(), "per_sample": out.per_sample}
+        gradients = {"embeddings": embeddings.grad, **{name: one.grad for name, one in head.named_parameters()}}
+        found |= {f"gradient of {name}": one for name, one in gradients.items() if one is not None}
+        return found
+
+
+def takes_nobody(loss: ClassLoss) -> bool:
+    return loss.reduce == "sum" and loss.query != "own_center"
+
+
+def differences(found: dict[str, Tensor], expected: dict[str, Tensor], floor: float = 1e-6) -> dict[str, float]:
+    """L2 distance of each, relative to the length of what is expected, or to `floor` where that is shorter."""
+    none = {name: torch.zeros_like(one) for name, one in expected.items()}
+    return {
+        name: float((found.get(name, none[name]) - one).double().norm() / max(float(one.double().norm()), floor))
+        for name, one in expected.items()
+    }
+
+
+@pytest.fixture(params=EXAMPLES.values(), ids=EXAMPLES.keys())
+def make(request):
+    return request.param
+
+
+@pytest.fixture(params=[1, 3], ids=["K=1", "K=3"])
+def subcenters(request):
+    return request.param
+
+
+def test_streamed_is_dense_in_float64(make, subcenters):
+    case = Case(make, subcenters)
+    dense = case.run("dense")
+    for chunk in (1, 5, CLASSES):  # 13 = 5 + 5 + 3: the last is of another size
+        for name, difference in differences(case.run(Streamed(chunk=chunk)), dense).items():
+            assert difference < 1e-10, (chunk, name)
+
+
+def test_streamed_is_dense_in_float32(make, subcenters):
+    case = Case(make, subcenters, dtype=torch.float32)
+    dense = case.run("dense")
+    for chunk in (5, CLASSES):
+        for name, difference in differences(case.run(Streamed(chunk=chunk)), dense).items():
+            assert difference < 1e-5, (chunk, name)
+
+
+def test_streamed_is_dense_in_bfloat16(make, subcenters):
+    case = Case(make, subcenters, size=64, dtype=torch.float32)
+    dense = case.run("dense")
+    kept, again = (case.run(Streamed("bfloat16", chunk=5, keep_bytes=keep)) for keep in (2**30, 0))
+    for name, difference in differences(kept, dense).items():
+        assert difference < (5e-2 if "gradient" in name else 2e-2), name
+    assert max(differences(again, kept).values()) < 1e-6
+
+
+def test_pooling_and_regulariser_are_the_same(make):
+    settings = {"pooling": "softmax", "temperature": 0.5, "pull_together": 2.0}
+    case = Case(make, 3, classes=5, settings=settings)
+    assert max(differences(case.run(Streamed(chunk=2)), case.run("dense")).values()) < 1e-10
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_few_classes(make, classes):
+    if classes == 1 and isinstance(make(), SphereFace2):
+        pytest.skip("SphereFace2 weighs one class against the others, and refuses to be alone")
+    case = Case(make, 3, classes=classes)
+    assert max(differences(case.run(Streamed(chunk=1)), case.run("dense")).values()) < 1e-10
+    case.dtype = torch.float32
+    for engine in (Streamed(), Streamed("bfloat16")):
+        assert all(one.isfinite().all() for one in case.run(engine).values())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_cosines_of_one_and_rows_of_length_zero(make, sign):
+    """Rows on their center or opposite, all other centers with them; a row and a class without direction."""
+    case = Case(make, 3, classes=6)
+    direction = torch.randn(case.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    case.centers[..., : case.size] = direction
+    case.embeddings[:] = sign * 3 * direction
+    case.embeddings[4] = 0
+    case.centers[1] = 0
+    dense, streamed = case.run("dense"), case.run(Streamed(chunk=2))
+    assert max(differences(streamed, dense, floor=1.0).values()) < 1e-10  # some gradients are 0 but for rounding
+    case.dtype = torch.float32
+    for engine in (Streamed(chunk=2), Streamed("bfloat16", chunk=2)):
+        assert all(one.isfinite().all() for one in case.run(engine).values())
+
+
+def test_renaming_classes(make):
+    case = Case(make, 3)
+    before = case.run(Streamed(chunk=5))
+    order = torch.randperm(CLASSES, generator=torch.Generator().manual_seed(5))  # new class c is the old order[c]
+    case.centers = case.centers[order]
+    case.labels = torch.where(case.labels < 0, case.labels, order.argsort()[case.labels])
+    after = case.run(Streamed(chunk=5))
+    before["gradient of centers"] = before["gradient of centers"][order]
+    assert max(differences(after, before).values()) < 1e-10
+
+
+@pytest.mark.parametrize("engine", ["dense", "streamed", "auto"])
+def test_own_loss_by_its_import_path(engine, tmp_path, monkeypatch):
+    for folder in (Path(__file__).parent, Path(__file__).parents[1] / "train"):
+        monkeypatch.syspath_prepend(folder)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "data: {class_path: own_parts.Noise, init_args: {people: 5, images: 2}}\n"
+        "backbone: {class_path: own_parts.TinyNet}\n"
+        "loss: {class_path: own_loss.SoftMargin, init_args: {scale: 12}}\n"
+        f"engine: {engine}\nsubcenters: 2\nbatch_size: 4\nepochs: 1\n"
+    )
+    read = read_recipe(path, [])
+    objective = train_run(read, tmp_path / "run", device="cpu")
+    assert type(read.recipe.loss).__name__ == "SoftMargin"
+    assert read.recipe.loss.margin.item() != pytest.approx(0.2)  # it has learned
+    assert all(parameter.isfinite().all() for parameter in objective.head.parameters())
+
+    case = Case(lambda: type(read.recipe.loss)(12.0), 3)
+    assert max(differences(case.run(Streamed(chunk=5)), case.run("dense")).values()) < 1e-10

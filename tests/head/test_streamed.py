@@ -1,0 +1,344 @@
+"""The streamed engine by itself: what it holds in memory, how many products it makes, its shifts and its refusals."""
+
+import copy
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from verisphere.head.dense import DenseView
+from verisphere.head.engine import Auto, Engine
+from verisphere.head.head import Head
+from verisphere.head.passes import Chunks
+from verisphere.head.streamed import Streamed, StreamedView
+from verisphere.head.subcenters import SubCenters
+from verisphere.losses.contract import ClassLoss
+from verisphere.losses.margin import ArcFace, NormFace
+from verisphere.losses.sphereface2 import SphereFace2
+
+BATCH, CLASSES, SIZE = 16, 600, 8
+
+
+class Watch(TorchDispatchMode):
+    """Counts products, and writes down the shape and type of every tensor that an operation makes anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.products, self.made = 0, []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        self.products += function is torch.ops.aten.mm.default
+        view = function.is_view or any(argument.alias_info for argument in function._schema.arguments)
+        for one in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(one, torch.Tensor) and not view:
+                self.made.append((one.dtype, one.numel()))
+        return result
+
+    def of_size(self, numel: int, dtype: torch.dtype = torch.float32) -> int:
+        """How many tensors of at least this many numbers were made."""
+        return sum(made >= numel and kind == dtype for kind, made in self.made)
+
+
+def batch(classes: int = CLASSES) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    embeddings = 5 * torch.randn(BATCH, SIZE, generator=generator)
+    return embeddings.requires_grad_(), torch.randint(0, classes, (BATCH,), generator=generator)
+
+
+def head_of(loss: ClassLoss, engine: str | Engine, classes: int = CLASSES) -> Head:
+    torch.manual_seed(1)
+    return Head(loss, classes, SIZE, engine=engine)
+
+
+def watched(loss: ClassLoss, engine: Engine, deferred: bool = False) -> Watch:
+    head, (embeddings, labels) = head_of(loss, engine), batch()
+    head.deferred = deferred
+    buffer = torch.zeros_like(head.centers)
+    with Watch() as watch:
+        head(embeddings, labels).loss.backward()
+        if deferred:
+            with torch.no_grad():
+                assert head.step(buffer, 0.1)
+    return watch
+
+
+CHUNK = 60  # ten of them
+LOSSES = {"ArcFace": ArcFace, "unbounded": lambda: ClassLoss(32.0), "SphereFace2": SphereFace2}
+
+
+@pytest.mark.parametrize("make", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.parametrize("engine", [Streamed(chunk=CHUNK), Streamed("bfloat16", chunk=CHUNK),
+                                    Streamed("bfloat16", chunk=CHUNK, keep_bytes=0)],
+                         ids=["float32", "kept", "again"])  # fmt: skip
+@pytest.mark.parametrize("deferred", [False, True])
+def test_no_batch_x_classes_floats(make, engine, deferred):
+    watch = watched(make(), engine, deferred)
+    gradients = watch.of_size(CLASSES * SIZE)
+    assert gradients == (0 if deferred else 1)  # the one that an optimizer asks for
+    assert watch.of_size(2 * BATCH * CHUNK) == gradients  # a chunk's logits are the largest tensors beside it
+
+
+def test_the_dense_engine_would_be_seen():
+    head, (embeddings, labels) = head_of(ArcFace(), "dense"), batch()
+    with Watch() as watch:
+        head(embeddings, labels).loss.backward()
+    assert watch.of_size(BATCH * CLASSES) > 4
+
+
+@pytest.mark.parametrize(
+    ("make", "engine", "deferred", "products"),
+    [
+        (ArcFace, Streamed("bfloat16", chunk=CHUNK), False, 3),
+        (ArcFace, Streamed("bfloat16", chunk=CHUNK), True, 3),
+        (ArcFace, Streamed("bfloat16", chunk=CHUNK, keep_bytes=0), True, 4),
+        (ArcFace, Streamed(chunk=CHUNK), False, 4),  # float32 derivatives would be as large as the logits
+        (SphereFace2, Streamed(chunk=CHUNK), False, 3),  # in one pass
+        (SphereFace2, Streamed("bfloat16", chunk=CHUNK, keep_bytes=0), False, 3),
+        (SphereFace2, Streamed("bfloat16", chunk=CHUNK), True, 3),
+        (SphereFace2, Streamed(chunk=CHUNK), True, 4),
+    ],
+)
+def test_how_many_products_a_chunk_costs(make, engine, deferred, products):
+    assert watched(make(), engine, deferred).products == products * CLASSES / CHUNK
+
+
+def test_what_is_kept_stays_within_the_budget():
+    needed = 2 * BATCH * CLASSES
+    exactly, less = (watched(ArcFace(), Streamed("bfloat16", CHUNK, keep)) for keep in (needed, needed - 1))
+    assert (exactly.products, less.products) == (30, 40)
+
+
+def test_one_pass_follows_whatever_is_done_with_the_loss():
+    embeddings, labels = batch()
+    found = []
+    for engine in ("dense", Streamed(chunk=CHUNK)):
+        head = head_of(SphereFace2(), engine).double()
+        (head(embeddings, labels).loss * 3 - 1).square().backward()
+        found.append((head.centers.grad, head.loss.bias.grad, embeddings.grad))
+        embeddings.grad = None
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_rows_without_weight_in_one_pass():
+    embeddings, labels = batch()
+    head = head_of(SphereFace2(), Streamed(chunk=CHUNK))
+    head(embeddings, labels, torch.zeros(BATCH)).loss.backward()
+    assert head.centers.grad.abs().max() == 0
+
+
+class WrongSlope(SphereFace2):
+    """Its sum is squared, whatever it says."""
+
+    def finish(self, own, rest, *context):
+        return own + rest.square()
+
+
+def test_a_loss_that_is_not_linear_as_it_says_is_found_out():
+    embeddings, labels = batch()
+    out = head_of(WrongSlope(), Streamed(chunk=CHUNK))(embeddings, labels)
+    with pytest.raises(ValueError, match=r"says that it is linear, but .* not what its slope\(\) foretold"):
+        out.loss.backward()
+
+
+class Running(NormFace):
+    """No bound, so that a running maximum is kept."""
+
+    def bound(self):
+        return None
+
+
+@pytest.mark.parametrize("scale", [1.0, 64.0, 2000.0])
+def test_running_maximum(scale):
+    """Against a loss of any scale in float32: exponentials of 2000 would overflow, those of -2000 vanish."""
+    embeddings, labels = batch()
+    expected = head_of(NormFace(scale), "dense").double()(embeddings.detach().double(), labels)
+    for loss in (Running(scale), NormFace(scale)):
+        found = head_of(loss, Streamed(chunk=7))(embeddings, labels)
+        torch.testing.assert_close(found.per_sample.double(), expected.per_sample, rtol=1e-4, atol=1e-4)
+        found.loss.backward()
+        assert embeddings.grad.isfinite().all()
+
+
+def test_fixed_shift_loses_nothing_at_either_end():
+    """All other classes at cosine -1 or all at 1, own ones opposite; exponentials of +-64 in float32."""
+    direction = torch.nn.functional.normalize(torch.randn(SIZE, generator=torch.Generator().manual_seed(2)), dim=0)
+    for sign in (1.0, -1.0):
+        head = head_of(NormFace(64.0), Streamed(chunk=CHUNK))
+        head.centers.data[:] = sign * direction
+        head.centers.data[0] = -sign * direction
+        out = head(direction.expand(2, SIZE), torch.zeros(2, dtype=torch.int64))
+        expected = math.log(CLASSES - 1) + 2 * 64 * sign  # log(1 + exp(it)) is it, or the exponential of it
+        expected = expected if sign > 0 else math.exp(expected)
+        assert out.per_sample.tolist() == pytest.approx([expected] * 2, rel=1e-4)
+
+
+def test_two_batches_before_their_backwards():
+    embeddings, labels = batch()
+    found = []
+    for engine in ("dense", Streamed(chunk=CHUNK)):
+        head = head_of(ArcFace(), engine).double()
+        first = head(embeddings.detach().double(), labels)
+        second = head(-embeddings.detach().double(), labels.flip(0))
+        second.loss.backward()
+        first.loss.backward()
+        found.append(head.centers.grad)
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_backward_twice_through_a_retained_graph():
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), Streamed("bfloat16", chunk=CHUNK))
+    loss = head(embeddings, labels).loss
+    loss.backward(retain_graph=True)
+    once = head.centers.grad.clone()
+    loss.backward()
+    torch.testing.assert_close(head.centers.grad, 2 * once)
+
+
+def test_backward_twice_through_one_pass_is_refused():
+    embeddings, labels = batch()
+    loss = head_of(SphereFace2(), Streamed(chunk=CHUNK))(embeddings, labels).loss
+    loss.backward(retain_graph=True)
+    with pytest.raises(ValueError, match="a second backward through one forward"):
+        loss.backward()
+
+
+def test_centers_changed_before_the_backward_are_an_error():
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+    loss = head(embeddings, labels).loss
+    with torch.no_grad():
+        head.centers.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradient(mode):
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), Streamed("bfloat16", chunk=CHUNK))
+    with mode():
+        out = head(embeddings.detach(), labels)
+    assert not out.loss.requires_grad
+    torch.testing.assert_close(out.per_sample, head(embeddings, labels).per_sample)
+
+
+def test_only_what_asks_receives_a_gradient():
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+    head.centers.requires_grad_(False)
+    head(embeddings, labels).loss.backward()
+    expected = embeddings.grad
+    head.centers.requires_grad_(True)
+    embeddings.grad = None
+    head(embeddings, labels).loss.backward()
+    torch.testing.assert_close(embeddings.grad, expected)
+    alone = head_of(ArcFace(), Streamed(chunk=CHUNK))
+    alone(embeddings.detach(), labels).loss.backward()
+    torch.testing.assert_close(alone.centers.grad, head.centers.grad)
+
+
+def test_float64_embeddings_over_float32_centers():
+    embeddings, labels = batch()
+    found = []
+    for engine in ("dense", Streamed(chunk=CHUNK)):
+        head = head_of(ArcFace(), engine)
+        out = head(embeddings.double(), labels)
+        out.loss.backward()
+        assert out.loss.dtype == torch.float64
+        assert head.centers.grad.dtype == torch.float32
+        found.append((out.per_sample, head.centers.grad))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-12, atol=0)
+    torch.testing.assert_close(found[1][1], found[0][1])
+
+
+@pytest.mark.parametrize("logits", [BATCH * CLASSES, BATCH * CLASSES - 1])
+def test_auto_goes_by_the_number_of_logits(logits):
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), "dense")
+    view = Auto(Streamed(), logits).view(head.centers, labels, SubCenters(), "cosine", torch.float32)
+    assert type(view) is (DenseView if logits == BATCH * CLASSES else StreamedView)
+    expected = head(embeddings, labels).per_sample
+    torch.testing.assert_close(head_of(ArcFace(), Auto(Streamed(), logits))(embeddings, labels).per_sample, expected)
+
+
+@pytest.mark.parametrize(("classes", "at_most", "sizes"), [(10, 4, [4, 4, 2]), (10, 100, [10]), (7, 1, [1] * 7),
+                                                          (9, 8, [5, 4]), (1, 1, [1])])  # fmt: skip
+def test_chunks_cover_every_class_once(classes, at_most, sizes):
+    centers = torch.randn(classes, 2, 3)
+    chunks = list(Chunks(centers, at_most, torch.float32, cosine=True))
+    assert [len(chunk.stored) // 2 for chunk in chunks] == sizes
+    assert [chunk.first for chunk in chunks] == [sum(sizes[:index]) for index in range(len(sizes))]
+    assert torch.equal(torch.cat([chunk.stored for chunk in chunks]), centers.flatten(0, 1))
+    lengths = torch.cat([chunk.inverse for chunk in chunks]).reciprocal()
+    torch.testing.assert_close(lengths, centers.flatten(0, 1).norm(dim=1))
+
+
+def test_a_head_with_an_engine_can_be_copied():
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+    twin = copy.deepcopy(head)
+    assert torch.equal(twin(embeddings, labels).per_sample, head(embeddings, labels).per_sample)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"chunk": 0}, "chunk is 0; it needs at least 1 class"), ({"keep_bytes": -1}, "keep_bytes is -1; it must not be")],
+)
+def test_refusals(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Streamed(**settings)
+
+
+def test_precision_is_not_for_the_dense_engine():
+    with pytest.raises(ValueError, match="precision is 'bfloat16' with engine 'dense', which knows float32 only"):
+        Head(ArcFace(), CLASSES, SIZE, engine="dense", precision="bfloat16")
+    assert Head(ArcFace(), CLASSES, SIZE, engine="auto", precision="bfloat16").engine.streamed.precision == "bfloat16"
+
+
+COMPILED = """
+import torch
+from verisphere.embed.compiling import compiler_works
+from verisphere.head import Head
+from verisphere.head.streamed import Streamed
+from verisphere.losses.curricular import CurricularFace
+from verisphere.losses.margin import ArcFace
+from verisphere.losses.sphereface2 import SphereFace2
+if not compiler_works("cpu"):
+    raise SystemExit(77)
+for make in (ArcFace, CurricularFace, SphereFace2):
+    for subcenters in (1, 2):
+        for precision in ("float32", "bfloat16"):
+            found = []
+            for compile in (False, True):
+                torch.manual_seed(0)
+                head = Head(make(), 50, 16, subcenters, Streamed(precision, chunk=20, compile=compile))
+                rows = torch.randn(8, 16).mul(4).requires_grad_()
+                out = head(rows, torch.arange(8))
+                out.loss.backward()
+                gradient = head.centers.grad.clone()
+                head.deferred, head.centers.grad, buffer = True, None, torch.zeros_like(head.centers)
+                head(rows, torch.arange(8)).loss.backward()
+                with torch.no_grad():
+                    head.step(buffer, 0.1, 0.9, 5e-4, nesterov=True)
+                found.append([out.per_sample, rows.grad, gradient, head.centers.detach(), buffer])
+            for one, other in zip(*found, strict=True):
+                assert (one - other).norm() <= (1e-5 if precision == "float32" else 1e-2) * other.norm()
+"""
+
+
+@pytest.mark.slow
+def test_compiled_is_eager():
+    """In a process of its own: what checks shapes here is not to be compiled along."""
+    source = Path(__file__).parents[2] / "src"
+    done = subprocess.run([sys.executable, "-c", COMPILED], cwd=source, capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip("there is no compiler here")
+    assert done.returncode == 0, done.stderr
+    assert "could not be compiled" not in done.stderr

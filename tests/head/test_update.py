@@ -1,0 +1,166 @@
+"""SGD by the head: the same steps as torch.optim.SGD makes, without the centers' gradient."""
+
+import pytest
+import torch
+
+from verisphere.head.head import Head
+from verisphere.head.streamed import Streamed
+from verisphere.head.update import HeadSGD
+from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
+from verisphere.losses.margin import ArcFace
+from verisphere.losses.softmax import Softmax
+from verisphere.losses.sphereface2 import SphereFace2
+
+CLASSES, SIZE = 11, 6
+LOSSES = {
+    "ArcFace": ArcFace,
+    "SphereFace2": SphereFace2,
+    "Softmax": Softmax,
+    "sum": lambda: WeightedSum([ArcFace(), Intra(), Inter()]),
+    "intra": Intra,
+}
+
+
+def batches(count: int, dtype: torch.dtype = torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(count):
+        rows = 3 * torch.randn(8, SIZE, generator=generator, dtype=torch.float64)
+        yield rows.to(dtype), torch.randint(0, CLASSES, (8,), generator=generator)
+
+
+def head_of(make=ArcFace, engine=None, subcenters=1, **settings) -> Head:
+    torch.manual_seed(1)
+    engine = Streamed(chunk=4) if engine is None else engine
+    return Head(make(), CLASSES, SIZE, subcenters, engine, **settings).double()
+
+
+def groups(head: Head) -> list[dict]:
+    """As a training has them: weight decay for centers, none for single numbers."""
+    single = [one for one in head.parameters() if one.ndim < 2]
+    return [{"params": [head.centers], "weight_decay": 0.01}, *([{"params": single}] if single else [])]
+
+
+def steps(head: Head, optimizer: torch.optim.Optimizer, data) -> None:
+    for rows, labels in data:
+        optimizer.zero_grad()
+        head(rows, labels).loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("make", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.9, False), (0.9, True)])
+def test_it_steps_as_sgd_does(make, momentum, nesterov):
+    settings = {"subcenters": 2, "pull_together": 0.2}
+    plain, fused = head_of(make, "dense", **settings), head_of(make, **settings)
+    reference = torch.optim.SGD(groups(plain), lr=0.5, momentum=momentum, nesterov=nesterov)
+    optimizer = HeadSGD(groups(fused), fused, lr=0.5, momentum=momentum, nesterov=nesterov)
+    steps(plain, reference, batches(3))
+    steps(fused, optimizer, batches(3))
+    for one, other in zip(fused.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    assert fused.centers.grad is None
+    ours, theirs = optimizer.state_dict()["state"], reference.state_dict()["state"]
+    assert ours.keys() == theirs.keys()
+    if momentum:
+        torch.testing.assert_close(ours[0]["momentum_buffer"], theirs[0]["momentum_buffer"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("fused_first", [True, False])
+def test_either_goes_on_from_the_others_checkpoint(fused_first):
+    whole = head_of()
+    steps(whole, torch.optim.SGD(groups(whole), lr=0.5, momentum=0.9), batches(6))
+    head, data = head_of(), list(batches(6))
+    first, second = torch.optim.SGD(groups(head), lr=0.5, momentum=0.9), None
+    for number, fused in enumerate((fused_first, not fused_first)):
+        head.deferred = False
+        make = (lambda: HeadSGD(groups(head), head, lr=0.5, momentum=0.9)) if fused else (
+            lambda: torch.optim.SGD(groups(head), lr=0.5, momentum=0.9))  # fmt: skip
+        second = make()
+        if number:
+            second.load_state_dict(first.state_dict())
+        steps(head, second, data[3 * number : 3 * number + 3])
+        first = second
+    torch.testing.assert_close(head.centers, whole.centers, rtol=1e-9, atol=1e-12)
+
+
+def test_a_learning_rate_may_change_between_steps():
+    plain, fused = head_of(engine="dense"), head_of()
+    reference = torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9)
+    optimizer = HeadSGD(groups(fused), fused, lr=0.5, momentum=0.9)
+    for rate, data in zip((0.5, 0.1), batches(2), strict=True):
+        for head, one in ((plain, reference), (fused, optimizer)):
+            for group in one.param_groups:
+                group["lr"] = rate
+            steps(head, one, [data])
+    torch.testing.assert_close(fused.centers, plain.centers, rtol=1e-9, atol=1e-12)
+
+
+def test_bfloat16_stays_near():
+    plain = head_of(engine="dense").float()
+    fused = head_of(engine=Streamed("bfloat16", chunk=4)).float()
+    before = plain.centers.detach().clone()
+    steps(plain, torch.optim.SGD(groups(plain), lr=0.1, momentum=0.9), batches(1, torch.float32))
+    steps(fused, HeadSGD(groups(fused), fused, lr=0.1, momentum=0.9), batches(1, torch.float32))
+    moved = (plain.centers - before).norm()
+    assert (fused.centers - plain.centers).norm() < 0.05 * moved
+
+
+@pytest.mark.parametrize("engine", ["dense", "auto"])
+def test_an_engine_that_cannot_leaves_it_to_sgd(engine):
+    plain, head = head_of(engine="dense"), head_of(engine=engine)
+    steps(plain, torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9), batches(2))
+    steps(head, HeadSGD(groups(head), head, lr=0.5, momentum=0.9), batches(2))
+    assert head.centers.grad is not None
+    torch.testing.assert_close(head.centers, plain.centers)
+
+
+def test_zero_grad_drops_what_waits():
+    head = head_of()
+    optimizer = HeadSGD(groups(head), head, lr=0.5)
+    before = head.centers.detach().clone()
+    ((rows, labels),) = batches(1)
+    head(rows, labels).loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    assert torch.equal(head.centers, before)
+
+
+def test_accumulation_is_refused():
+    head = head_of()
+    HeadSGD(groups(head), head, lr=0.5)
+    ((rows, labels),) = batches(1)
+    head(rows, labels).loss.backward()
+    with pytest.raises(ValueError, match="a second backward came before the step that the first waits for"):
+        head(rows, labels).loss.backward()
+
+
+def test_centers_changed_before_the_step_are_refused():
+    head = head_of()
+    optimizer = HeadSGD(groups(head), head, lr=0.5)
+    ((rows, labels),) = batches(1)
+    head(rows, labels).loss.backward()
+    with torch.no_grad():
+        head.centers.zero_()
+    with pytest.raises(ValueError, match="the centers have changed since the backward whose gradient waits"):
+        optimizer.step()
+
+
+def test_a_buffer_goes_with_a_momentum():
+    head = head_of()
+    head.deferred = True
+    ((rows, labels),) = batches(1)
+    head(rows, labels).loss.backward()
+    with pytest.raises(ValueError, match=r"momentum is 0\.9 and the buffer absent"):
+        head.step(None, 0.1, momentum=0.9)
+
+
+def test_without_a_backward_there_is_nothing_to_step():
+    head = head_of()
+    assert not head.step(None, 0.1, momentum=0.0)
+
+
+def test_another_heads_parameters_are_refused():
+    head, other = head_of(), head_of()
+    with pytest.raises(ValueError, match="the head's centers are not among the parameters"):
+        HeadSGD(groups(other), head, lr=0.1)
+    assert not head.deferred
