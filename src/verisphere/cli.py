@@ -299,6 +299,14 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
     return result.text()
 
 
+def figures(options: argparse.Namespace) -> str:
+    """Draw the pictures of docs/losses.md: curves of the losses, and small trainings."""
+    from verisphere.report.progress import shown
+    from verisphere.workflows.figures import draw_figures
+
+    return draw_figures(options.out, options.only, shown).text()
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
@@ -473,6 +481,10 @@ def _shipping(verbs: Verbs) -> None:
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
     verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")
     verb.add_argument("--title", help="of the page")
+
+    verb = _verb(verbs, "figures", figures)
+    verb.add_argument("out", type=Path, metavar="OUT", help="folder for the pictures, PNG and SVG")
+    verb.add_argument("--only", action="append", default=[], metavar="NAME", help="one picture; repeat for several")
 
 
 def _use(verb: argparse.ArgumentParser) -> None:
