@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verisphere.cli import DEFAULT_FARS, _parser, main
+from verisphere.cli import _parser, main
 from verisphere.data.embeddings_file import read_embeddings
+from verisphere.vocabulary import FARS
 from verisphere.workflows import evaluate
 
 # A network without weights: the pixels themselves.
@@ -106,10 +107,10 @@ def test_each_kind_of_evaluation_prints_and_writes_its_figures(run, files: Path,
     code, out, err = run("evaluate", *placed(KINDS[kind], files), "--json", out_file)
     assert (code, err) == (0, "")
     read = json.loads(out_file.read_text())
-    assert [point["far_target"] for point in read["operating_points"]] == list(DEFAULT_FARS)
+    assert [point["far_target"] for point in read["operating_points"]] == list(FARS)
     assert ("accuracy" in read) == (kind == "pairs")
     assert ("one_threshold" in read) == (kind != "pairs")
-    for far in DEFAULT_FARS:
+    for far in FARS:
         assert f"| {far}" in out
     assert "below resolution" in out
 

@@ -222,3 +222,68 @@ def test_wrong_calls(place, refused, tmp_path):
     assert str(place / "model") in line
     line = refused("align", tmp_path / "absent", tmp_path / "crops")
     assert "no such folder or archive" in line
+
+
+def test_nothing_is_written_over_what_is_read(place, refused, tmp_path):
+    embeddings, figures = tmp_path / "set.npz", tmp_path / "scores.csv"
+    shutil.copy(place / "run" / "others.npz", embeddings)
+    figures.write_text("score,label\n0.9,1\n0.1,0\n")
+    calls = [
+        ("calibrate", embeddings, "--far", "0.2", "--out", embeddings),
+        ("calibrate", place / "run" / "others.npz", "--far", "0.2", "--check", embeddings, "--out", embeddings),
+        ("evaluate", "all-pairs", embeddings, "--json", embeddings),
+        ("evaluate", "one-threshold", embeddings, embeddings, "--json", embeddings),
+        ("evaluate", "scores", figures, "--json", figures),
+        ("evaluate", "pairs", embeddings, "--pairs", figures, "--json", figures),
+        ("report", embeddings, "--out", tmp_path),
+        ("align", place / "faces.zip", place / "faces.zip"),
+        ("export", place / "run", "--calibration", place / "calibration.json", "--out", place / "calibration.json"),
+    ]
+    files = (embeddings, figures, place / "faces.zip", place / "calibration.json")
+    before = [path.read_bytes() for path in files]
+    for call_ in calls:
+        assert "which is read here; write to another name" in refused(*call_)
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_a_changed_onnx_file_is_not_the_model(place, refused, tmp_path):
+    import onnx
+
+    model = onnx.load(place / "model" / "model.onnx")
+    weights = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    weights.raw_data = bytes(len(weights.raw_data))
+    onnx.save(model, tmp_path / "chg.onnx")
+    shutil.copytree(place / "model", tmp_path / "model")
+    shutil.copy(tmp_path / "chg.onnx", tmp_path / "model" / "model.onnx")
+    for changed in (tmp_path / "chg.onnx", tmp_path / "model" / "model.onnx"):
+        line = refused("embed", changed, place / "faces.zip", "--out", tmp_path / "a.npz", "--workers", 0)
+        assert f"{changed}: not the file that was exported" in line
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_bfloat16_is_not_for_onnx_files(place, refused, tmp_path):
+    onnx = place / "model" / "model.onnx"
+    line = refused("embed", onnx, place / "faces.zip", "--bfloat16", "--out", tmp_path / "a.npz", "--workers", 0)
+    assert "precision is bfloat16, but an ONNX file runs in float32" in line
+
+
+def test_figures_that_are_wrong_export_nothing(place, refused, tmp_path):
+    figures = json.loads((place / "figures.json").read_text())
+    figures["operating_points"][0]["genuine_accepted"] = 10**6
+    (tmp_path / "figbad.json").write_text(json.dumps(figures))
+    line = refused("export", place / "run", "--evaluation", tmp_path / "figbad.json", "--out", tmp_path / "model")
+    assert "figbad.json: not figures that `verisphere evaluate --json` writes: operating_points[0]: 1000000 of" in line
+
+
+def test_the_shipped_folder_names_paths_as_they_were_typed(place, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(place)
+    says("embed", "run", "faces.zip", "--flip", "--out", tmp_path / "a.npz", "--workers", 0)
+    said = says("calibrate", tmp_path / "a.npz", "--far", "0.2", "--out", tmp_path / "found.json")
+    assert "to ship it" in said
+    assert str(place) not in (tmp_path / "found.json").read_text()
+    assert json.loads((tmp_path / "found.json").read_text())["origin"]["images"] == "faces.zip"
+
+
+def test_a_path_that_is_not_unicode_can_be_printed(capsys):
+    cli._print("gal\udcffery: 3 of 3")
+    assert capsys.readouterr().out == "gal\\udcffery: 3 of 3\n"

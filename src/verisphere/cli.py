@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from verisphere import __version__
-from verisphere.vocabulary import RULES
+from verisphere.vocabulary import FARS, RULES
 
 if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` should not wait for torch
     from verisphere.embed.model_folder import Model
@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` sho
     from verisphere.workflows.verify import FindFaces
 
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
-DEFAULT_FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,8 +66,9 @@ def _unforeseen(error: Exception) -> int:
 
 def _print(text: str) -> None:
     """Print a result; a reader that leaves early, such as `head`, is no error."""
+    encoding = sys.stdout.encoding or "utf-8"
     try:
-        print(text)
+        print(text.encode(encoding, "backslashreplace").decode(encoding))  # a path need not be Unicode
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -159,9 +159,11 @@ def align(options: argparse.Namespace) -> str:
 
 def calibrate(options: argparse.Namespace) -> str:
     """Choose the threshold for a FAR on new people, with a guarantee."""
+    from verisphere.data.files import refuse_overwriting
     from verisphere.report.progress import shown
     from verisphere.workflows.calibrate import calibrate as run
 
+    refuse_overwriting(options.out, [options.file, *options.check])
     calibration = run(
         options.file,
         options.far,
@@ -230,14 +232,16 @@ def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
 
 def report(options: argparse.Namespace) -> str:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
+    from verisphere.data.files import refuse_overwriting
     from verisphere.report.progress import shown
     from verisphere.workflows.calibrate import read_calibration
     from verisphere.workflows.report import make_report, subjects_of
 
+    refuse_overwriting(options.out, [*options.runs, options.faces, options.calibration])
     return make_report(
         subjects_of(options.runs, options.faces),
         options.out,
-        fars=options.far or DEFAULT_FARS,
+        fars=options.far or FARS,
         one_far=options.one_far,
         title=options.title,
         calibration=None if options.calibration is None else read_calibration(options.calibration),
@@ -249,7 +253,7 @@ def evaluate_scores(options: argparse.Namespace) -> str:
     """Operating points of a scores file."""
     from verisphere.workflows import evaluate
 
-    return _show(options, evaluate.evaluate_scores(options.scores, _options(options)))
+    return _show(options, evaluate.evaluate_scores(options.scores, _options(options, options.scores)))
 
 
 def evaluate_pairs(options: argparse.Namespace) -> str:
@@ -259,7 +263,11 @@ def evaluate_pairs(options: argparse.Namespace) -> str:
     return _show(
         options,
         evaluate.evaluate_pairs(
-            options.embeddings, options.pairs, _options(options), options.against, options.replicates
+            options.embeddings,
+            options.pairs,
+            _options(options, options.embeddings, options.pairs, *options.against),
+            options.against,
+            options.replicates,
         ),
     )
 
@@ -268,7 +276,8 @@ def evaluate_all_pairs(options: argparse.Namespace) -> str:
     """Operating points over all pairs."""
     from verisphere.workflows import evaluate
 
-    result = evaluate.evaluate_all_pairs(options.embeddings, _options(options), options.against, options.replicates)
+    asked = _options(options, options.embeddings, *options.against)
+    result = evaluate.evaluate_all_pairs(options.embeddings, asked, options.against, options.replicates)
     return _show(options, result)
 
 
@@ -276,15 +285,19 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
     """Several domains at one threshold."""
     from verisphere.workflows import evaluate
 
-    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, _options(options)))
+    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, _options(options, *options.embeddings)))
 
 
-def _options(options: argparse.Namespace) -> "Options":
+def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
+    """What an evaluation of these files is asked for."""
+    from verisphere.data.files import refuse_overwriting
     from verisphere.report.progress import shown
     from verisphere.workflows.evaluate import Options
 
+    if options.json is not None:
+        refuse_overwriting(options.json, [*inputs, options.calibration])
     return Options(
-        fars=options.far or DEFAULT_FARS,
+        fars=options.far or FARS,
         rule=options.rule,
         union=options.union,
         calibration=options.calibration,
@@ -356,7 +369,12 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = _verb(verbs, "align", align)
     verb.add_argument("source", type=Path, metavar="SRC", help="folder or zip archive of photographs, at any depth")
-    verb.add_argument("out", type=Path, metavar="DST", help="folder, or .zip archive, for the crops: the same names")
+    verb.add_argument(
+        "out",
+        type=Path,
+        metavar="DST",
+        help="folder, or .zip archive, for the crops: the photographs' paths, with the suffix of --format",
+    )
     _template(verb)
     verb.add_argument(
         "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV: finds none itself"
@@ -477,7 +495,7 @@ def _shipping(verbs: Verbs) -> None:
     verb.add_argument(
         "--faces", type=Path, help="the images of the embeddings, for sample pairs (where embed read them)"
     )
-    verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(DEFAULT_FARS)})")
+    verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
     verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")
     verb.add_argument("--title", help="of the page")
@@ -529,7 +547,7 @@ def _evaluation(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], str
         "--far",
         action="append",
         metavar="F",
-        help=f"target FAR, a decimal number; repeat for several ({' '.join(DEFAULT_FARS)})",
+        help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
     )
     verb.add_argument(
         "--rule",

@@ -1,5 +1,6 @@
 """The words every part shares: frozen values that check themselves once, so that later code can trust them."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
@@ -12,6 +13,10 @@ T = TypeVar("T")
 Rule = Literal["at_most", "nearest", "interpolated"]
 Union = Literal["all", "within"]
 RULES: tuple[Rule, ...] = get_args(Rule)
+
+#: Target FARs that are reported where none are asked for.
+FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
+_MOST = 2**63  # comparisons; more are a slip in a file
 
 
 @runtime_checkable
@@ -173,9 +178,31 @@ class OperatingPoint:
     tar_upper_95: float
 
     def __post_init__(self) -> None:
-        for accepted, total in (
-            (self.genuine_accepted, self.genuine_total),
-            (self.impostor_accepted, self.impostor_total),
-        ):
-            assert 0 <= accepted <= total, (accepted, total)
-        assert not np.isnan(self.threshold)
+        check_rate(self.tar, self.genuine_accepted, self.genuine_total)
+        check_rate(self.far, self.impostor_accepted, self.impostor_total)
+        check_bounds(self.far, self.far_lower_95, self.far_upper_95)
+        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
+        if math.isnan(self.threshold):
+            raise ValueError("a threshold is NaN, which decides nothing")
+
+
+def check_rate(rate: float, accepted: int, total: int) -> None:
+    """Pass over a rate that its counts make.
+
+    Raises:
+        ValueError: the counts are none, or make another rate.
+    """
+    if not (0 <= accepted <= total and 1 <= total < _MOST):
+        raise ValueError(f"{accepted} of {total} comparisons cannot be: 0 <= accepted <= total with total >= 1")
+    if rate != accepted / total:
+        raise ValueError(f"a rate of {rate} is not what {accepted} of {total} comparisons make")
+
+
+def check_bounds(rate: float, lower: float, upper: float) -> None:
+    """Pass over bounds of a rate that hold it between them.
+
+    Raises:
+        ValueError: they do not, or one is no rate.
+    """
+    if not 0 <= lower <= rate <= upper <= 1:
+        raise ValueError(f"bounds {lower} .. {upper} do not hold the rate {rate} between them")

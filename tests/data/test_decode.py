@@ -123,3 +123,8 @@ def test_random_damage_never_escapes_as_another_error():
             assert str(error).startswith("a: ")  # noqa: PT017 - both outcomes are right, no other one is
         else:
             assert pixels.dtype == np.uint8
+
+
+def test_above_pillow_s_own_limit_the_line_is_ours():
+    with pytest.raises(ValueError, match=r"^a\.png: not an image that can be decoded \(more than the 64000000 pixels"):
+        decode(png_header(100_000, 100_000), "a.png")

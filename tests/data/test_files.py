@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.data.files import write_whole
+from verisphere.data.files import refuse_overwriting, write_whole
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path):
@@ -143,3 +143,32 @@ def test_the_names_of_open_pipes_are_refused():
         write_whole(f"/dev/fd/{writer}", lambda partial: pytest.fail("must not be called"))
     os.close(reader)
     os.close(writer)
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path):
+    photos, marks = tmp_path / "photos", tmp_path / "marks.json"
+    photos.mkdir()
+    marks.write_text("{}")
+    (tmp_path / "link").symlink_to(marks)
+    for out in (marks, tmp_path / "link", photos / ".." / "marks.json", photos, tmp_path):
+        with pytest.raises(FileExistsError, match="which is read here; write to another name"):
+            refuse_overwriting(out, [None, photos, marks])
+    for out in (photos / "crops", tmp_path / "new", tmp_path / "marks.jso"):
+        refuse_overwriting(out, [None, photos, marks])
+    refuse_overwriting(marks, [])
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path):
+    (tmp_path / "afile").write_text("mine")
+    with pytest.raises(NotADirectoryError, match=r"afile/x/y: cannot be written, for .*afile is a file, no folder"):
+        write_whole(tmp_path / "afile" / "x" / "y", lambda partial: partial.write_text("text"))
+    assert (tmp_path / "afile").read_text() == "mine"
+
+
+def test_an_error_names_the_final_path_and_not_the_temporary_one(tmp_path: Path):
+    for inside in ("", "/inner.txt"):
+        with pytest.raises(FileNotFoundError) as caught:
+            write_whole(tmp_path / "out", lambda partial, end=inside: Path(f"{partial}{end}").read_text())
+        assert caught.value.filename == f"{tmp_path / 'out'}{inside}"
+    with pytest.raises(FileNotFoundError, match="elsewhere") as caught:
+        write_whole(tmp_path / "out", lambda partial: (tmp_path / "elsewhere").read_text())

@@ -1,5 +1,7 @@
 """Image files below a folder or in an archive, at any depth."""
 
+import os
+import sys
 import zipfile
 from pathlib import Path
 
@@ -56,3 +58,17 @@ def test_a_file_that_has_gone(tmp_path):
     files = FilesOnDisk(tmp_path, ["gone.jpg"])
     with pytest.raises(ValueError, match=r"gone\.jpg: cannot be read \(No such file"):
         list(files.read([0]))
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the file system refuses such a name")
+def test_a_name_that_is_not_unicode_is_named_at_once(folder):
+    os.close(os.open(os.fsencode(folder) + b"/Zo\xeb.jpg", os.O_CREAT | os.O_WRONLY))
+    with pytest.raises(ValueError, match=r"the file name 'Zo\\udceb\.jpg' is not UTF-8, .*rename the file") as caught:
+        image_files(folder)
+    assert "\n" not in str(caught.value)
+    str(caught.value).encode()  # can be printed
+
+
+def test_what_is_looked_for_is_said(tmp_path):
+    with pytest.raises(ValueError, match=r"no images; they are looked for as files at any depth that end in \.bmp, "):
+        image_files(tmp_path)

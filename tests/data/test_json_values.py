@@ -74,6 +74,7 @@ def test_it_is_the_way_back_from_a_result():
         ({"tags": []}, r"tags is \[\], not an object"),
         ({"spare": 1}, "spare is 1, not an object"),
         ({"painted": 1}, "painted is 1, not true or false"),
+        ({"legs": [{"length": 10**400, "side": "left"}]}, r"legs\[0\]\.length is 10+\.\.\., not a number"),
         ({"name": [0] * 100}, r"name is \[0, 0, .*\.\.\., not text"),
     ],
 )

@@ -105,6 +105,8 @@ SWAPPED = [FACE[1], FACE[0], *FACE[2:]]
         ({"a.jpg": {"landmarks": with_point(2, ["1", 2])}}, "where five points"),
         ({"a.jpg": {"landmarks": with_point(2, [math.nan, 2])}}, "where five points"),
         ({"a.jpg": {"landmarks": with_point(2, [1e300, 2])}}, "where five points"),
+        ({"a.jpg": {"landmarks": with_point(2, [True, 2])}}, "where five points"),
+        ({"a.jpg": {"landmarks": FACE, "score": True}}, "'a.jpg': score: True where a number"),
         ({"a.jpg": {"landmarks": FACE, "box": [1, 2, 3]}}, r"'a.jpg': box: \[1, 2, 3\] where \[left, top, width, heig"),
         ({"a.jpg": {"landmarks": FACE, "box": [20, 30, 0, 5]}}, "has no area; it is left, top, width and height"),
         ({"a.jpg": {"landmarks": FACE, "score": "high"}}, "'a.jpg': score: 'high' where a number with finite"),

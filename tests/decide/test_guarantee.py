@@ -24,7 +24,7 @@ from verisphere.decide import (
     threshold_at,
 )
 from verisphere.decide.bootstrap import draw_people, weighted_threshold
-from verisphere.decide.guarantee import _binomial_sum, _rarely_fewer
+from verisphere.decide.guarantee import _binomial_sum, _rarely_fewer, _too_few_to_redraw
 from verisphere.decide.order import SortedScores
 
 # ---- ranks
@@ -202,9 +202,9 @@ def test_meanings_name_the_promise_and_what_it_stands_on():
     scores = np.linspace(0, 1, 999)
     expected = independent_threshold(scores, "1e-3", "expected", people=1998, seed=0).meaning()
     assert expected == (
-        "accept iff score > 1: of comparisons of two new people, drawn like those calibrated on and scored by the same model, "
-        "at most 1e-3 are accepted on average over calibrations like this one (999 comparisons that share no person, "
-        "from 1,998 people; rank 1)"
+        "accept iff score > 1: of comparisons of two new people, drawn like those calibrated on and scored by the same "
+        "model, at most 1e-3 are accepted on average over calibrations like this one (999 comparisons that share no "
+        "person, from 1,998 people; rank 1)"
     )
     confident = independent_threshold(scores, "1e-2", "confident").meaning()
     assert "with 95 % confidence" in confident
@@ -471,3 +471,17 @@ def test_how_often_approximate_holds(strength: float, people: int, images: int, 
     assert (approximate <= float(far)).mean() > floor
     if strength:
         assert (mistaken <= float(far)).mean() < 0.72  # seen: 0.51 to 0.61
+
+
+@pytest.mark.parametrize(
+    ("people", "far", "message"),
+    [
+        (20, "0.5", "needs 50 people (50 at whatever FAR), got 20; a bootstrap of fewer says nothing about others: "
+                    "collect more, or take guarantee 'expected', whose lowest FAR is 9.10e-2 with 20 people"),
+        (60, "1e-4", "needs 142 people, got 60; a bootstrap of fewer says nothing about others: collect more, or ask "
+                     "for a higher FAR"),
+        (1, "0.5", "got 1; a bootstrap of fewer says nothing about others: collect more"),
+    ],
+)  # fmt: skip
+def test_too_few_to_redraw_are_told_what_helps(people: int, far: str, message: str):
+    assert _too_few_to_redraw(far, people).endswith(message)

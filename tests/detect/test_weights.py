@@ -133,3 +133,13 @@ def test_without_the_extra_one_line_names_it(monkeypatch):
     monkeypatch.setattr(weights.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=expected):
         read_weights("pnet")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"](cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81e.", pickle.dumps([])],
+    ids=["an array that is never told what it is", "no array"],
+)
+def test_lists_without_arrays_are_refused(data):
+    with pytest.raises(ValueError, match=r"^odd\.lz4: not a list of float32 arrays as joblib writes it"):
+        unpickle(data, "odd.lz4")

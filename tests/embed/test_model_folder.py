@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from verisphere.data.faces import Faces
 from verisphere.decide import independent_threshold
-from verisphere.embed import MobileFaceNet
+from verisphere.embed import MobileFaceNet, model_folder
 from verisphere.embed.load import build_backbone
 from verisphere.embed.model_folder import Model, is_model_folder, load, pixel_batches
 from verisphere.embed.model_json import Description, FileDigest, model_json, preprocessing, read_model_json
@@ -289,7 +289,7 @@ def test_what_is_no_description_gets_one_line(folder, content):
         ({"backbone": {"class_path": CLASS, "init_args": {"width": -1.0}}}, "cannot be built: width is -1"),
         (
             {"backbone": {"class_path": CLASS, "init_args": ARGUMENTS | {"embedding_size": 9}}},
-            "embedding_size is 8, but MobileFaceNet has 9",
+            "embedding_size is 8, but the backbone is to be built with 9",
         ),
         (
             {"backbone": {"class_path": CLASS, "init_args": ARGUMENTS | {"width": 0.3}}},
@@ -329,3 +329,21 @@ def test_a_device_is_chosen_and_may_be_an_object(whole):
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert next(load(whole).backbone.parameters()).device.type == expected
     assert next(load(whole, torch.device("cpu")).backbone.parameters()).device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "message"),
+    [
+        (10**9, 10**9, "its embedding_size is 1000000000; allowed are 1 to 65536"),
+        (0, 0, "its embedding_size is 0; allowed are"),
+        (8, 10**9, "embedding_size is 8, but the backbone is to be built with 1000000000"),
+        (8, 10**400, r"is to be built with 10+\.\.\.$"),
+    ],
+)
+def test_no_network_of_a_size_out_of_reason_is_built(folder, monkeypatch, size, asked, message):
+    monkeypatch.setattr(model_folder, "build_backbone", lambda *_: pytest.fail("it was built"))
+    arguments = ARGUMENTS | {"embedding_size": asked}
+    resealed(folder, embedding_size=size, backbone={"class_path": CLASS, "init_args": arguments})
+    with pytest.raises(ValueError, match=message) as caught:
+        load(folder, "cpu")
+    assert len(str(caught.value)) < 300

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from verisphere.embed import Backbone, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet
+from verisphere.embed import Backbone, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet, model_folder
 from verisphere.embed.model_folder import Model
+from verisphere.embed.model_json import FileDigest
 from verisphere.embed.onnx_file import (
     FARTHEST_COSINE,
     FARTHEST_NUMBER,
@@ -134,6 +136,7 @@ def test_every_backbone_can_be_exported(name, flip, tmp_path):
 def test_the_metadata_says_what_the_file_takes(pair):
     path, model = pair
     metadata = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    assert len(metadata.pop("verisphere_sha256")) == 64
     assert metadata == {
         "verisphere_format": "1",
         "verisphere_version": "0.1.0",
@@ -277,3 +280,49 @@ def test_a_missing_extra_is_named(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=rf"needs {package}, not installed here: pip install 'verisphere\[export\]'"):
         require_export()
+
+
+def changed(source: Path, path: Path) -> Path:
+    """The same network with one weight changed, and the metadata as they were."""
+    model = onnx.load(source)
+    weights = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    content = bytearray(weights.raw_data)
+    content[7] ^= 0x10
+    weights.raw_data = bytes(content)
+    onnx.save(model, path)
+    return path
+
+
+def test_a_changed_file_is_not_the_one_exported(pair, tmp_path):
+    path, _ = pair
+    (tmp_path / "copy.onnx").write_bytes(path.read_bytes())
+    read_onnx(tmp_path / "copy.onnx")
+    for damaged in (
+        changed(path, tmp_path / "changed.onnx"),
+        tmp_path / "longer.onnx",
+        tmp_path / "unsealed.onnx",
+    ):
+        if damaged.name == "longer.onnx":
+            damaged.write_bytes(path.read_bytes() + onnx.ModelProto(doc_string="more").SerializeToString())
+        if damaged.name == "unsealed.onnx":
+            model = onnx.load(path)
+            del model.metadata_props[-1]
+            onnx.save(model, damaged)
+        with pytest.raises(ValueError, match=rf"{damaged.name}: not the file that was exported") as caught:
+            read_onnx(damaged)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_model_json_beside_it_has_a_say(pair, tmp_path, monkeypatch):
+    path, _ = pair
+    (tmp_path / "model.onnx").write_bytes(path.read_bytes())
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"model\.json: not a model's description"):
+        read_onnx(tmp_path / "model.onnx")
+    digest = FileDigest("00" * 32, 5)
+    listed = types.SimpleNamespace(files={"model.onnx": digest})
+    monkeypatch.setattr(model_folder, "read_model_json", lambda path: listed)
+    with pytest.raises(ValueError, match=r"model\.onnx: not the file that was exported: .* says 5 with 000000000000"):
+        read_onnx(tmp_path / "model.onnx")
+    listed.files = {"other.onnx": digest}
+    read_onnx(tmp_path / "model.onnx")

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from verisphere.data.embeddings_file import write_embeddings
+from verisphere.report.calibration import read_calibration
 from verisphere.report.card import model_card
-from verisphere.report.card_files import read_calibrated, read_figures, read_settings
+from verisphere.report.card_files import read_figures, read_settings
+from verisphere.report.markdown import plain
 from verisphere.vocabulary import Embeddings, Origin
 from verisphere.workflows.calibrate import calibrate
 from verisphere.workflows.evaluate import Options, evaluate_all_pairs
@@ -145,7 +147,7 @@ def test_operating_points_are_the_evaluation_s(card, full):
     assert "evaluation-others.json" in text
     assert "\n\n* below resolution" in text
     sources = evaluation["sources"]
-    assert all(f"`{one['file']}` (SHA-256 {one['sha256'][:12]})" in text for one in sources)
+    assert all(f"{one['file']} (SHA-256 {one['sha256'][:12]})" in text for one in sources)
     named = any(one["origin"] for one in sources)
     assert ("as the export checked" if named else "nothing names the model that made the scores") in text
 
@@ -211,8 +213,8 @@ def test_other_files_than_figures_get_one_line(tmp_path, content):
     with pytest.raises(ValueError, match=r"figures\.json: not figures that `verisphere evaluate --json`") as caught:
         read_figures(path)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"figures\.json: not thresholds that `verisphere calibrate` writes"):
-        read_calibrated(path)
+    with pytest.raises(ValueError, match=r"figures\.json: not a calibration as `verisphere calibrate` writes it"):
+        read_calibration(path)
 
 
 @pytest.mark.parametrize(
@@ -233,4 +235,85 @@ def test_other_files_than_a_recipe_get_one_line(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_settings(path)
     assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+EVIL = "a\n# [b](http://evil/x) ![c](d) <script>e</script> `f` | _g_ **h** www.i.j\u202e"
+SHOWN = r"a # \[b\](http\://evil/x) !\[c\](d) &lt;script&gt;e&lt;/script&gt; \`f\` \| \_g\_ \*\*h\*\* www\.i.j" "\ufffd"
+
+
+def test_text_of_files_is_shown_and_never_obeyed(full, tmp_path):
+    assert plain(EVIL) == SHOWN
+    evaluation = json.loads((full / "evaluation-others.json").read_text())
+    evaluation["sources"] = [{"file": EVIL, "sha256": EVIL, "origin": None}]
+    one = evaluation["one_threshold"][0]
+    one["domains"] = {EVIL: next(iter(one["domains"].values()))}
+    one["skipped"] = [EVIL]
+    calibration = json.loads((full / "calibration.json").read_text())
+    calibration["source"]["file"] = EVIL
+    calibration["checks"][0]["source"]["file"] = EVIL
+    calibration["origin"]["precision"] = EVIL
+    file = "evaluation-](x) <b>.json"
+    (tmp_path / file).write_text(json.dumps(evaluation))
+    (tmp_path / "calibration.json").write_text(json.dumps(calibration))
+    (tmp_path / "recipe.yaml").write_text(json.dumps({"loss": {"class_path": EVIL, "init_args": {EVIL: EVIL}}} | {
+        name: {"class_path": "x.Y"} for name in ("data", "backbone")}))  # fmt: skip
+    names = ["calibration.json", "recipe.yaml", file]
+    changes = {"name": EVIL, "template": EVIL, "torch": EVIL}
+    text = model_card(about(tmp_path, names, **changes), tmp_path)
+    assert text.startswith(f"# {SHOWN}\n")
+    assert text.count(SHOWN) > 12
+    assert "<" not in text.replace("iff score > ", "")
+    assert len(re.findall("^# ", text, re.MULTILINE)) == 1
+    assert not re.findall(r"(?<!\\)!\[", text)
+    links = set(re.findall(r"(?<!\\)\](?=\()\(([^)]*)\)", text))
+    assert links == {"model.json", "calibration.json", "recipe.yaml", "evaluation-%5D%28x%29%20%3Cb%3E.json"}
+
+
+def test_it_says_which_files_name_paths(card, tmp_path):
+    assert "stand in recipe.yaml, calibration.json, evaluation-others.json." in section(card, "Privacy")
+    write_inputs(tmp_path, None)
+    unnamed = model_card(about(tmp_path, ["calibration.json", "evaluation-others.json"]), tmp_path)
+    assert "Paths" not in section(unnamed, "Privacy")
+
+
+def points(evaluation: dict[str, Any]) -> dict[str, Any]:
+    return evaluation["operating_points"][0]
+
+
+def domain(evaluation: dict[str, Any]) -> dict[str, Any]:
+    return next(iter(evaluation["one_threshold"][0]["domains"].values()))
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        (points, {"tar": 0.9999}, "a rate of 0.9999 is not what"),
+        (points, {"far": 1e-6}, "a rate of 1e-06 is not what"),
+        (points, {"genuine_accepted": 10**6}, "1000000 of 60 comparisons cannot be"),
+        (points, {"genuine_total": 0, "genuine_accepted": 0, "tar": 0.0}, "0 of 0 comparisons cannot be"),
+        (points, {"impostor_total": 10**400}, "comparisons cannot be"),
+        (points, {"tar": 10**400}, "tar is 10+..., not a number"),
+        (points, {"threshold": None}, "threshold is None, not a number"),
+        (points, {"far_target": "1e-12 of all"}, "a FAR must be a decimal number"),
+        (points, {"far_target": "1e-3"}, "rule at_most at FAR 1e-3 accepts no"),
+        (points, {"rule": "<b>"}, "rule must be one of"),
+        (points, {"below_resolution": True}, "below_resolution contradicts"),
+        (points, {"far_upper_95": 0.0}, "do not hold the rate"),
+        (domain, {"tar": 0.9999}, "a rate of 0.9999 is not what"),
+        (domain, {"tar_own": 0.9999}, "a rate of 0.9999 is not what"),
+        (domain, {"far_lower_95": 0.99}, "do not hold the rate"),
+        (lambda found: found["one_threshold"][0], {"far_target": "little"}, "a FAR must be a decimal number"),
+        (lambda found: found["one_threshold"][0], {"union": "<b>"}, "union must be one of"),
+        (lambda found: found, {"accuracy": {"mean": 1.5, "std": 0.1, "folds": 10, "pairs": 100}}, "an accuracy of 1.5"),
+    ],
+)
+def test_figures_that_contradict_themselves_get_one_line(full, tmp_path, part, change, message):
+    evaluation = json.loads((full / "evaluation-others.json").read_text())
+    part(evaluation).update(change)
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps(evaluation))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_figures(path)
+    assert str(caught.value).startswith(f"{path}: not figures that `verisphere evaluate --json` writes: ")
     assert "\n" not in str(caught.value)

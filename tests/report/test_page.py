@@ -12,7 +12,7 @@ from verisphere.decide import Interval, one_threshold, operating_point, point_at
 from verisphere.decide.guarantee import independent_threshold
 from verisphere.decide.histogram import count_scores
 from verisphere.decide.order import SortedScores
-from verisphere.report.findings import Calibrated, Comparison, Contents, File, Findings, Shipped, Training
+from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.html import Markup, joined, table, tag
 from verisphere.report.page import figures_of, plot_name, render_page
 from verisphere.report.samples import Picture, SamplePair, Samples
@@ -217,7 +217,9 @@ def test_a_pair_says_what_was_decided():
 def calibrated(title: str) -> Calibrated:
     threshold = independent_threshold(IMPOSTOR, "1e-2", "expected")
     point = point_at(SortedScores(GENUINE), SortedScores(IMPOSTOR), threshold.threshold, "1e-2", "expected")
-    return Calibrated(File("cal.npz", "ef" * 32), (Shipped(threshold, {title: point}),), ("theirs: not tried.",))
+    night = point_at(*map(SortedScores, NIGHT), threshold.threshold, "1e-2", "expected")
+    shipped = Shipped(threshold, {title: {ALL: point, "night": night}})
+    return Calibrated(File("cal.npz", "ef" * 32), (shipped,), frozenset(), ("theirs: not tried.",))
 
 
 def test_calibrated_thresholds_are_shown_with_what_they_promise():
@@ -269,3 +271,45 @@ def test_markup_is_escaped_once():
     assert joined("<", inner, Markup("<br>")) == "&lt;<b>a &amp; b</b><br>"
     assert tag("img", alt='"x" <y>', src=None) == '<img alt="&quot;x&quot; &lt;y&gt;">'
     assert "<td>&lt;1</td>" in table("caption", ["a", "b"], [["x", "<1"]])
+
+
+def test_a_far_above_the_promised_one_is_called_out():
+    found = calibrated("ours")
+    night = found.shipped[0].points["ours"]["night"]
+    assert night.far_lower_95 > 0.01  # by hand: impostors at night score 0.1 higher
+    page = shown(contents(findings(), calibrated=found))
+    said = f"night {rate_text(night.far)} (at least {rate_text(night.far_lower_95)})"
+    assert f"above the promised one of 1e-2: {said}." in page.text
+    assert "A promise is about two new people, one image of each" in page.text
+    assert "1e-2 all pairs" in page.text
+    assert "1e-2 night" in page.text
+    assert "put them to the test" not in page.text
+    kept = {"ours": {ALL: found.shipped[0].points["ours"][ALL]}}
+    within = dataclasses.replace(found, shipped=(Shipped(found.shipped[0].threshold, kept),), own=frozenset(["ours"]))
+    page = shown(contents(findings(), calibrated=within))
+    assert "No measured FAR is above the promised one by its lower bound." in page.text
+    assert "This is the set that the thresholds were found on, so it does not put them to the test." in page.text
+
+
+def test_each_file_is_listed_once():
+    found = dataclasses.replace(calibrated("ours"), file=File("ours.npz", findings().file.sha256))
+    moved = dataclasses.replace(findings(), file=File("runs/mine/ours.npz", findings().file.sha256))
+    page = shown(contents(moved, calibrated=found))
+    assert page.text.count("ab" * 32) == 1
+    assert "runs/mine/ours.npz" in page.text
+
+
+def test_a_power_of_ten_is_not_broken_at_its_dash():
+    whole = '<span class="nowrap">{}</span>'.format
+    assert joined("at 1e-3, 4.56e-5.") == f"at {whole('1e-3')}, {whole('4.56e-5')}."
+    assert tag("p", "FAR 1e-3") == f"<p>FAR {whole('1e-3')}</p>"
+    for text in ("a1e-3", "1e-3b", "1e-3-4", "e-3"):
+        assert joined(text) == text
+    assert tag("title", "1e-3 & more") == "<title>1e-3 &amp; more</title>"
+    assert tag("pre", "rate: 1e-3") == "<pre>rate: 1e-3</pre>"
+    assert tag("p", aria_label="1e-3") == '<p aria-label="1e-3"></p>'
+
+
+def test_the_summary_begins_with_the_figure_that_is_asked_for():
+    text = render_page(contents(findings()), dict.fromkeys(figures_of(contents(findings())), b"<svg/>"))
+    assert re.findall(r'<th scope="col">(.*?)</th>', text)[:3] == ["Set", "TAR", "95 % over people"]

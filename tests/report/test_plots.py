@@ -109,7 +109,7 @@ def test_a_histogram_shows_shares_and_thresholds(tmp_path: Path):
     assert logarithmic.get_yscale() == "log"
     for axes in figure.axes:
         assert [line.get_xdata()[0] for line in axes.lines] == [0.5, 0.75]
-    assert legend(figure) == ["impostor", "genuine", "at FAR 0.2", "calibrated"]
+    assert legend(figure) == ["impostor", "genuine", "at FAR 0.2: 0.5000", "calibrated: 0.7500"]
     save_plot(figure, tmp_path / "histogram.svg")
 
 
@@ -121,6 +121,8 @@ def test_domains_at_one_threshold(tmp_path: Path):
     for axes, name in zip(figure.axes, ("day", "night"), strict=True):
         common, own = (line.get_xdata()[0] for line in axes.lines)
         assert (common, own) == (result.calibration_threshold, result.domains[name].threshold)
+        assert axes.texts[0].get_text().endswith(f"its own: {own:.4f}")
+    assert legend(figure)[-2:] == [f"the one threshold: {result.calibration_threshold:.4f}", "its own threshold"]
     save_plot(figure, tmp_path / "domains.png")
 
 
@@ -159,6 +161,11 @@ def test_a_training_log(tmp_path: Path):
     assert [line.get_xdata().tolist() for line in validation.lines] == [[2.0], [2.0]]
     assert [line.get_label() for line in validation.lines] == ["FAR 1e-2", "FAR 1e-3"]
     assert other.get_ylim()[0] == -0.5
+    for axes in figure.axes:
+        assert axes.get_xlim()[0] == 0
+        for line in axes.lines:  # the highest mark is not cut, nor near the border
+            assert not line.get_clip_on()
+            assert max(line.get_ydata()) < axes.get_ylim()[1]
     save_plot(figure, tmp_path / "training.png")
 
 

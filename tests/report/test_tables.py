@@ -75,7 +75,8 @@ def test_everything_accepted_and_another_rule():
 
 
 def test_large_counts_are_grouped():
-    point = dataclasses.replace(operating_point(GENUINE, IMPOSTOR, far="0.25"), impostor_total=87_307_271)
+    counts = {"impostor_total": 87_307_271, "far": 1 / 87_307_271, "far_lower_95": 0.0}
+    point = dataclasses.replace(operating_point(GENUINE, IMPOSTOR, far="0.25"), **counts)
     assert "1 / 87,307,271" in operating_points_table([point])
 
 

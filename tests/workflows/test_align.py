@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -345,3 +346,34 @@ def test_photos_of_people(real_data: Path, tmp_path):
             )
             alike.append(np.corrcoef(one, other)[0, 1])
     assert np.median(alike) > 0.8
+
+
+def test_photos_are_never_written_over(photos, landmarks, tmp_path):
+    archive = tmp_path / "photos.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.write(photos / "Ann" / "1.png", "Ann/1.png")
+    before = archive.read_bytes()
+    for source, out, marks in (
+        (archive, archive, landmarks),
+        (photos, photos, landmarks),
+        (photos, tmp_path, landmarks),
+        (photos, landmarks, landmarks),
+    ):
+        with pytest.raises(FileExistsError, match="which is read here; write to another name"):
+            align_photos(source, out, landmarks=marks)
+    assert archive.read_bytes() == before
+    assert json.loads(landmarks.read_text())
+
+
+def test_a_file_where_a_folder_should_be_is_noticed_before_any_work(photos, tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("mine")
+    monkeypatch.setattr(workflow, "image_files", lambda path: pytest.fail("it began"))
+    with pytest.raises(FileExistsError, match=r"taken: a file; crops go into a folder, or into an archive"):
+        align_photos(photos, tmp_path / "taken")
+
+
+def test_a_name_that_is_not_unicode_is_named_before_any_work(photos, landmarks, tmp_path):
+    os.rename(photos / "top.png", os.fsencode(photos) + b"/\xff.png")
+    with pytest.raises(ValueError, match=r"the file name '\\udcff\.png' is not UTF-8"):
+        align_photos(photos, tmp_path / "out", landmarks=landmarks)
+    assert not (tmp_path / "out").exists()

@@ -191,12 +191,15 @@ def test_too_few_people_names_the_number(tmp_path: Path):
         (["0.1", "1e-1"], "FAR 0.1 is asked for twice"),
         (["2"], "must lie between 0 and 1"),
         (["0"], "at least 1e-12"),
+        (["1"], "below 1, got '1'"),
+        (["1e-400"], "at least 1e-12"),
         (["some"], "decimal number"),
     ],
 )
 def test_fars_are_checked(tmp_path: Path, fars: list[str], fault: str):
-    with pytest.raises(ValueError, match=fault):
-        calibrate(saved(tmp_path, "set.npz", faces(60)), fars, "expected")
+    with pytest.raises(ValueError, match=fault) as refused:
+        calibrate(tmp_path / "no such file.npz", fars, "expected")  # before a file is looked at
+    assert "file.npz" not in str(refused.value)
 
 
 def test_files_that_are_neither(tmp_path: Path):

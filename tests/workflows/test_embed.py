@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.synthetic import SyntheticFaces
 from verisphere.embed.sfnet import SFNet
+from verisphere.report.plots import save_image
 from verisphere.train.checkpoint import save_checkpoint
 from verisphere.vocabulary import Origin
-from verisphere.workflows.embed import Opened, embed, open_model
+from verisphere.workflows.embed import Opened, embed, embed_photos, open_model
 
 CPU = torch.device("cpu")
 CLASS = "verisphere.embed.mobilefacenet.MobileFaceNet"
@@ -123,13 +125,34 @@ def test_a_shipped_model_flips_as_it_was_calibrated(tmp_path):
     assert not embed(shipped, faces, "here", flip=False).origin.flip  # asked for: the origin says so
 
 
-def test_a_model_that_flips_itself_is_not_flipped_again(tmp_path):
+def test_an_onnx_file_flips_inside_and_runs_in_float32(tmp_path):
     write(tmp_path)
     opened = open_model(tmp_path, CPU)
     faces = SyntheticFaces(2, 2, size=112)
-    itself = Opened(opened.backbone, opened.sha256, flip=True, flips_itself=True)
+    itself = Opened(opened.backbone, opened.sha256, flip=True, fixed=True)
     found = embed(itself, faces, "here")
     assert np.array_equal(found.embeddings, embed(opened, faces, "here").embeddings)
     assert found.origin.flip
     with pytest.raises(ValueError, match="flip is false, but the ONNX file adds the mirror image's embedding inside"):
         embed(itself, faces, "here", flip=False)
+    with pytest.raises(ValueError, match="precision is bfloat16, but an ONNX file runs in float32") as caught:
+        embed(itself, faces, "here", precision=torch.bfloat16)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_origin_names_the_images_as_they_were_typed(tmp_path, monkeypatch):
+    write(tmp_path / "run")
+    faces = SyntheticFaces(2, 2, size=112)
+    for number, person in enumerate(faces.identities):
+        save_image(faces.images([number])[0], tmp_path / "faces" / person / f"{number}.png")
+    monkeypatch.chdir(tmp_path)
+    embed_photos(tmp_path / "run", Path("faces"), Path("out.npz"), workers=0, device=CPU)
+    assert read_embeddings(Path("out.npz")).origin.images == "faces"
+
+
+def test_embeddings_are_not_written_over_what_they_are_made_of(tmp_path):
+    (tmp_path / "faces.zip").write_bytes(b"photographs")
+    (tmp_path / "out.npz").symlink_to(tmp_path / "faces.zip")
+    with pytest.raises(FileExistsError, match=r"out\.npz: it is, or holds, .*faces\.zip, which is read here"):
+        embed_photos(tmp_path / "run", tmp_path / "faces.zip", tmp_path / "out.npz", device=CPU)
+    assert (tmp_path / "faces.zip").read_bytes() == b"photographs"

@@ -310,13 +310,15 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     calibration = calibrate(written(tmp_path / "cal.npz", people), ["1e-1"], "expected")
     found = report(tmp_path / "out", *paths, calibration=calibration)["calibrated"]
     (shipped,) = found["shipped"]
-    assert list(shipped["points"]) == ["same"]
+    assert list(shipped["sets"]) == ["same"]
+    assert found["own"] == []
     threshold = calibration.thresholds[0].threshold
     pairs = PairsOfSet(some(seed=0))
     genuine, impostor = (SortedScores(pairs.all_scores(genuine=kind)[0]) for kind in (True, False))
     expected = point_at(genuine, impostor, threshold, "1e-1", "expected")
-    assert shipped["points"]["same"]["far"] == expected.far
-    assert shipped["points"]["same"]["tar"] == expected.tar
+    assert shipped["sets"]["same"]["all_pairs"]["far"] == expected.far
+    assert shipped["sets"]["same"]["all_pairs"]["tar"] == expected.tar
+    assert shipped["sets"]["same"]["domains"] == {}
     assert found["notes"] == [
         "other: not tried; another model made it, or the same in another way.",
         "unknown: not tried; its embeddings do not say which model made them.",
@@ -339,7 +341,8 @@ def test_a_far_below_resolution_has_no_headline(tmp_path: Path):
     path = written(tmp_path / "a.npz", some())
     result = make_report(subjects_of([path]), tmp_path / "out", fars=("1e-1",), one_far="1e-5", replicates=20)
     assert re.search(r"\| a .* - \| +- \|", result.text())
-    assert "cannot show FAR 1e-5, which takes at least 100,000" in page(tmp_path / "out")
+    words = page(tmp_path / "out").replace('<span class="nowrap">', "").replace("</span>", "")
+    assert "cannot show FAR 1e-5, which takes at least 100,000" in words
     points = json.loads((tmp_path / "out" / "figures.json").read_text())["sets"][0]["operating_points"]
     assert [point["far_target"] for point in points] == ["1e-1", "1e-5"]
 
@@ -380,6 +383,9 @@ def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
         subjects_of([run])
     with pytest.raises(ValueError, match="a FAR must lie between 0 and 1"):
         report(tmp_path / "out", path, one_far="2")
+    for far in ("0", "1", 0.0):
+        with pytest.raises(ValueError, match="the one threshold must lie above 0 and below 1"):
+            report(tmp_path / "out", path, one_far=far)
     with pytest.raises(ValueError, match="replicates must be at least 1"):
         report(tmp_path / "out", path, replicates=0)
     with pytest.raises(ValueError, match="no subject"):
@@ -417,3 +423,29 @@ def test_real_faces(tmp_path: Path, real_data: Path):
     assert one["operating_points"][1]["impostor_accepted"] == 873_072
     assert len(one["closest_impostors"]) == len(one["hardest_genuine"]) == 8
     assert len(page(tmp_path / "out")) < 1_500_000
+
+
+def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tmp_path: Path):
+    path = written(tmp_path / "cal.npz", some(domains=True, origin=Origin("ab" * 32, True, "float32", "here")))
+    calibration = calibrate(path, ["0.2"], "expected")
+    found = report(tmp_path / "out", path, calibration=calibration)["calibrated"]
+    assert found["own"] == ["cal"]
+    tried = found["shipped"][0]["sets"]["cal"]
+    (check,) = calibration.checks  # the calibration's own check is over the same pairs
+    assert tried["all_pairs"]["far"] == check.points[0].far
+    assert {name: point["far"] for name, point in tried["domains"].items()} == {
+        name: points[0].far for name, points in check.domains.items()
+    }
+
+
+def test_images_are_looked_for_from_here_and_from_beside_the_embeddings(tmp_path: Path, faces: Path, monkeypatch):
+    origin = Origin("ab" * 32, True, "float32", "faces")  # as it was typed
+    path = written(tmp_path / "a.npz", some(origin=origin))
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert subjects_of([path])[0].faces is not None
+    monkeypatch.chdir(tmp_path)
+    other = written(tmp_path / "else" / "b.npz", some(origin=origin))
+    assert subjects_of([other])[0].faces is not None
+    faces.rename(tmp_path / "moved")
+    assert "faces: no such folder" in subjects_of([path])[0].no_faces

@@ -123,7 +123,7 @@ def test_photographs_without_a_face_are_named_and_left_out(tmp_path):
     Image.new("RGB", (9, 5)).save(tmp_path / "b" / "large.png")
     (tmp_path / "b" / "broken.png").write_bytes(b"no image")
     result = verify(one, tmp_path / "b", model(AT_A_HALF), FIND)
-    assert [skipped.photo for skipped in result.right.skipped] == ["broken.png", "large.png"]
+    assert [skipped.name for skipped in result.right.skipped] == ["broken.png", "large.png"]
     assert "large.png (9 x 5 pixels, but aligned crops are 4 x 4" in result.text()
     with pytest.raises(ValueError, match=r"large\.png: 9 x 5 pixels, but aligned crops are 4 x 4; without --aligned"):
         verify(one, tmp_path / "b" / "large.png", model(AT_A_HALF), FIND)
@@ -189,7 +189,7 @@ def test_people_of_the_gallery_without_a_face(tmp_path, gallery):
     found = identify(photo(tmp_path / "probe.png", 20, 1), gallery, model(AT_A_HALF), FIND)
     assert (found.left_out, found.people) == (("bob",), 2)
     assert "left out, as none of their photographs can be used: bob" in found.text()
-    assert [skipped.photo for skipped in found.skipped] == ["bob/1.png"]
+    assert [skipped.name for skipped in found.skipped] == ["bob/1.png"]
 
 
 def test_a_gallery_that_is_none(tmp_path, gallery):

@@ -46,6 +46,8 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
             image = Image.open(io.BytesIO(data), formats=_FORMATS)
             if image.width * image.height <= max_pixels:
                 return np.asarray(_rgb(_upright(image)))
+        except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
+            reason = f"more than the {max_pixels} pixels allowed"
         except UnidentifiedImageError:
             reason = f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
         except Exception as error:  # a decoder may raise anything on hostile bytes, and all of it means the same

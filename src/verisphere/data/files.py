@@ -4,7 +4,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
@@ -24,6 +24,8 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         FileExistsError: `path` is a folder that holds something, or a device or pipe, which a rename would replace by a
             file; both are noticed before `write` is called. Or `write` made a folder and `path` is a file.
         FileNotFoundError: `write` returned and left nothing at the path it was given.
+        NotADirectoryError: a file stands where a folder above `path` should be.
+        OSError: `path` cannot be written.
     """
     path = Path(path)
     if path.is_dir() and any(path.iterdir()):
@@ -34,7 +36,11 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         raise FileExistsError(
             f"{path}: neither a file nor a folder but a device, a pipe or a circle of links; name a file"
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        inside = next(folder for folder in target.parents if folder.exists())
+        raise NotADirectoryError(f"{path}: cannot be written, for {inside} is a file, no folder") from None
     partial = target.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
     try:
         write(partial)
@@ -47,8 +53,29 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             target.rmdir()  # empty, or the call would have been refused; a file cannot be renamed onto a folder
         os.replace(partial, target)
         _sync(target.parent)
+    except OSError as error:
+        if str(partial) not in str(error.filename):
+            raise
+        named = str(error.filename).replace(str(partial), str(path))  # the temporary name says nothing to anybody
+        raise OSError(error.errno, error.strerror, named) from None
     finally:
         _remove(partial)
+
+
+def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse, before any work, to write over what is read.
+
+    Args:
+        out: file or folder that will be written.
+        inputs: files and folders that are read; None stands for one that was not given.
+
+    Raises:
+        FileExistsError: `out` is one of them, by whatever name, or a folder that holds one.
+    """
+    place = Path(os.path.realpath(out))
+    for given in inputs:
+        if given is not None and Path(os.path.realpath(given)).is_relative_to(place):
+            raise FileExistsError(f"{out}: it is, or holds, {given}, which is read here; write to another name")
 
 
 def remove_whole(path: str | Path) -> None:

@@ -42,7 +42,7 @@ class ImageFiles(Protocol):
         """
 
 
-def image_files(path: Path, expected: str = "image.jpg") -> ImageFiles:
+def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
     """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
 
     Hidden files, and files without an image suffix, are passed over; links are followed.
@@ -53,7 +53,7 @@ def image_files(path: Path, expected: str = "image.jpg") -> ImageFiles:
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: there is no image, or the archive is malformed or holds an unsafe name.
+        ValueError: there is no image, a file's name is not UTF-8, or the archive is malformed or holds an unsafe name.
     """
     if path.is_dir():
         return FilesOnDisk(path, _images(_walk(path, ""), path, expected))
@@ -68,6 +68,8 @@ def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[str, ...]
     """Those of the paths that name images, sorted."""
     images, others = [], Counter[str]()
     for path in paths:
+        if not _is_text(path):
+            raise ValueError(f"{where}: the file name {path!r} is not UTF-8, so no list can hold it; rename the file")
         suffix = os.path.splitext(path)[1].lower()
         if suffix in SUFFIXES:
             images.append(path)
@@ -77,6 +79,15 @@ def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[str, ...]
         seen = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(5)) or "no file at all"
         raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}")
     return tuple(sorted(images, key=lambda name: name.split("/")))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name read from the disk is Unicode; bytes that are not UTF-8 become lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # --- folders ---

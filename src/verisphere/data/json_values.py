@@ -7,6 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_LARGEST = 10**308  # of a whole number that stands for a float
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
           list: "a list", tuple: "a list"}  # fmt: skip
 
@@ -27,7 +28,7 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
         ValueError: a field is missing or of another type, or the dataclass refuses its values; names the field.
     """
     if not isinstance(value, Mapping):
-        raise ValueError(f"{where or 'it'} is {_shown(value)}, not an object")
+        raise ValueError(f"{where or 'it'} is {shown(value)}, not an object")
     hints, fields = get_type_hints(kind), {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # a dataclass, which `type[T]` cannot say
         name = f"{where}.{field.name}" if where else field.name
@@ -57,10 +58,10 @@ def _value(hint: Any, value: object, where: str) -> Any:
         return {name: _value(options[1], entry, f"{where}.{name}") for name, entry in value.items()}
     if origin is Any or type(value) is origin:
         return value
-    if origin is float and type(value) is int:
+    if origin is float and type(value) is int and abs(value) <= _LARGEST:
         return float(value)
     allowed = " or ".join(map(repr, options)) if origin is Literal else _WORDS.get(origin, str(origin))
-    raise ValueError(f"{where} is {_shown(value)}, not {allowed}")
+    raise ValueError(f"{where} is {shown(value)}, not {allowed}")
 
 
 def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
@@ -70,6 +71,11 @@ def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
     return math.copysign(math.inf, fields.get(f"{name}_sign") or 1) if fields[f"{name}_is_infinite"] else math.nan
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as an error shows it: not longer than 60 letters.
+
+    >>> shown([1, 2.5]), len(shown("x" * 99))
+    ('[1, 2.5]', 60)
+    """
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

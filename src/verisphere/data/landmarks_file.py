@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.data.json_values import shown
+
 #: The columns of the points in a CSV file, in order.
 POINT_COLUMNS = tuple(
     f"{point}_{axis}" for point in ("left_eye", "right_eye", "nose", "left_mouth", "right_mouth") for axis in "xy"
@@ -124,7 +126,7 @@ def _faces_in_json(path: Path, text: str) -> Iterator[tuple[str, str, _Face | No
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: not an object with the names of photos, but {_short(content)}")
+        raise ValueError(f"{path}: not an object with the names of photos, but {shown(content)}")
     for name, entry in content.items():
         faces = entry if isinstance(entry, list) else [entry]
         if not faces:
@@ -132,7 +134,7 @@ def _faces_in_json(path: Path, text: str) -> Iterator[tuple[str, str, _Face | No
         for number, face in enumerate(faces):
             place = f"{path}: {name!r}" + (f" face {number + 1}" if len(faces) > 1 else "")
             if not isinstance(face, dict) or "landmarks" not in face:
-                raise ValueError(f"{place}: {_short(face)} where an object with `landmarks` is expected")
+                raise ValueError(f"{place}: {shown(face)} where an object with `landmarks` is expected")
             points = _numbers(face["landmarks"], (5, 2), f"{place}: landmarks")
             box = None if face.get("box") is None else _numbers(face["box"], (4,), f"{place}: box")
             score = math.nan if face.get("score") is None else float(_numbers(face["score"], (), f"{place}: score"))
@@ -150,14 +152,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.ndarray, "..."]:
     """A JSON value as finite numbers of this shape."""
-    try:
-        numbers = np.array(value)
-    except ValueError:  # lists of different lengths
-        numbers = np.array(None)
-    if numbers.shape != shape or numbers.dtype.kind not in "if" or not (np.abs(numbers) < _LARGEST).all():
+    cells = np.array(value, object)
+    # by type, for to Python true is the number 1
+    if cells.shape != shape or not all(type(cell) in (int, float) and abs(cell) < _LARGEST for cell in cells.flat):
         expected = {(5, 2): "five points [x, y]", (4,): "[left, top, width, height]", (): "a number"}[shape]
-        raise ValueError(f"{where}: {_short(value)} where {expected} with finite numbers are expected")
-    return numbers.astype(np.float32)
+        raise ValueError(f"{where}: {shown(value)} where {expected} with finite numbers are expected")
+    return cells.astype(np.float32)
 
 
 def _faces_in_csv(path: Path, text: str) -> Iterator[tuple[str, str, _Face | None]]:
@@ -219,7 +219,7 @@ def _face(points: Float32[np.ndarray, "5 2"], box: Float32[np.ndarray, "4"] | No
         half = (high - low).max()
         return _Face(points, np.concatenate([(low + high) / 2 - half, (low + high) / 2 + half]), score)
     if min(box[2:]) <= 0:
-        raise ValueError(f"{place}: box {_short(box.tolist())} has no area; it is left, top, width and height")
+        raise ValueError(f"{place}: box {shown(box.tolist())} has no area; it is left, top, width and height")
     return _Face(points, np.concatenate([box[:2], box[:2] + box[2:]]), score)
 
 
@@ -241,8 +241,3 @@ def _check_sides(points: Float32[np.ndarray, "5 2"], place: str) -> None:
 
 def _text(points: np.ndarray) -> str:
     return " ".join(f"({x:.6g}, {y:.6g})" for x, y in points)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

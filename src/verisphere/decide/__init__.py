@@ -27,6 +27,7 @@ from verisphere.decide.guarantee import (
     independent_threshold,
     lowest_far,
     people_needed,
+    promised_rate,
 )
 from verisphere.decide.one_threshold import DomainResult, OneThreshold, compare_domains, one_threshold, split_domains
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
@@ -67,6 +68,7 @@ __all__ = [
     "ordered",
     "people_needed",
     "point_at",
+    "promised_rate",
     "roc",
     "split_domains",
     "tar_difference",

@@ -72,7 +72,7 @@ class GuaranteedThreshold:
     seed: int | None
 
     def __post_init__(self) -> None:
-        _promised_rate(self.far_target)
+        promised_rate(self.far_target)
         if self.guarantee not in GUARANTEES:
             raise ValueError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {self.guarantee!r}")
         if not math.isfinite(self.threshold):
@@ -135,7 +135,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
     Raises:
         ValueError: `approximate`, which has no rank; a FAR that nothing can promise.
     """
-    rate = _promised_rate(far)
+    rate = promised_rate(far)
     if guarantee == "expected":
         return math.floor(rate * (comparisons + 1))
     if guarantee != "confident":
@@ -158,7 +158,7 @@ def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
     Raises:
         ValueError: a FAR that nothing can promise.
     """
-    rate = _promised_rate(far)
+    rate = promised_rate(far)
     if guarantee == "approximate":
         return math.ceil(1 / rate)
     if guarantee == "expected":
@@ -297,10 +297,7 @@ def approximate_threshold(
     _refuse_negative(seed)
     people = len(pairs.images)
     if people < people_needed(far, "approximate"):
-        raise TooFewComparisonsError(
-            f"guarantee 'approximate' at FAR {far_text(far)} needs {people_needed(far, 'approximate'):,} people, got "
-            f"{people:,}; a bootstrap of fewer says nothing about others: collect more, or ask for a higher FAR"
-        )
+        raise TooFewComparisonsError(_too_few_to_redraw(far, people))
     draws = draw_people(people, replicates, seed)
     shown = progress(draws, f"redrawing people at FAR {far_text(far)}", replicates)
     found = np.sort([weighted_threshold(pairs, draw, far) for draw in shown])
@@ -325,7 +322,12 @@ def _refuse_negative(seed: int) -> None:
         raise ValueError(f"seed must be 0 or more, got {seed}")
 
 
-def _promised_rate(far: Far) -> Fraction:
+def promised_rate(far: Far) -> Fraction:
+    """A FAR as the exact number that was written, if a guarantee can be about it.
+
+    Raises:
+        ValueError: it is below 1e-12, or 1 or more.
+    """
     rate = exact_rate(far)
     if not SMALLEST_FAR <= rate < 1:
         raise ValueError(f"a guarantee needs a FAR of at least 1e-12 and below 1, got {far_text(far)!r}")
@@ -353,6 +355,22 @@ def _binomial_sum(rank: int, comparisons: int, rate: Fraction) -> Decimal:
         term = _WIDE.multiply(term, ratio)
         total = _WIDE.add(total, term)
     return total
+
+
+def _too_few_to_redraw(far: Far, people: int) -> str:
+    """One line about too few people for a bootstrap."""
+    needed, lowest = people_needed(far, "approximate"), lowest_far(people // 2, "expected")
+    if people >= FEWEST_PEOPLE:
+        way = "collect more, or ask for a higher FAR"
+    elif lowest is None:
+        way = "collect more"
+    else:
+        way = f"collect more, or take guarantee 'expected', whose lowest FAR is {lowest} with {people:,} people"
+    at_any = f" ({FEWEST_PEOPLE} at whatever FAR)" if people < FEWEST_PEOPLE else ""
+    return (
+        f"guarantee 'approximate' at FAR {far_text(far)} needs {needed:,} people{at_any}, got {people:,}; a bootstrap "
+        f"of fewer says nothing about others: {way}"
+    )
 
 
 def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None) -> str:

@@ -4,14 +4,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean, pvariance
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
-from verisphere.decide.point import Far, operating_point, point_at, threshold_at
-from verisphere.vocabulary import OperatingPoint, Rule, Union
+from verisphere.decide.point import Far, exact_rate, operating_point, point_at, threshold_at
+from verisphere.vocabulary import RULES, OperatingPoint, Rule, Union, check_bounds, check_rate
+
+UNIONS = (*get_args(Union), "calibration")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,14 @@ class DomainResult:
     tar_lower_95: float
     tar_upper_95: float
 
+    def __post_init__(self) -> None:
+        check_rate(self.tar, self.genuine_accepted, self.genuine_total)
+        check_rate(self.far, self.impostor_accepted, self.impostor_total)
+        check_rate(self.tar_own, self.genuine_accepted_own, self.genuine_total)
+        check_rate(self.far_own, self.impostor_accepted_own, self.impostor_total)
+        check_bounds(self.far, self.far_lower_95, self.far_upper_95)
+        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
+
 
 @dataclass(frozen=True)
 class OneThreshold:
@@ -75,6 +86,15 @@ class OneThreshold:
     far_is_bound: tuple[str, ...]
     gamma: float
     skipped: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        exact_rate(self.far_target)
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
+        if self.union not in UNIONS:
+            raise ValueError(f"union must be one of {', '.join(UNIONS)}, got {self.union!r}")
+        if math.isnan(self.calibration_threshold):
+            raise ValueError("the one threshold is NaN, which decides nothing")
 
 
 def one_threshold(

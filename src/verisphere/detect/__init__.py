@@ -2,7 +2,7 @@
 
 from verisphere.detect.alignment import TEMPLATES, Template, align, similarity, template_named
 from verisphere.detect.detector import Detections, Detector
-from verisphere.detect.faces import Crop, choose_face, crop_face, find_crop, why_none
+from verisphere.detect.faces import Crop, choose_face, crop_face, why_none
 
 __all__ = [
     "TEMPLATES",
@@ -13,7 +13,6 @@ __all__ = [
     "align",
     "choose_face",
     "crop_face",
-    "find_crop",
     "similarity",
     "template_named",
     "why_none",

@@ -63,28 +63,6 @@ def crop_face(image: Image, detections: Detections, template: Template) -> Crop:
     )
 
 
-def find_crop(detector: Detector, image: Image, template: Template, name: str = "image") -> Crop:
-    """The aligned crop of the face that a photo is of.
-
-    Args:
-        detector: finds it.
-        image: the photo: RGB, [0, 255].
-        template: where its landmarks are to come.
-        name: what to call the photo in an error.
-
-    Raises:
-        ValueError: no face is found, or its landmarks cannot be aligned.
-    """
-    (detections,) = detector.detect([image])
-    if not len(detections):
-        height, width = image.shape[:2]
-        raise ValueError(f"{name}: {why_none(detector, height, width)}")
-    try:
-        return crop_face(image, detections, template)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
 def why_none(detector: Detector, height: int, width: int) -> str:
     """Why a photo of this size may have given no face."""
     scale = max(1, max(height, width) / detector.max_side)

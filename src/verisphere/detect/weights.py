@@ -94,9 +94,10 @@ def unpickle(data: bytes, name: str) -> list[Array]:
         content = _Reader(stream).load()
     except Exception as error:  # hostile bytes can raise anything, and all of it means the same
         raise ValueError(f"{name}: not a list of float32 arrays as joblib writes it ({error})") from None
-    if not isinstance(content, list) or not all(isinstance(item, _StoredArray) for item in content):
+    items = content if type(content) is list else []
+    if not items or not all(isinstance(item, _StoredArray) and item.array is not None for item in items):
         raise ValueError(f"{name}: not a list of float32 arrays as joblib writes it")
-    return [item.array for item in content]
+    return [item.array for item in items]
 
 
 class _Reader(pickle.Unpickler):
@@ -142,7 +143,7 @@ class _StoredArray:
     """Stands for joblib's wrapper: once told what the array is, takes its bytes from the stream."""
 
     stream: io.BytesIO
-    array: Array
+    array: Array | None = None  # until it is told
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         expected = {"subclass": _PlainArray, "order": "C", "numpy_array_alignment_bytes": 16}

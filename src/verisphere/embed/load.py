@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import yaml
 
+from verisphere.data.json_values import shown
 from verisphere.embed.backbone import Backbone
 
 #: Where the classes live that a file may name without being trusted.
@@ -39,7 +40,8 @@ def build_backbone(description: dict[str, Any], trust: bool = False) -> Backbone
     try:
         return found(**arguments)
     except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
-        raise ValueError(f"backbone {path!r} with {arguments} cannot be built: {error}") from None
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"backbone {path!r} with {shown(arguments)} cannot be built: {reason}") from None
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:
@@ -57,7 +59,7 @@ def read_description(path: Path) -> tuple[dict[str, Any], int]:
         raise ValueError(f"{path}: names no backbone (a class_path, by itself or under backbone)")
     seed = content.get("seed", 0)
     if not isinstance(seed, int) or not 0 <= seed < 2**31:
-        raise ValueError(f"{path}: seed must be a whole number from 0 and below 2^31, got {seed!r}")
+        raise ValueError(f"{path}: seed must be a whole number from 0 and below 2^31, got {shown(seed)}")
     return description, seed
 
 

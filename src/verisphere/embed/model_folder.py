@@ -14,6 +14,7 @@ from torch import Tensor
 
 from verisphere.data.faces import Faces
 from verisphere.data.files import digest
+from verisphere.data.json_values import shown
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
@@ -162,6 +163,18 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
     )
 
 
+def check_listed(path: Path) -> None:
+    """Pass over a file that is what the `model.json` beside it says, or of which none says anything.
+
+    Raises:
+        ValueError: it was changed, or there is a `model.json` that is none.
+    """
+    if is_model_folder(path.parent):
+        listed = read_model_json(path.parent / NAME).files
+        if path.name in listed:
+            _check_unchanged(path, listed[path.name])
+
+
 def pixel_batches(
     images: Any, size: tuple[int, int], batch_size: int = 128
 ) -> Iterator[UInt8[Tensor, "batch 3 height width"]]:
@@ -225,6 +238,13 @@ def _check_unchanged(path: Path, expected: FileDigest) -> None:
 
 
 def _backbone(folder: Path, description: Description, trust_code: bool) -> Backbone:
+    arguments = description.backbone.get("init_args")
+    asked = arguments.get("embedding_size") if isinstance(arguments, dict) else None
+    if asked is not None and asked != description.embedding_size:  # before a network of that size is built
+        raise ValueError(
+            f"{folder / NAME}: embedding_size is {description.embedding_size}, but the backbone is to be built with "
+            f"{shown(asked)}"
+        )
     try:
         backbone = build_backbone(description.backbone, trust_code)
     except ValueError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verisphere.data.json_values import from_json
+from verisphere.data.json_values import from_json, shown
 from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
@@ -16,6 +16,7 @@ from verisphere.embed.backbone import Backbone
 FORMAT = 1
 NAME = "model.json"
 WEIGHTS = "backbone.safetensors"
+_LARGEST_EMBEDDING = 2**16  # numbers; so that a slip in the file builds no network that fills the memory
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ class Description:
                 raise ValueError(f"its files name {name!r}; only files beside {NAME} belong to a model")
         if WEIGHTS not in self.files:
             raise ValueError(f"its files do not name {WEIGHTS}")
+        if not 1 <= self.embedding_size <= _LARGEST_EMBEDDING:
+            raise ValueError(
+                f"its embedding_size is {shown(self.embedding_size)}; allowed are 1 to {_LARGEST_EMBEDDING}"
+            )
         if not self.name.strip() or not self.name.isprintable():
             raise ValueError(f"its name is {self.name!r}; a name is one line of text")
 

@@ -4,6 +4,7 @@ Everything that `Model.embed` does lies inside, so a threshold holds for whoever
 by a subtraction and a multiplication, and where a model adds its mirror image's embedding, the file does.
 """
 
+import hashlib
 import importlib.util
 import logging
 import warnings
@@ -21,7 +22,7 @@ from jaxtyping import Float, Float32, Float64, UInt8
 from torch import Tensor, nn
 
 from verisphere.embed.backbone import Backbone
-from verisphere.embed.model_folder import Model, pixel_batches
+from verisphere.embed.model_folder import Model, check_listed, pixel_batches
 
 FORMAT = "1"
 #: 18 is the lowest that the exporter writes, so the most runtimes read it.
@@ -36,6 +37,7 @@ _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 _LARGEST = 2**31 - 2**24  # bytes of weights; a protocol buffer ends at 2 GB, and the graph needs some room
 # By these names InsightFace's loader, which looks at the first eight nodes, sees that normalisation lies inside.
 _SUBTRACT, _MULTIPLY = "Sub_mean", "Mul_scale"
+_SEAL = "verisphere_sha256"
 
 
 def require_export() -> None:
@@ -109,7 +111,8 @@ def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
     for name, value in about.metadata().items():
         model.metadata_props.add(key=name, value=value)
     onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString(deterministic=True))
+    content = model.SerializeToString(deterministic=True)
+    path.write_bytes(content + _seal(content))
 
 
 def read_onnx(path: Path) -> "OnnxFile":
@@ -117,8 +120,8 @@ def read_onnx(path: Path) -> "OnnxFile":
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not an ONNX file, or one that does not say in our format what it takes; or the extra `export` is
-            missing.
+        ValueError: not an ONNX file, one that does not say in our format what it takes, or not the file that was
+            exported, by its seal or by a `model.json` beside it that lists it; or the extra `export` is missing.
     """
     require_export()
     import onnxruntime
@@ -132,7 +135,10 @@ def read_onnx(path: Path) -> "OnnxFile":
     except Exception as error:  # its exceptions have no common base of their own
         reason = _first_line(error).rpartition("failed:")[2]  # before it stands the path again
         raise ValueError(f"{path}: not an ONNX file that can be run: {reason}") from None
-    return OnnxFile(path, _input_format(path, session.get_modelmeta().custom_metadata_map), session)
+    about = _input_format(path, session.get_modelmeta().custom_metadata_map)
+    _check_seal(path)
+    check_listed(path)
+    return OnnxFile(path, about, session)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,6 +321,29 @@ def _normalise_inside(model: Any, mean: float, scale: float) -> None:
     nodes = [*first, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _seal(content: bytes) -> bytes:
+    """One more entry of the metadata, which holds the digest of all bytes before it: a damaged file is noticed.
+
+    In a protocol buffer, entries of a list may stand anywhere; at the end it seals the file as it was written, whatever
+    another version of the library would write.
+    """
+    import onnx
+
+    entry = onnx.ModelProto()
+    entry.metadata_props.add(key=_SEAL, value=hashlib.sha256(content).hexdigest())
+    return entry.SerializeToString()
+
+
+def _check_seal(path: Path) -> None:
+    content = path.read_bytes()
+    before = content[: -len(_seal(b""))]
+    if content != before + _seal(before):
+        raise ValueError(
+            f"{path}: not the file that was exported: the SHA-256 at its end does not fit what stands before; was it "
+            "edited or damaged?"
+        )
 
 
 def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:

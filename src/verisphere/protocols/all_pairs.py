@@ -24,7 +24,7 @@ from verisphere.decide import (
     threshold_at,
 )
 from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
-from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, Union, quietly
+from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Progress, Rule, Union, quietly
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def tar_differences(
 
 def all_pairs(
     embeddings: Embeddings | PairsOfSet,
-    fars: Sequence[Far] = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6"),
+    fars: Sequence[Far] = FARS,
     rule: Rule = "at_most",
     union: Union = "all",
     calibration: Embeddings | Ordered | None = None,

@@ -3,22 +3,15 @@
 Every number names the file that it was taken from. What is missing is said to be missing.
 """
 
-import html
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from verisphere.decide import OneThreshold, exact_rate
-from verisphere.report.card_files import (
-    Calibrated,
-    Check,
-    CheckedFile,
-    Figures,
-    read_calibrated,
-    read_figures,
-    read_settings,
-)
+from verisphere.decide import OneThreshold
+from verisphere.report.calibration import Calibration, Check, Source, read_calibration
+from verisphere.report.card_files import Figures, read_figures, read_settings
+from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 
 RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
@@ -37,9 +30,9 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
     """
     files: Mapping[str, Mapping[str, Any]] = about["files"]
     recipe = read_settings(folder / RECIPE) if RECIPE in files else None
-    calibrated = read_calibrated(folder / CALIBRATION) if CALIBRATION in files else None
+    calibrated = read_calibration(folder / CALIBRATION) if CALIBRATION in files else None
     figures = {name: read_figures(folder / name) for name in files if name.startswith("evaluation-")}
-    source = _Source(files)
+    source = _Named(files)
     sections = [
         _head(about),
         _data(about, recipe, calibrated, figures, source),
@@ -48,21 +41,21 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
         _domains(calibrated, figures, source),
         _evaluations(figures, source),
         _limits(about),
-        _privacy(source),
+        _privacy(recipe, calibrated, figures, source),
         _use(about),
         _files(files),
     ]
     return "\n\n".join(block for section in sections for block in section) + "\n"
 
 
-class _Source:
+class _Named:
     """Names a file of the folder, with the beginning of its digest."""
 
     def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
         self.files = files
 
     def __call__(self, name: str) -> str:
-        return f"[{name}]({name}), SHA-256 {self.files[name]['sha256'][:_DIGITS]}"
+        return f"{link(name)}, SHA-256 {self.files[name]['sha256'][:_DIGITS]}"
 
     def __contains__(self, name: str) -> bool:
         return name in self.files
@@ -73,25 +66,25 @@ Section = Iterator[str]
 
 def _head(about: Mapping[str, Any]) -> Section:
     height, width = about["preprocessing"]["size"]
-    yield f"# {_plain(about['name'])}"
+    yield f"# {plain(about['name'])}"
     yield (
         f"A face recognition model. It turns an aligned face ({height} x {width} pixels, template "
-        f"`{about['template']}`) into {about['embedding_size']} numbers. Two faces are compared by the cosine of their "
-        "embeddings, the score, and taken for one person iff score > threshold."
+        f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "
+        "their embeddings, the score, and taken for one person iff score > threshold."
     )
     yield (
         f"Network: {_call(about['backbone'])}; the embedding of the mirror image is "
-        f"{'added before the cosine' if about['flip'] else 'not added'}. Exported by verisphere {about['verisphere']} "
-        f"with PyTorch {about['torch']}. (From [model.json](model.json).)"
+        f"{'added before the cosine' if about['flip'] else 'not added'}. Exported by verisphere "
+        f"{plain(about['verisphere'])} with PyTorch {plain(about['torch'])}. (From [model.json](model.json).)"
     )
 
 
 def _data(
     about: Mapping[str, Any],
     recipe: Mapping[str, Any] | None,
-    calibrated: Calibrated | None,
+    calibrated: Calibration | None,
     figures: Mapping[str, Figures],
-    source: _Source,
+    source: _Named,
 ) -> Section:
     training = about["training"]
     yield "## Data"
@@ -118,7 +111,7 @@ def _data(
     )
 
 
-def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Source) -> Section:
+def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> Section:
     step = about["training"]["step"]
     yield "## Recipe"
     if recipe is None:
@@ -128,15 +121,15 @@ def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source
     lines = [
         f"network: {_call(recipe['backbone'])}",
         f"loss: {_call(recipe['loss'])}",
-        *(f"{name}: {_plain(_settings(recipe[name]))}" for name in rest[0] if isinstance(recipe.get(name), Mapping)),
-        ", ".join(f"{name} {_plain(str(recipe[name]))}" for name in rest[1] if name in recipe),
+        *(f"{name}: {plain(_settings(recipe[name]))}" for name in rest[0] if isinstance(recipe.get(name), Mapping)),
+        ", ".join(f"{name} {plain(str(recipe[name]))}" for name in rest[1] if name in recipe),
         f"steps made: {step:,}",
     ]
     yield "\n".join(f"- {line}" for line in lines if line)
     yield f"From {source(RECIPE)}, which holds every field; the steps from [model.json](model.json)."
 
 
-def _thresholds(about: Mapping[str, Any], calibrated: Calibrated | None, source: _Source) -> Section:
+def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source: _Named) -> Section:
     yield "## Threshold"
     if calibrated is None:
         yield (
@@ -144,17 +137,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibrated | None, source:
             "the model was not trained on, run `verisphere calibrate`, and export again with `--calibration`."
         )
         return
-    rows = [
-        [
-            found.far_target,
-            found.guarantee,
-            number(found.threshold, 6),
-            f"{found.comparisons:,}",
-            "-" if found.people is None else f"{found.people:,}",
-        ]
-        for found in calibrated.thresholds
-    ]
-    yield table(["FAR", "guarantee", "threshold", "comparisons", "people"], rows)
+    yield calibrated.thresholds_table()
     yield "\n".join(f"- FAR {found.far_target}: {found.meaning()}." for found in calibrated.thresholds)
     yield f"From {source(CALIBRATION)}."
     yield _tie(about, calibrated)
@@ -174,7 +157,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibrated | None, source:
     )
 
 
-def _tie(about: Mapping[str, Any], calibrated: Calibrated) -> str:
+def _tie(about: Mapping[str, Any], calibrated: Calibration) -> str:
     if calibrated.origin is None:
         return (
             "Nothing ties this threshold to this model: the calibration file does not say which model made its "
@@ -182,23 +165,23 @@ def _tie(about: Mapping[str, Any], calibrated: Calibrated) -> str:
         )
     text = (
         "The calibration names the model that it is of, and the export checked that it is this one: weights with "
-        f"SHA-256 {calibrated.origin['model'][:_DIGITS]}, mirror images "
-        f"{'added' if calibrated.origin['flip'] else 'not added'}."
+        f"SHA-256 {plain(calibrated.origin.model[:_DIGITS])}, mirror images "
+        f"{'added' if calibrated.origin.flip else 'not added'}."
     )
-    if calibrated.origin["precision"] != "float32":
+    if calibrated.origin.precision != "float32":
         text += (
-            f" Its embeddings were computed in {calibrated.origin['precision']}, but what is shipped runs in float32: "
-            "scores differ a little."
+            f" Its embeddings were computed in {plain(calibrated.origin.precision)}, but what is shipped runs in "
+            "float32: scores differ a little."
         )
     return text
 
 
-def _domains(calibrated: Calibrated | None, figures: Mapping[str, Figures], source: _Source) -> Section:
+def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], source: _Named) -> Section:
     yield "## Domains at one threshold"
     checks = () if calibrated is None else calibrated.checks
     results = [(name, result) for name, figure in figures.items() for result in figure.one_threshold or ()]
     for check in checks:
-        for place in range(max(map(len, (check.points, *check.domains.values())))):
+        for place in range(len(calibrated.thresholds) if calibrated and (check.points or check.domains) else 0):
             yield from _checked(check, place, source, own=calibrated is not None and check.source == calibrated.source)
     for name, result in results:
         yield from _one_threshold(result, source(name))
@@ -213,13 +196,13 @@ def _one_threshold(result: OneThreshold, source: str) -> Section:
     """An evaluation's figures at a threshold of its own."""
     yield (
         f"One threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target}, found by the evaluation "
-        f"itself (impostors: {result.union}); it is not the one shipped. From {source}."
+        f"itself (impostors: {plain(result.union)}); it is not the one shipped. From {source}."
     )
     yield table(
         ["domain", "TAR", "FAR", "FAR, 95 % bounds", "TAR at its own threshold", "genuine", "impostors"],
         [
             [
-                _cell(name),
+                plain(name),
                 number(domain.tar),
                 small(domain.far),
                 f"{small(domain.far_lower_95)} .. {small(domain.far_upper_95)}",
@@ -231,20 +214,19 @@ def _one_threshold(result: OneThreshold, source: str) -> Section:
         ],
     )
     if result.skipped:
-        yield f"Left out for want of genuine or impostor pairs: {', '.join(map(_plain, result.skipped))}."
+        yield f"Left out for want of genuine or impostor pairs: {', '.join(map(plain, result.skipped))}."
 
 
-def _checked(check: Check, place: int, source: _Source, own: bool) -> Section:
+def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
     """A calibration's check at one of its thresholds."""
-    everything = [("all", check.points[place])] if check.points else []
-    rows = everything + [(name, points[place]) for name, points in check.domains.items()]
+    rows = check.at(place)
     far, threshold = rows[0][1].far_target, rows[0][1].threshold
     yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {_file(check.source)}:"
     yield table(
         ["domain", "TAR", "TAR, 95 % bounds", "FAR", "FAR, 95 % bounds", "genuine", "impostors"],
         [
             [
-                _cell(name),
+                plain(name),
                 number(point.tar),
                 f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
                 small(point.far),
@@ -256,11 +238,11 @@ def _checked(check: Check, place: int, source: _Source, own: bool) -> Section:
         ],
     )
     notes = [f"From {source(CALIBRATION)}. The bounds take pairs as independent, though they share people."]
-    above = [name for name, point in rows if point.far_lower_95 > exact_rate(point.far_target)]
+    above = [name for name, _ in check.above_target(place)]
     if above:
-        notes.append(f"Above the target of {far}: {', '.join(map(_plain, above))}.")
+        notes.append(f"Above the target of {far}: {', '.join(map(plain, above))}.")
     if check.skipped:
-        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(map(_plain, check.skipped))}.")
+        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(map(plain, check.skipped))}.")
     if own:
         notes.append("This is the set that the threshold was chosen on.")
     elif check.shared_people:
@@ -268,7 +250,7 @@ def _checked(check: Check, place: int, source: _Source, own: bool) -> Section:
     yield " ".join(notes)
 
 
-def _evaluations(figures: Mapping[str, Figures], source: _Source) -> Section:
+def _evaluations(figures: Mapping[str, Figures], source: _Named) -> Section:
     yield "## Operating points"
     if not figures:
         yield "No evaluation was given to the export: TAR at stated FARs is not known here."
@@ -291,7 +273,8 @@ def _evaluations(figures: Mapping[str, Figures], source: _Source) -> Section:
 
 def _evaluated(figure: Figures) -> str:
     """The files that figures are of, and whether they name the model."""
-    files = ", ".join(f"`{one.file}` (SHA-256 {one.sha256[:_DIGITS]})" for one in figure.sources) or "of unnamed files"
+    named = [f"{plain(one.file)} (SHA-256 {plain(one.sha256[:_DIGITS])})" for one in figure.sources]
+    files = ", ".join(named) or "of unnamed files"
     if any(one.origin is not None for one in figure.sources):
         return f"{files}, whose embeddings the exported weights made, as the export checked"
     return f"{files}; nothing names the model that made the scores: that it was this one is the exporter's word"
@@ -300,7 +283,7 @@ def _evaluated(figure: Figures) -> str:
 def _limits(about: Mapping[str, Any]) -> Section:
     yield "## Limits"
     yield (
-        f"- Faces have to be aligned to `{about['template']}`, by the detector that the calibration images went "
+        f"- Faces have to be aligned to {plain(about['template'])}, by the detector that the calibration images went "
         "through: another one, or other crops, shift scores.\n"
         "- A score is no probability, and scores of two models cannot be compared.\n"
         "- Faces seen from the side, covered, very small or blurred, and children's, are known to be harder for such "
@@ -309,7 +292,9 @@ def _limits(about: Mapping[str, Any]) -> Section:
     )
 
 
-def _privacy(source: _Source) -> Section:
+def _privacy(
+    recipe: Mapping[str, Any] | None, calibrated: Calibration | None, figures: Mapping[str, Figures], source: _Named
+) -> Section:
     yield "## Privacy"
     head = (
         f"The centers of the people trained on are inside ({source(HEAD)}). Each is a biometric template of one "
@@ -323,8 +308,14 @@ def _privacy(source: _Source) -> Section:
         "can be found again by it. Networks can remember training images in part. Whether faces may be collected, "
         "stored and compared, and with whose consent, is for the law of the place (in the European Union the GDPR, "
         "article 9, and the AI Act) and has to be settled before use."
-        + (f" {RECIPE} names paths of the machine that trained." if RECIPE in source else "")
     )
+    paths = [RECIPE] if recipe is not None else []
+    paths += [CALIBRATION] if calibrated is not None and calibrated.origin is not None else []
+    paths += [name for name, figure in figures.items() if any(one.origin is not None for one in figure.sources)]
+    if paths:
+        yield (
+            f"Paths, as they were typed on the machine that made these files, stand in {', '.join(map(plain, paths))}."
+        )
 
 
 def _use(about: Mapping[str, Any]) -> Section:
@@ -357,22 +348,22 @@ def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
     yield "## Files"
     yield table(
         ["file", "bytes", "SHA-256"],
-        [[name, f"{digest['bytes']:,}", digest["sha256"]] for name, digest in files.items()],
+        [[plain(name), f"{digest['bytes']:,}", digest["sha256"]] for name, digest in files.items()],
     )
     yield "[model.json](model.json) holds the same digests, and this card's; `verisphere.load` checks them all."
 
 
-def _file(source: CheckedFile) -> str:
+def _file(source: Source) -> str:
     """A calibration's file in a few words."""
     people = "" if source.people is None else f" of {source.people:,} people"
     unit = "comparisons" if source.people is None else "images"
-    return f"`{_plain(source.file)}` ({source.rows:,} {unit}{people}, SHA-256 {source.sha256[:_DIGITS]})"
+    return f"{plain(source.file)} ({source.rows:,} {unit}{people}, SHA-256 {plain(source.sha256[:_DIGITS])})"
 
 
 def _call(description: Mapping[str, Any]) -> str:
     """A class with its arguments, as a recipe has it."""
     arguments = _settings(description.get("init_args") or {})
-    return _plain(f"{str(description['class_path']).rpartition('.')[2]}({arguments})")
+    return plain(f"{str(description['class_path']).rpartition('.')[2]}({arguments})")
 
 
 def _settings(values: Mapping[str, Any]) -> str:
@@ -386,12 +377,3 @@ def _settings(values: Mapping[str, Any]) -> str:
 
 def _count(count: int | None, what: str) -> str:
     return f"an unknown number of {what}" if count is None else f"{count:,} {what}"
-
-
-def _plain(text: str) -> str:
-    """Text of a file, so that Markdown shows it instead of obeying it."""
-    return html.escape(" ".join(text.split()), quote=False).replace("`", "'")
-
-
-def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""The files that a model card is written from, as far as it shows them."""
+"""The figures and the recipe that a model card is written from, as far as it shows them."""
 
 import json
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from verisphere.data.json_values import from_json
-from verisphere.decide import GuaranteedThreshold, OneThreshold
+from verisphere.decide import OneThreshold, exact_rate
 from verisphere.report.results import EvaluatedFile
-from verisphere.vocabulary import OperatingPoint
+from verisphere.vocabulary import RULES, OperatingPoint
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class Accuracy:
     folds: int
     pairs: int
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.mean <= 1 and 0 <= self.std <= 1 and 1 <= self.folds <= self.pairs):
+            raise ValueError(f"an accuracy of {self.mean} +- {self.std}, {self.folds} folds and {self.pairs} pairs")
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -32,36 +36,24 @@ class Figures:
     accuracy: Accuracy | None
     one_threshold: tuple[OneThreshold, ...] | None
 
-
-@dataclass(frozen=True)
-class CheckedFile:
-    """A file that a calibration used."""
-
-    file: str
-    sha256: str
-    rows: int
-    people: int | None
+    def __post_init__(self) -> None:
+        for point in self.operating_points:
+            _check_target(point)
 
 
-@dataclass(frozen=True)
-class Check:
-    """What the thresholds did on a file, on the whole and in each domain."""
+def _check_target(point: OperatingPoint) -> None:
+    """Pass over a point that can be what its rule found at its target.
 
-    source: CheckedFile
-    points: tuple[OperatingPoint, ...]
-    domains: dict[str, tuple[OperatingPoint, ...]]
-    skipped: tuple[str, ...]
-    shared_people: int | None
-
-
-@dataclass(frozen=True)
-class Calibrated:
-    """The part of a calibration file that a card shows."""
-
-    source: CheckedFile
-    origin: dict[str, Any] | None
-    thresholds: tuple[GuaranteedThreshold, ...]
-    checks: tuple[Check, ...]
+    Raises:
+        ValueError: the target is no FAR, there is no such rule, or the counts contradict them.
+    """
+    rate = exact_rate(point.far_target)
+    if point.rule not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {point.rule!r}")
+    if point.rule == "at_most" and point.impostor_accepted > rate * point.impostor_total:
+        raise ValueError(f"rule at_most at FAR {point.far_target} accepts no {point.far} of impostors")
+    if point.below_resolution != (rate * point.impostor_total < 1):
+        raise ValueError(f"below_resolution contradicts {point.impostor_total} impostors at FAR {point.far_target}")
 
 
 def read_figures(path: Path) -> Figures:
@@ -77,20 +69,6 @@ def read_figures(path: Path) -> Figures:
     except (ValueError, TypeError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{path}: not figures that `verisphere evaluate --json` writes: {reason}") from None
-
-
-def read_calibrated(path: Path) -> Calibrated:
-    """What `verisphere calibrate` found.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is another file.
-    """
-    try:
-        return from_json(Calibrated, json.loads(path.read_bytes()))
-    except (ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{path}: not thresholds that `verisphere calibrate` writes: {reason}") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from verisphere.decide.histogram import Histogram
 from verisphere.report.samples import Samples
 from verisphere.vocabulary import OperatingPoint, Origin
 
+#: Stands for all pairs of a set among the names of its domains, none of which is empty.
+ALL = ""
+
 
 @dataclass(frozen=True)
 class File:
@@ -75,10 +78,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Shipped:
-    """A calibrated threshold, and what it does on each set of its model."""
+    """A calibrated threshold, and what it does on each set of its model.
+
+    Attributes:
+        threshold: with what it promises.
+        points: by the title of the set: on `ALL` of its pairs, and within each of its domains.
+    """
 
     threshold: GuaranteedThreshold
-    points: Mapping[str, OperatingPoint]
+    points: Mapping[str, Mapping[str, OperatingPoint]]
 
 
 @dataclass(frozen=True)
@@ -88,11 +96,13 @@ class Calibrated:
     Attributes:
         file: that they were found on.
         shipped: the thresholds.
+        own: titles of the sets that are the very file they were found on.
         notes: on which sets they were not tried, and why; or on whose word they were.
     """
 
     file: File
     shipped: tuple[Shipped, ...]
+    own: frozenset[str]
     notes: tuple[str, ...]
 
 

@@ -6,6 +6,8 @@ from html import escape
 from itertools import chain
 
 _EMPTY = ("img", "meta", "wbr")
+_VERBATIM = ("title", "pre", "code")  # no markup may stand in them, or none is wanted
+_POWER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?e-\d+(?![\w-])")
 
 
 class Markup(str):
@@ -33,12 +35,18 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
     if name in _EMPTY:
         assert not children, name
         return Markup(f"<{name}{written}>")
-    return Markup(f"<{name}{written}>{joined(*children)}</{name}>")
+    inside = "".join(map(_escaped, children)) if name in _VERBATIM else joined(*children)
+    return Markup(f"<{name}{written}>{inside}</{name}>")
 
 
 def joined(*parts: str) -> Markup:
-    """Parts one after another."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
+    """Parts one after another; a number such as 1e-3 stays on one line, where a browser would break at the dash."""
+    whole = r'<span class="nowrap">\g<0></span>'
+    return Markup("".join(part if isinstance(part, Markup) else _POWER.sub(whole, _escaped(part)) for part in parts))
+
+
+def _escaped(part: str) -> str:
+    return part if isinstance(part, Markup) else escape(part)
 
 
 def breakable(path: str) -> Markup:

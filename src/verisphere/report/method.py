@@ -76,5 +76,6 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
 def _files(contents: Contents) -> list[File]:
     files = [found.file for found in contents.findings]
     files += [file for run in contents.trainings for file in run.files]
-    files += [] if contents.calibrated is None else [contents.calibrated.file]
+    if contents.calibrated is not None and contents.calibrated.file.sha256 not in {file.sha256 for file in files}:
+        files.append(contents.calibrated.file)
     return list(dict.fromkeys(files))

@@ -28,13 +28,15 @@ def figures_of(contents: Contents) -> dict[str, Figure]:
         figures["det"] = det_plot(curves, "DET")
     for number, one in enumerate(found, start=1):
         figures[plot_name("scores", number, one.title)] = histogram_plot(
-            one.histogram, _marked(one), one.title, _shipped(contents, one)
+            one.histogram, _marked(one), f"All pairs of {one.title}", _shipped(contents, one)
         )
         if one.one is not None:
-            figures[plot_name("domains", number, one.title)] = domains_plot(one.by_domain, one.one, one.title)
+            figures[plot_name("domains", number, one.title)] = domains_plot(
+                one.by_domain, one.one, f"Domains of {one.title}"
+            )
     for number, run in enumerate(contents.trainings, start=1):
         if run.entries:
-            figures[plot_name("training", number, run.title)] = training_plot(run.entries, run.title)
+            figures[plot_name("training", number, run.title)] = training_plot(run.entries, f"Training of {run.title}")
     return figures
 
 

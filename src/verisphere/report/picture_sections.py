@@ -88,7 +88,7 @@ def trainings(contents: Contents, plots: Sequence[str | None]) -> Markup:
             parts.append(tag("p", tag("strong", run.title), f"{people}: the run has logged nothing yet."))
             continue
         last = _last(run)
-        caption = f"{run.title}{people}: what it logged, over its epochs. At the end: {last}."
+        caption = f"Run {run.title}{people}: what it logged, over its epochs. At the end: {last}."
         parts.append(picture(uri, f"Curves of the training of {run.title}. At the end: {last}.", caption))
     return tag("div", *parts, class_="plots")
 
@@ -113,7 +113,7 @@ def sample_pairs(contents: Contents) -> Markup:
     parts = [tag("p", told)]
     for found in contents.findings:
         samples = found.samples
-        parts.append(tag("h3", found.title))
+        parts.append(tag("h3", f"Set {found.title}: {found.images:,} images of {found.people:,} people"))
         if samples.missing:
             parts.append(tag("p", f"No pictures: {samples.missing}", class_="note"))
         parts += [

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from verisphere.decide import OneThreshold
 from verisphere.decide.histogram import Histogram
 from verisphere.report.plots import INK, in_picture, new_figure, tidy
+from verisphere.report.tables import number
 
 MOST_DOMAINS = 12
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
@@ -34,7 +35,8 @@ def histogram_plot(
         for marks, colour in ((thresholds, COMMON), (shipped or {}, SHIPPED)):
             for dashes, (name, threshold) in zip(cycle(("-", "--", ":", "-.")), marks.items(), strict=False):
                 if np.isfinite(threshold):
-                    axes.axvline(threshold, color=colour, linewidth=1.5, linestyle=dashes, label=in_picture(name))
+                    label = f"{in_picture(name)}: {number(threshold)}"
+                    axes.axvline(threshold, color=colour, linewidth=1.5, linestyle=dashes, label=label)
         tidy(axes)
     logarithmic.set_yscale("log")
     least = 0.5 / max(histogram.genuine_total, histogram.impostor_total)
@@ -67,12 +69,12 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
         domain = result.domains[name]
         _spread(axes, histograms[name])
         for threshold, colour, dashes, label in (
-            (result.calibration_threshold, COMMON, "-", "the one threshold"),
+            (result.calibration_threshold, COMMON, "-", f"the one threshold: {number(result.calibration_threshold)}"),
             (domain.threshold, OWN, "--", "its own threshold"),
         ):
             if np.isfinite(threshold):
                 axes.axvline(threshold, color=colour, linewidth=1.6, linestyle=dashes, label=label)
-        text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}"
+        text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {number(domain.threshold)}"
         where = {"transform": axes.transAxes, "ha": "left", "va": "top"}
         axes.text(0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
         axes.set_yticks([])

@@ -1,7 +1,7 @@
 """The sections of a report page that are words and tables, each from the values it shows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from verisphere.decide import DomainResult, Interval, exact_rate
 from verisphere.report.findings import Calibrated, Contents, Findings, Training
@@ -44,23 +44,24 @@ def summary(contents: Contents) -> Markup:
     rows = [
         [
             found.title,
+            _tar(found.headline),
+            NONE if found.interval is None else _interval(found.interval),
+            number(found.headline.threshold),
             f"{found.images:,}",
             f"{found.people:,}",
             f"{found.headline.genuine_total:,}",
             f"{found.headline.impostor_total:,}",
-            number(found.headline.threshold),
-            _tar(found.headline),
-            NONE if found.interval is None else _interval(found.interval),
         ]
         for found in contents.findings
     ]
-    header = ["Set", "Images", "People", "Genuine pairs", "Impostor pairs", "Threshold", "TAR", "95 % over people"]
+    header = ["Set", "TAR", "95 % over people", "Threshold", "Images", "People", "Genuine pairs", "Impostor pairs"]
     return joined(*words, table(f"All pairs at FAR {contents.far}", header, rows))
 
 
 def _in_words(found: Findings) -> Markup:
     point, interval = found.headline, found.interval
     what = joined(
+        "Set ",
         tag("strong", found.title),
         f": {found.images:,} images of {found.people:,} people, every two compared once. ",
     )
@@ -246,18 +247,65 @@ def _domains_note(found: Findings) -> str:
 
 def calibrated(found: Calibrated) -> Markup:
     """The thresholds of a calibration, what each promises, and what it does on the sets at hand."""
-    told = tag("p", f"Found on {found.file.name}; each with what it promises.")
     promises = definitions(
         *(
             (f"FAR {one.threshold.far_target}, {one.threshold.guarantee}", one.threshold.meaning())
             for one in found.shipped
         )
     )
-    titles = dict.fromkeys(title for one in found.shipped for title in one.points)
-    tried = [
-        points_table(
-            f"{title}: the calibrated thresholds on all its pairs", [one.points[title] for one in found.shipped]
-        )
-        for title in titles
+    titles = list(dict.fromkeys(title for one in found.shipped for title in one.points))
+    tried = [part for title in titles for part in _tried(found, title)]
+    return joined(
+        tag("p", f"Found on {found.file.name}; each with what it promises."),
+        promises,
+        tag("p", _PROMISE) if titles else "",
+        *tried,
+        *(tag("p", note, class_="note") for note in found.notes),
+    )
+
+
+_PROMISE = (
+    "A promise is about two new people, one image of each, drawn like those calibrated on. The tables below are about "
+    "another thing: all pairs of a set at hand, where a person with many images counts more often, every person is in "
+    "many pairs, and a domain may be unlike the whole. So a FAR measured here can lie above the one promised. Its "
+    "bounds take pairs as independent; where pairs share people, they are too narrow."
+)
+
+
+def _tried(found: Calibrated, title: str) -> Iterator[Markup]:
+    """What the thresholds do on one set."""
+    points = [(name, point) for one in found.shipped for name, point in one.points[title].items()]
+    rows = [
+        [
+            f"{point.far_target}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
+            number(point.tar),
+            f"{number(point.tar_lower_95)} to {number(point.tar_upper_95)}",
+            rate_text(point.far),
+            bounds_text(point.far_lower_95, point.far_upper_95),
+            f"{point.genuine_total:,}",
+            f"{point.impostor_total:,}",
+        ]
+        for name, point in points
     ]
-    return joined(told, promises, *tried, *(tag("p", note, class_="note") for note in found.notes))
+    bounds = "95 % bounds"
+    header = ["FAR promised, pairs", "TAR", bounds, "FAR measured", bounds, "Genuine pairs", "Impostor pairs"]
+    below = any(point.below_resolution for _, point in points)
+    note = "* too few impostor pairs to show a FAR this low." if below else ""
+    yield table(f"{title}: the calibrated thresholds on all its pairs", header, rows, note)
+    above = [f"of {far}: {', '.join(names)}" for far, names in _above(points).items()]
+    if above:
+        yield tag("p", tag("strong", "The measured FAR is above the promised one"), f" {'; '.join(above)}.")
+    else:
+        yield tag("p", "No measured FAR is above the promised one by its lower bound.")
+    if title in found.own:
+        yield tag("p", "This is the set that the thresholds were found on, so it does not put them to the test.")
+
+
+def _above(points: Sequence[tuple[str, OperatingPoint]]) -> dict[str, list[str]]:
+    """For each target the pools whose FAR lies above it even by the lower bound."""
+    above: dict[str, list[str]] = {}
+    for name, point in points:
+        if point.far_lower_95 > exact_rate(point.far_target):
+            shown = f"{name or 'all pairs'} {rate_text(point.far)} (at least {rate_text(point.far_lower_95)})"
+            above.setdefault(point.far_target, []).append(shown)
+    return above

@@ -33,14 +33,23 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
         for (colour, dashes), (name, (epochs, values)) in zip(cycle(STYLES), lines.items(), strict=False):
             mark = "." if len(epochs) < 30 else None
             axes.plot(
-                epochs, values, color=colour, linestyle=dashes, linewidth=1.6, marker=mark, label=in_picture(name)
+                epochs,
+                values,
+                color=colour,
+                linestyle=dashes,
+                linewidth=1.6,
+                marker=mark,
+                label=in_picture(name),
+                clip_on=False,  # a mark on the border is shown whole
             )
         axes.set_title(label, loc="left", color=INK, fontsize=10)
+        axes.margins(y=0.12)
         axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
         if len(lines) > 1:
             axes.legend(frameon=False, fontsize=9)
         tidy(axes)
         axes.grid(color=LINES, linewidth=0.7)
+    grid[-1].set_xlim(left=0)
     grid[-1].set_xlabel("epoch")
     figure.suptitle(in_picture(title), x=0.02, ha="left", color=INK, fontsize=11)
     return figure

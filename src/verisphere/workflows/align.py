@@ -18,7 +18,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from verisphere.data.decode import decode
-from verisphere.data.files import write_whole
+from verisphere.data.files import refuse_overwriting, write_whole
 from verisphere.data.image_files import ImageFiles, image_files
 from verisphere.data.landmarks_file import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
 from verisphere.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
@@ -116,21 +116,24 @@ def align_photos(
         out: the result: a zip archive (stored, as images are compressed already) if it ends in .zip, else a folder.
         template: name in `verisphere.detect.TEMPLATES`.
         landmarks: file with the landmarks, as `verisphere.data.landmarks_file` describes it; no face is looked for.
-        image_format: png keeps each pixel; jpg (quality 95) is about half the size, and leaves a .jpg photo the name by
-            which lists of pairs know it.
+        image_format: png keeps each pixel; jpg (quality 95) is about a third of the size, and leaves a .jpg photo the
+            name by which lists of pairs know it.
         min_face: side of the smallest face looked for, in pixels; see `verisphere.detect.Detector`.
         device: where faces are looked for; a GPU where there is one.
         progress: shown over the photos.
 
     Raises:
         FileNotFoundError: `source` or `landmarks` is not there.
-        FileExistsError: `out` is a folder that is not empty.
+        FileExistsError: `out` is a folder that is not empty, a file where it should be a folder, or what is read.
         ValueError: no photo gives a crop, listed landmarks lie outside their photo, there is no such template, or the
             extra `detect` is missing.
     """
     if image_format not in get_args(ImageFormat):
         raise ValueError(f"image format {image_format!r} is not known; allowed are {', '.join(get_args(ImageFormat))}")
     target = template_named(template)
+    refuse_overwriting(out, [source, landmarks])
+    if out.suffix.lower() != ".zip" and out.is_file():
+        raise FileExistsError(f"{out}: a file; crops go into a folder, or into an archive whose name ends in .zip")
     files = image_files(source)
     names = crop_names(files.names, f".{image_format}")
     find, listed = _finder(landmarks, files, source, device, min_face)

@@ -30,9 +30,9 @@ from verisphere.decide import (
     split_domains,
 )
 from verisphere.protocols import PairsOfSet
+from verisphere.report.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.score import pair_scores, unit_rows
 from verisphere.vocabulary import Embeddings, OperatingPoint, Origin, Progress, quietly
-from verisphere.workflows.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
 

@@ -7,6 +7,7 @@ import torch
 
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.faces import Faces
+from verisphere.data.files import refuse_overwriting
 from verisphere.data.photos import Photos
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.extract import extract
@@ -25,13 +26,13 @@ class Opened:
         backbone: on its device, in evaluation mode.
         sha256: digest of the file its weights came from; None for an untrained network.
         flip: whether the model was shipped to add the mirror image's embedding; None where nothing says.
-        flips_itself: the backbone adds it inside, or cannot be made to.
+        fixed: an ONNX file, which adds it or not, and runs in float32, as it was exported.
     """
 
     backbone: Backbone
     sha256: str | None = None
     flip: bool | None = None
-    flips_itself: bool = False
+    fixed: bool = False
 
 
 def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened:
@@ -53,7 +54,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened
         return Opened(_placed(untrained(model, trust), device))
     if model.suffix == ".onnx":
         file = read_onnx(model)
-        return Opened(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, flips_itself=True)
+        return Opened(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
     if is_model_folder(model):
         exported = load(model, device, trust)
         return Opened(exported.backbone, exported.sha256, exported.flip)
@@ -97,10 +98,15 @@ def embed(
         progress: shown while embedding.
 
     Raises:
-        ValueError: as `extract`.
+        ValueError: as `extract`; or `flip` or `precision` is not what an ONNX file does.
     """
     flip = bool(model.flip) if flip is None else flip
-    if model.flips_itself and flip != model.flip:
+    if model.fixed and precision != torch.float32:
+        raise ValueError(
+            f"precision is {str(precision).removeprefix('torch.')}, but an ONNX file runs in float32; leave --bfloat16 "
+            "out, or name the model's folder"
+        )
+    if model.fixed and flip != model.flip:
         does = "adds the mirror image's embedding inside" if model.flip else "does not add the mirror image's embedding"
         raise ValueError(f"flip is {str(flip).lower()}, but the ONNX file {does}; leave --flip and --no-flip out")
     embeddings = extract(
@@ -108,7 +114,7 @@ def embed(
         faces,
         batch_size=batch_size,
         workers=workers,
-        flip=flip and not model.flips_itself,
+        flip=flip and not model.fixed,
         precision=precision,
         progress=progress,
     )
@@ -142,8 +148,10 @@ def embed_photos(
         device, trust: see `open_model`.
 
     Raises:
+        FileExistsError: `out` is what is read.
         FileNotFoundError, ValueError: no such model or images, or they cannot be read.
     """
+    refuse_overwriting(out, [model, faces, people])
     if out.suffix != ".npz":
         raise ValueError(f"--out {out}: an embeddings file ends in .npz")
     opened = open_model(model, device, trust)
@@ -151,7 +159,7 @@ def embed_photos(
     embeddings = embed(
         opened,
         photos,
-        str(faces.resolve()),
+        str(faces),
         flip=flip,
         batch_size=batch_size,
         workers=workers,

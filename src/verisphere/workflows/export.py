@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import verisphere
-from verisphere.data.files import digest, write_whole
+from verisphere.data.files import digest, refuse_overwriting, write_whole
 from verisphere.detect import TEMPLATES
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import is_model_folder, load
@@ -89,12 +89,13 @@ def export_model(
         progress: shown over the steps.
 
     Raises:
-        FileExistsError: `out` holds something.
+        FileExistsError: `out` holds something, or is what is read.
         FileNotFoundError: no run, or no such file.
         ValueError: the extra `export` is missing; the calibration is of another model, or contradicts `flip`; a file is
             not of its kind; the template does not fit the network; the ONNX file would differ from the network.
     """
     require_export()
+    refuse_overwriting(out, [run, calibration, *evaluation])
     if is_model_folder(run):
         raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
     checkpoint = read_checkpoint(run)

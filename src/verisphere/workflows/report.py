@@ -10,23 +10,22 @@ from pathlib import Path
 import numpy as np
 
 import verisphere
-from verisphere.decide import Far, OneThreshold, exact_rate, point_at
+from verisphere.data.files import digest
+from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.point import far_text
 from verisphere.protocols import PairsOfSet, all_pairs, tar_differences
 from verisphere.protocols.all_pairs import interval_of_tar
 from verisphere.protocols.pictures import genuine_pairs, histograms, thinned_curve
-from verisphere.report.findings import Calibrated, Comparison, Contents, File, Findings, Shipped, Training
+from verisphere.report.calibration import Calibration
+from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.tables import number, table
 from verisphere.train.checkpoint import list_checkpoints
-from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
-from verisphere.workflows.calibration import Calibration
+from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Origin, Progress, quietly
 from verisphere.workflows.report_folder import require_free, write_report
 from verisphere.workflows.report_samples import find_samples
-from verisphere.workflows.subjects import Subject, digest, distinct_titles, read_log, subjects_of
+from verisphere.workflows.subjects import Subject, distinct_titles, read_log, subjects_of
 
 __all__ = ["ReportResult", "Subject", "make_report", "subjects_of"]
-
-FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,13 @@ def make_report(
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
-    """The target FARs, each once, the one FAR among them, falling."""
+    """The target FARs, each once, the one FAR among them, falling.
+
+    Raises:
+        ValueError: a bad FAR; or at the one FAR every threshold is infinite, or no impostor may pass.
+    """
+    if not 0 < exact_rate(one_far) < 1:
+        raise ValueError(f"the FAR of the one threshold must lie above 0 and below 1, got {far_text(one_far)!r}")
     by_rate = {exact_rate(far): far for far in (*fars, one_far)}
     return tuple(by_rate[rate] for rate in sorted(by_rate, reverse=True))
 
@@ -244,7 +249,8 @@ def _measure(subject: Subject, embeddings: Embeddings, sweep: PairsOfSet, how: _
 
 
 def _file(subject: Subject) -> File:
-    return File(subject.source or subject.title, digest(Path(subject.source)) if subject.source else None)
+    there = subject.source != "" and Path(subject.source).is_file()
+    return File(subject.source or subject.title, digest(Path(subject.source)) if there else None)
 
 
 def _model(origin: Origin | None, run: Path | None) -> str:
@@ -256,7 +262,8 @@ def _model(origin: Origin | None, run: Path | None) -> str:
     checkpoints = [] if run is None else list_checkpoints(run)
     if not checkpoints:
         return words
-    found = [path for path in checkpoints if digest(path / "backbone.safetensors") == origin.model]
+    weights = [path / "backbone.safetensors" for path in checkpoints]
+    found = [path.parent for path in weights if path.is_file() and digest(path) == origin.model]
     if not found:
         return f"{words} None of the checkpoints that {run} keeps has these weights: was it trained further since?"
     newest = "the newest" if found[-1] == checkpoints[-1] else "not the newest, one"
@@ -282,22 +289,21 @@ def _calibrated(calibration: Calibration, found: Sequence[Findings], sweeps: Seq
     for _, sweep in tried:
         sweep.prepare([], [], [one.threshold for one in calibration.thresholds])
     shipped = [
-        Shipped(
-            one,
-            {
-                finding.title: point_at(
-                    sweep.everything(genuine=True),
-                    sweep.everything(genuine=False),
-                    one.threshold,
-                    one.far_target,
-                    one.guarantee,
-                )
-                for finding, sweep in tried
-            },
-        )
-        for one in calibration.thresholds
+        Shipped(one, {finding.title: _at(one, sweep) for finding, sweep in tried}) for one in calibration.thresholds
     ]
-    return Calibrated(File(calibration.source.file, calibration.source.sha256), tuple(shipped), tuple(notes))
+    source = File(calibration.source.file, calibration.source.sha256)
+    own = frozenset(finding.title for finding, _ in tried if finding.file.sha256 == source.sha256)
+    return Calibrated(source, tuple(shipped), own, tuple(notes))
+
+
+def _at(shipped: GuaranteedThreshold, sweep: PairsOfSet) -> dict[str, OperatingPoint]:
+    """What a threshold does on all pairs of a set, and within each of its domains that has pairs of both kinds."""
+    pools = {ALL: (sweep.everything(genuine=True), sweep.everything(genuine=False)), **sweep.by_domain()}
+    return {
+        name: point_at(genuine, impostor, shipped.threshold, shipped.far_target, shipped.guarantee)
+        for name, (genuine, impostor) in pools.items()
+        if genuine.total and impostor.total
+    }
 
 
 def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:

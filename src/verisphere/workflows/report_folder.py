@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from verisphere.data.files import remove_whole, write_whole
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
-from verisphere.report.findings import Contents, Findings
+from verisphere.report.findings import ALL, Calibrated, Contents, Findings
 from verisphere.report.page import figures_of, render_page
 from verisphere.report.plots import save_plot
 from verisphere.report.results import json_text
 from verisphere.report.samples import Picture, SamplePair
+from verisphere.vocabulary import OperatingPoint
 
 FORMAT = "verisphere report"
 VERSION = 1
@@ -90,7 +92,7 @@ def _numbers(contents: Contents) -> dict[str, Any]:
         "seed": contents.seed,
         "sets": [_set(found) for found in contents.findings],
         "differences": contents.comparisons,
-        "calibrated": contents.calibrated,
+        "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
         "training": contents.trainings,
     }
 
@@ -113,6 +115,18 @@ def _set(found: Findings) -> dict[str, Any]:
         "hardest_genuine": [_pair(pair) for pair in samples.genuine],
         "closest_impostors": [_pair(pair) for pair in samples.impostor],
     }
+
+
+def _calibrated(found: Calibrated) -> dict[str, Any]:
+    def on(points: Mapping[str, OperatingPoint]) -> dict[str, Any]:
+        domains = {name: point for name, point in points.items() if name != ALL}
+        return {"all_pairs": points[ALL], "domains": domains}
+
+    shipped = [
+        {"threshold": one.threshold, "sets": {title: on(points) for title, points in one.points.items()}}
+        for one in found.shipped
+    ]
+    return {"file": found.file, "shipped": shipped, "own": sorted(found.own), "notes": found.notes}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What a report is about: runs and embeddings files, found by their paths, with the images where these are at hand."""
 
-import hashlib
 import json
 import logging
 import os
@@ -107,14 +106,6 @@ def read_log(run: Path) -> list[Entry]:
     return entries
 
 
-def digest(path: Path) -> str | None:
-    """SHA-256 of a file in hexadecimal; None where there is no such file."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _entry(line: bytes) -> Entry | None:
     try:
         entry = json.loads(line)
@@ -142,16 +133,21 @@ def _subject(title: str, path: Path, run: Path | None, given: Faces | None, face
     if path == run:
         return Subject(title, None, "", run, None)
     embeddings = read_embeddings(path)
-    images, why = _images(embeddings, given, faces)
+    images, why = _images(embeddings, given, faces, path.parent)
     return Subject(title, embeddings, str(path), run, images, why)
 
 
-def _images(embeddings: Embeddings, given: Faces | None, path: Path | None) -> tuple[Faces | None, str]:
-    """The images of a set, or why there are none."""
+def _images(embeddings: Embeddings, given: Faces | None, path: Path | None, beside: Path) -> tuple[Faces | None, str]:
+    """The images of a set, or why there are none.
+
+    An origin names them as they were typed, so they are looked for from here, and from beside the embeddings.
+    """
     if given is None:
         if embeddings.origin is None:
             return None, "the embeddings file does not say where its images are; name them by --faces (faces=)."
         path = Path(embeddings.origin.images)
+        if not path.exists() and (beside / path).exists():
+            path = beside / path
         try:
             given = Photos(path)
         except (ValueError, OSError) as error:

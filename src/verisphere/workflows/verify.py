@@ -24,6 +24,7 @@ from verisphere.report.results import json_text
 from verisphere.report.tables import number, table
 from verisphere.score import pair_scores, unit_rows
 from verisphere.vocabulary import Progress, quietly
+from verisphere.workflows.align import Skipped
 
 Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph of a size of its own
 SHOWN = 5  # photographs that a note names
@@ -97,14 +98,6 @@ def detected_faces(template: str, device: torch.device, min_face: int = 20) -> F
         return [look(pixels, found) for pixels, found in zip(photos, detector.detect(photos), strict=True)]
 
     return find
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A photograph that took no part, and why."""
-
-    photo: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -209,7 +202,7 @@ class Identification:
             near = f"; nearest: {self.best.name}, score {self.best.score:.4f}" if self.best else ""
             answer = f"nobody: no score above the threshold {self.threshold.threshold:.4f}{near}"
         lines = [answer, self.meaning, self._gallery_note(), *_notes(self.probe)]
-        lines += _some([f"{one.photo} ({one.reason})" for one in self.skipped], "skipped")
+        lines += _some([f"{one.name} ({one.reason})" for one in self.skipped], "skipped")
         lines += _some(self.left_out, "left out, as none of their photographs can be used")
         return "\n".join(lines)
 
@@ -433,7 +426,7 @@ def _seen(
 
 def _notes(person: Person) -> list[str]:
     several = _some(person.with_several_faces, "with several faces, the most central taken")
-    return [*several, *_some([f"{one.photo} ({one.reason})" for one in person.skipped], "skipped")]
+    return [*several, *_some([f"{one.name} ({one.reason})" for one in person.skipped], "skipped")]
 
 
 def _some(items: Sequence[str], what: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, get_args
 
 from verisphere.data.files import write_whole
 from verisphere.data.json_values import from_json
-from verisphere.decide import Far, GuaranteedThreshold, exact_rate
+from verisphere.decide import Far, GuaranteedThreshold, exact_rate, promised_rate
 from verisphere.report.results import json_text
 from verisphere.report.tables import number, small, table
 from verisphere.vocabulary import OperatingPoint, Origin
@@ -64,15 +64,6 @@ class Check:
     lacking: tuple[str, ...]
     shared_people: int | None
 
-    def __post_init__(self) -> None:
-        for point in (*self.points, *(point for points in self.domains.values() for point in points)):
-            for rate, accepted, total in (
-                (point.far, point.impostor_accepted, point.impostor_total),
-                (point.tar, point.genuine_accepted, point.genuine_total),
-            ):
-                if not total or rate != accepted / total:
-                    raise ValueError(f"a rate of {rate} is not what {accepted} of {total} comparisons make")
-
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
         """What a threshold, given by its place, does on all comparisons (called `all`), then on each domain."""
         overall = (("all", self.points[threshold]),) if self.points else ()
@@ -114,6 +105,20 @@ class Calibration:
 
     def text(self) -> str:
         """The thresholds, what each means, and the checks, as tables."""
+        model = (
+            f"model {self.origin.model[:12]}" if self.origin else "the model is not known: the file does not name it"
+        )
+        lines = [f"calibrated on {_size(self.source)}; {model}"]
+        lines.append(self.thresholds_table())
+        lines += [f"FAR {found.far_target}: {found.meaning()}" for found in self.thresholds]
+        if len(self.thresholds) > 1:
+            lines.append(
+                "each holds by itself; that all hold at once is less certain, for they share their comparisons"
+            )
+        return "\n\n".join(["\n".join(lines), *(_check_text(check, self) for check in self.checks)])
+
+    def thresholds_table(self) -> str:
+        """The thresholds, with what they come from."""
         rows = [
             [
                 found.far_target,
@@ -125,17 +130,7 @@ class Calibration:
             ]
             for found in self.thresholds
         ]
-        model = (
-            f"model {self.origin.model[:12]}" if self.origin else "the model is not known: the file does not name it"
-        )
-        lines = [f"calibrated on {_size(self.source)}; {model}"]
-        lines.append(table(["FAR", "guarantee", "threshold", "comparisons", "people", "rank"], rows))
-        lines += [f"FAR {found.far_target}: {found.meaning()}" for found in self.thresholds]
-        if len(self.thresholds) > 1:
-            lines.append(
-                "each holds by itself; that all hold at once is less certain, for they share their comparisons"
-            )
-        return "\n\n".join(["\n".join(lines), *(_check_text(check, self) for check in self.checks)])
+        return table(["FAR", "guarantee", "threshold", "comparisons", "people", "rank"], rows)
 
     def write_json(self, path: Path) -> None:
         """Write everything, with each threshold's meaning, so that `read_calibration` reads it back."""
@@ -148,11 +143,11 @@ def distinct_fars(fars: Sequence[Far]) -> None:
     """Pass over FARs that can be calibrated at together.
 
     Raises:
-        ValueError: there is none, one is no rate, or one is there twice, in whatever spelling.
+        ValueError: there is none, one is no rate that can be promised, or one is there twice, in whatever spelling.
     """
     if not fars:
         raise ValueError("no FAR to calibrate at; name one, such as 1e-3")
-    rates = [exact_rate(far) for far in fars]
+    rates = [promised_rate(far) for far in fars]
     for far, rate in zip(fars, rates, strict=True):
         if rates.count(rate) > 1:
             raise ValueError(f"FAR {far} is asked for twice")
@@ -174,7 +169,7 @@ def read_calibration(path: Path) -> Calibration:
         if document["format"] != FORMAT:
             raise ValueError(f"format {document['format']!r}, and this version reads format {FORMAT}")
         return from_json(Calibration, document)
-    except (ValueError, AssertionError, OverflowError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         reason = str(error) or type(error).__name__
         raise ValueError(f"{path}: not a calibration as `verisphere calibrate` writes it: {reason}") from None
 
