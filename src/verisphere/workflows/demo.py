@@ -13,7 +13,7 @@ from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.files import write_whole
 from verisphere.data.memory import in_memory
 from verisphere.data.synthetic import SyntheticFaces, contact_sheet
-from verisphere.decide import Guarantee
+from verisphere.decide import Guarantee, exact_rate
 from verisphere.embed.onnx_file import require_export
 from verisphere.protocols import AllPairsResult, all_pairs
 from verisphere.report.plots import save_image
@@ -187,10 +187,18 @@ def _shipped(calibration: Calibration) -> str:
         for shipped, point in zip(calibration.thresholds, measured.points, strict=True)
     ]
     header = ["FAR promised", "guarantee", "threshold", "comparisons", "FAR measured", "95 % bounds", "TAR measured"]
-    return (
-        f"shipped thresholds, set on {calibration.source.people:,} further people; measured on the unseen ones\n"
-        f"{table(header, rows)}\n{calibration.thresholds[-1].meaning()}"
-    )
+    lines = [
+        f"shipped thresholds, set on {calibration.source.people:,} further people; measured on the unseen ones",
+        table(header, rows),
+        calibration.thresholds[-1].meaning(),
+    ]
+    missed = [point.far_target for point in measured.points if point.far_lower_95 > exact_rate(point.far_target)]
+    if missed:
+        lines.append(
+            f"measured above the promise: {', '.join(missed)}. With 95 % confidence one calibration in twenty misses; "
+            "and few people hold relatively more relatives than many, which the promise does not count on"
+        )
+    return "\n".join(lines)
 
 
 def _text(results: dict[str, AllPairsResult]) -> str:
