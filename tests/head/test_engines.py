@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from verisphere.head.head import Head
+from verisphere.head.passes import SAFE_BOUND
 from verisphere.head.streamed import Streamed
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.contract import ClassLoss, Rows
 from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.train.recipe import read_recipe
 from verisphere.workflows.train import train_run
@@ -157,6 +158,25 @@ def test_renaming_classes(make):
     after = case.run(Streamed(chunk=5))
     before["gradient of centers"] = before["gradient of centers"][order]
     assert max(differences(after, before).values()) < 1e-10
+
+
+def test_bounds_are_what_the_fixed_shift_needs(make):
+    """No logit above the bound, none below -64."""
+    loss = make()
+    loss.prepare(CLASSES)
+    directions = torch.nn.functional.normalize(torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    own = torch.linspace(-1, 1, 9)
+    rows = Rows(own, torch.linspace(0, 200, 9), directions, torch.arange(9), own[:, None].expand(9, 4))
+    for _, term in loss.terms:
+        bound = term.bound()
+        if term.reduce == "sum" or bound is None or bound > SAFE_BOUND:
+            continue
+        for share in (0.0, 0.5, 1.0):
+            term.set_strength(share)
+            context = (item.expand(9)[:, None] for item in term.context(rows))
+            logits = term.others(torch.linspace(-1, 1, 401).expand(9, -1), *context)
+            assert logits.max() <= bound + 1e-4
+            assert logits.min() >= -SAFE_BOUND - 1e-4
 
 
 @pytest.mark.parametrize("engine", ["dense", "streamed", "auto"])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from verisphere.head import nearest
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
 
@@ -21,6 +22,13 @@ def test_no_more_than_there_are():
     labels = torch.tensor([0, 1])
     assert nearest_others(QUERY, CENTERS, labels, 9, SubCenters(), "cosine").shape == (2, 3)
     assert nearest_others(QUERY, CENTERS[:1], labels * 0, 9, SubCenters(), "cosine").shape == (2, 0)
+
+
+def test_one_row_copies_no_more_centers_at_a_time(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(nearest, "compared_rows", lambda rows, _: looked_at.append(len(rows)) or rows)
+    nearest_others(QUERY[:1], CENTERS, torch.tensor([0]), 1, SubCenters(), "product", at_once=4)
+    assert looked_at == [2, 2]  # of 2 numbers each
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 97, 10**6])

@@ -10,13 +10,16 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from verisphere.head import streamed
 from verisphere.head.dense import DenseView
 from verisphere.head.engine import Auto, Engine
 from verisphere.head.head import Head
 from verisphere.head.passes import Chunks
 from verisphere.head.streamed import Streamed, StreamedView
 from verisphere.head.subcenters import SubCenters
+from verisphere.losses.auxiliary import Inter, WeightedSum
 from verisphere.losses.contract import ClassLoss
+from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.margin import ArcFace, NormFace
 from verisphere.losses.sphereface2 import SphereFace2
 
@@ -107,6 +110,22 @@ def test_how_many_products_a_chunk_costs(make, engine, deferred, products):
     assert watched(make(), engine, deferred).products == products * CLASSES / CHUNK
 
 
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_small_batch_copies_no_more_centers_at_a_time(deferred, monkeypatch):
+    """One row: a chunk is bounded by its centers, 64 classes of 8 numbers."""
+    monkeypatch.setitem(streamed.CHUNK_ELEMENTS, "cpu", 64 * SIZE)
+    head = head_of(ArcFace(), Streamed("bfloat16"))
+    head.deferred = deferred
+    buffer = torch.zeros_like(head.centers)
+    with Watch() as watch:
+        head(torch.ones(1, SIZE, requires_grad=True), torch.tensor([3])).loss.backward()
+        if deferred:
+            with torch.no_grad():
+                assert head.step(buffer, 0.1)
+    assert watch.of_size(100 * SIZE) == (0 if deferred else 1)  # the gradient
+    assert watch.of_size(100 * SIZE, torch.bfloat16) == 0
+
+
 def test_what_is_kept_stays_within_the_budget():
     needed = 2 * BATCH * CLASSES
     exactly, less = (watched(ArcFace(), Streamed("bfloat16", CHUNK, keep)) for keep in (needed, needed - 1))
@@ -123,6 +142,14 @@ def test_one_pass_follows_whatever_is_done_with_the_loss():
         embeddings.grad = None
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("factor", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_is_not_taken_for_a_wrong_slope(factor):
+    embeddings, labels = batch()
+    head = head_of(SphereFace2(), Streamed(chunk=CHUNK))
+    (head(embeddings, labels).loss * factor).backward()
+    assert not head.centers.grad.isfinite().any()
 
 
 def test_rows_without_weight_in_one_pass():
@@ -165,17 +192,65 @@ def test_running_maximum(scale):
         assert embeddings.grad.isfinite().all()
 
 
-def test_fixed_shift_loses_nothing_at_either_end():
-    """All other classes at cosine -1 or all at 1, own ones opposite; exponentials of +-64 in float32."""
+@pytest.mark.parametrize("classes", [CLASSES, 2**21])
+def test_fixed_shift_loses_nothing_at_either_end(classes):
+    """All other classes at cosine -1 or all at 1, own ones opposite; exponentials of +-64 in float32, and many."""
     direction = torch.nn.functional.normalize(torch.randn(SIZE, generator=torch.Generator().manual_seed(2)), dim=0)
     for sign in (1.0, -1.0):
-        head = head_of(NormFace(64.0), Streamed(chunk=CHUNK))
+        head = head_of(NormFace(64.0), Streamed(compile=False), classes)
         head.centers.data[:] = sign * direction
         head.centers.data[0] = -sign * direction
         out = head(direction.expand(2, SIZE), torch.zeros(2, dtype=torch.int64))
-        expected = math.log(CLASSES - 1) + 2 * 64 * sign  # log(1 + exp(it)) is it, or the exponential of it
+        expected = math.log(classes - 1) + 2 * 64 * sign  # log(1 + exp(it)) is it, or the exponential of it
         expected = expected if sign > 0 else math.exp(expected)
         assert out.per_sample.tolist() == pytest.approx([expected] * 2, rel=1e-4)
+
+
+def test_a_bound_of_128_takes_a_running_maximum():
+    """CurricularFace, with easy classes at logits of -64: less a shift made for 128 they would all vanish."""
+    direction = torch.nn.functional.one_hot(torch.tensor([0]), SIZE).float()
+    angle = 2.5  # of the own center; with the margin of 0.5 still above the others, at cosine -1
+    own = torch.tensor([[math.cos(angle), math.sin(angle), *[0.0] * (SIZE - 2)]])
+    head = head_of(CurricularFace(0.5, 64.0), Streamed(chunk=CHUNK))
+    head.centers.data[:] = -direction
+    head.centers.data[0] = own
+    expected = math.log1p((CLASSES - 1) * math.exp(-64 - 64 * math.cos(angle + 0.5)))
+    assert head(direction, torch.tensor([0])).per_sample.tolist() == pytest.approx([expected], rel=1e-4)
+
+
+@pytest.mark.parametrize("length", [1e-6, 1e-10])
+def test_short_centers_have_a_finite_gradient(length):
+    """The slope of their cosines is 1 / length, beside exponentials as large as the fixed shift lets them be."""
+    direction = torch.nn.functional.one_hot(torch.tensor([0]), SIZE).float()
+    across = torch.nn.functional.one_hot(torch.tensor([1]), SIZE).float()
+    found = []
+    for engine in ("dense", Streamed(chunk=CHUNK)):
+        head = head_of(NormFace(64.0), engine)
+        head.centers.data[:] = direction * length
+        head.centers.data[0] = -across
+        head((direction + 0.14 * across).expand(2, SIZE), torch.zeros(2, dtype=torch.int64)).loss.backward()
+        found.append(head.centers.grad)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-7 / length)
+
+
+def near_pair() -> torch.Tensor:
+    """Centers, the first two of them 3 degrees apart: a cosine of 0.9986, which bfloat16 rounds to 1."""
+    centers = torch.randn(40, 1, 64, generator=torch.Generator().manual_seed(3))
+    first, second = torch.linalg.qr(centers[:2, 0].T).Q.T
+    turn = math.radians(3)
+    centers[0, 0], centers[1, 0] = first, math.cos(turn) * first + math.sin(turn) * second
+    return centers
+
+
+@pytest.mark.parametrize("make", [Inter, lambda: WeightedSum([Inter()], [2.0])], ids=["alone", "in a sum"])
+def test_a_loss_that_takes_angles_has_exact_products(make):
+    gradients = []
+    for engine in ("dense", Streamed("bfloat16", chunk=7)):
+        head = Head(make(), 40, 64, engine=engine)
+        head.centers.data[:] = near_pair()
+        head(torch.randn(8, 64, generator=torch.Generator().manual_seed(4)), torch.arange(8)).loss.backward()
+        gradients.append(head.centers.grad)
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-7)
 
 
 def test_two_batches_before_their_backwards():
@@ -189,6 +264,78 @@ def test_two_batches_before_their_backwards():
         first.loss.backward()
         found.append(head.centers.grad)
     torch.testing.assert_close(found[1], found[0])
+
+
+def test_two_batches_before_their_backwards_with_a_state():
+    """The curriculum of the first batch is a copy: the second moves it in place."""
+    embeddings, labels = batch()
+    found = []
+    for engine in ("dense", Streamed(chunk=CHUNK)):
+        head = head_of(CurricularFace(rate=0.9), engine).double()
+        first = head(embeddings.detach().double(), labels).loss
+        second = head(embeddings.detach().double() + 4, labels).loss
+        (first + second).backward()
+        found.append(head.centers.grad)
+    torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("make", LOSSES.values(), ids=LOSSES.keys())
+def test_a_backward_to_the_embeddings_leaves_nothing_behind(make):
+    embeddings, labels = batch()
+    found = []
+    for engine in ("dense", Streamed(chunk=CHUNK)):
+        head = head_of(make(), engine).double()
+        rows = embeddings.detach().double().requires_grad_()
+        loss = head(rows, labels).loss * 3
+        torch.autograd.grad(loss, rows, retain_graph=True)
+        torch.autograd.grad(-2 * loss, rows, retain_graph=True)
+        loss.backward()
+        found.append((head.centers.grad, rows.grad))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_waits_is_settled():
+    """A later backward to the embeddings alone does not change it."""
+    embeddings, labels = batch()
+    moved = []
+    for again in (False, True):
+        head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+        head.deferred = True
+        loss = head(embeddings, labels).loss
+        loss.backward(retain_graph=True)
+        if again:
+            torch.autograd.grad(5 * loss, embeddings)
+        with torch.no_grad():
+            head.step(None, 0.1, momentum=0.0)
+        moved.append(head.centers.detach())
+    assert torch.equal(*moved)
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_autocast_around_the_backward_changes_nothing(deferred):
+    embeddings, labels = batch()
+    found = []
+    for enabled in (False, True):
+        head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+        head.deferred = deferred
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            head(embeddings, labels).loss.backward()
+            if deferred:
+                with torch.no_grad():
+                    head.step(None, 0.1, momentum=0.0)
+        found.append(head.centers.detach() if deferred else head.centers.grad)
+    assert torch.equal(*found)
+
+
+def test_hooks_on_saved_tensors_are_refused():
+    embeddings, labels = batch()
+    head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+    with (
+        torch.autograd.graph.save_on_cpu(),
+        pytest.raises(RuntimeError, match="the streamed engine cannot run under hooks on saved tensors"),
+    ):
+        head(embeddings, labels)
 
 
 def test_backward_twice_through_a_retained_graph():
@@ -283,7 +430,10 @@ def test_chunks_cover_every_class_once(classes, at_most, sizes):
 def test_a_head_with_an_engine_can_be_copied():
     embeddings, labels = batch()
     head = head_of(ArcFace(), Streamed(chunk=CHUNK))
+    head.deferred = True
+    head(embeddings, labels).loss.backward()
     twin = copy.deepcopy(head)
+    assert not twin.step(None, 0.1, momentum=0.0)  # what waits is for the centers of the first
     assert torch.equal(twin(embeddings, labels).per_sample, head(embeddings, labels).per_sample)
 
 

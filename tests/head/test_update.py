@@ -1,8 +1,12 @@
 """SGD by the head: the same steps as torch.optim.SGD makes, without the centers' gradient."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
+from verisphere.head.engine import Auto
 from verisphere.head.head import Head
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
@@ -125,6 +129,100 @@ def test_zero_grad_drops_what_waits():
     assert torch.equal(head.centers, before)
 
 
+def test_zero_grad_of_the_head_drops_what_waits():
+    head = head_of()
+    head.deferred = True
+    ((rows, labels),) = batches(1)
+    for _ in range(2):
+        head.zero_grad()
+        head(rows, labels).loss.backward()
+    assert head.step(None, 0.1, momentum=0.0)
+
+
+def test_zeroed_gradients_are_none_for_the_centers():
+    """An engine that gave them a gradient before, and then defers."""
+    plain, head = head_of(engine="dense"), head_of(engine=Auto(Streamed(chunk=4), logits=8 * CLASSES))
+    reference = torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9)
+    optimizer = HeadSGD(groups(head), head, lr=0.5, momentum=0.9)
+    ((rows, labels),) = batches(1)
+    for data in ((rows, labels), (torch.cat([rows, rows]), labels.repeat(2))):
+        for one, stepper in ((plain, reference), (head, optimizer)):
+            stepper.zero_grad(set_to_none=False)
+            one(*data).loss.backward()
+            stepper.step()
+    torch.testing.assert_close(head.centers, plain.centers, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"])
+def test_a_copy_goes_on_like_the_first(copied):
+    head = head_of()
+    optimizer = HeadSGD(groups(head), head, lr=0.5, momentum=0.9)
+    first, second = batches(2)
+    steps(head, optimizer, [first])
+    twin, its = copied((head, optimizer))
+    assert its.head is twin
+    steps(twin, its, [second])
+    assert not torch.equal(twin.centers, head.centers)
+    steps(head, optimizer, [second])
+    assert torch.equal(twin.centers, head.centers)
+
+
+@pytest.mark.parametrize("setting", [{"dampening": 0.1}, {"maximize": True}])
+def test_what_the_head_does_not_know_is_refused(setting):
+    head = head_of()
+    group = {"params": [head.centers], **setting}
+    with pytest.raises(ValueError, match=r"a head steps without either: take torch\.optim\.SGD"):
+        HeadSGD([group], head, lr=0.1, momentum=0.9)
+    optimizer = HeadSGD([head.centers], head, lr=0.1, momentum=0.9)
+    optimizer.param_groups[0].update(setting)  # as a checkpoint would
+    ((rows, labels),) = batches(1)
+    before = head.centers.detach().clone()
+    head(rows, labels).loss.backward()
+    with pytest.raises(ValueError, match="a head steps without either"):
+        optimizer.step()
+    assert torch.equal(head.centers, before)
+
+
+@pytest.mark.parametrize("closure", [False, True])
+def test_another_term_on_the_centers_is_refused_and_changes_nothing(closure):
+    head, linear = head_of(), torch.nn.Linear(SIZE, SIZE).double()
+    parameters = [*linear.parameters(), head.centers]
+    optimizer = HeadSGD(parameters, head, lr=0.5, momentum=0.9)
+    ((rows, labels),) = batches(1)
+    before = [one.detach().clone() for one in parameters]
+
+    def both() -> float:
+        loss = head(linear(rows), labels).loss + head.centers.square().sum()
+        loss.backward()
+        return loss.item()
+
+    if not closure:
+        both()
+    with pytest.raises(ValueError, match="the centers have a gradient beside the one that waits"):
+        optimizer.step(both if closure else None)
+    assert all(torch.equal(one, other) for one, other in zip(parameters, before, strict=True))
+    assert not optimizer.state
+
+
+def test_a_closure_is_called_once():
+    plain, head = head_of(engine="dense"), head_of()
+    ((rows, labels),) = batches(1)
+    for one, optimizer in (
+        (plain, torch.optim.SGD(groups(plain), lr=0.5)),
+        (head, HeadSGD(groups(head), head, lr=0.5)),
+    ):
+        called = []
+
+        def closure(one=one, called=called) -> float:
+            loss = one(rows, labels).loss
+            loss.backward()
+            called.append(loss.item())
+            return loss.item()
+
+        assert [optimizer.step(closure)] == called
+    torch.testing.assert_close(head.centers, plain.centers, rtol=1e-9, atol=1e-12)
+
+
 def test_accumulation_is_refused():
     head = head_of()
     HeadSGD(groups(head), head, lr=0.5)
@@ -135,14 +233,16 @@ def test_accumulation_is_refused():
 
 
 def test_centers_changed_before_the_step_are_refused():
-    head = head_of()
+    head = head_of(SphereFace2)
     optimizer = HeadSGD(groups(head), head, lr=0.5)
     ((rows, labels),) = batches(1)
     head(rows, labels).loss.backward()
     with torch.no_grad():
         head.centers.zero_()
+    before = head.loss.bias.item()
     with pytest.raises(ValueError, match="the centers have changed since the backward whose gradient waits"):
         optimizer.step()
+    assert head.loss.bias.item() == before
 
 
 def test_a_buffer_goes_with_a_momentum():

@@ -110,6 +110,12 @@ def test_one_row_has_no_deviation():
     assert (loss.mean.item(), loss.std.item()) == (30.0, 100.0)
 
 
+def test_a_batch_that_diverged_does_not_move_the_statistics():
+    loss = AdaFace(rate=0.5)
+    loss.observe(rows_of(torch.tensor([10.0, math.nan])))
+    assert (loss.mean.item(), loss.std.item()) == (20.0, 100.0)
+
+
 def test_statistics_move_in_training_only_and_are_saved():
     torch.manual_seed(0)
     head, again = Head(AdaFace(rate=0.5), 3, 4), Head(AdaFace(), 3, 4)

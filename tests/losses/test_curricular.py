@@ -57,6 +57,14 @@ def test_running_mean_by_hand():
     assert loss.curriculum.item() == pytest.approx(0.99 * 0.004 + 0.01)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_batch_that_diverged_does_not_move_the_mean(value):
+    loss = CurricularFace(rate=0.5)
+    loss.curriculum.fill_(0.25)
+    loss.observe(rows_of(torch.tensor([0.5, value])))
+    assert loss.curriculum.item() == 0.25
+
+
 def test_mean_moves_in_training_only_and_before_it_is_used():
     head = Head(CurricularFace(rate=0.5), 3, 2)
     head.centers.data = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[-1.0, 0.0]]])

@@ -7,6 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
+from verisphere.losses.contract import Rows
 from verisphere.losses.margin import CosFace, NormFace, combined_margin
 from verisphere.losses.search_softmax import (
     SearchSoftmax,
@@ -37,9 +38,9 @@ def one(value: float) -> torch.Tensor:
 def test_modulated_probability_by_hand():
     # own = rest: p = 1/2; a = -1 gives h = 1 / (-1/2 + 2) = 2/3 and h * p = 1/3
     assert modulating_function(one(-1.0), one(0.5)).item() == pytest.approx(2 / 3)
-    assert modulated_softmax(one(7.0), one(7.0), one(-1.0)).item() == pytest.approx(math.log(3))
+    assert modulated_softmax(one(7.0), one(7.0), one(math.log(2))).item() == pytest.approx(math.log(3))
     # p = 3/4, a = 0.5: h = 1 / (0.375 + 0.5) = 8/7
-    assert modulated_softmax(one(math.log(3)), one(0.0), one(0.5)).item() == pytest.approx(-math.log(6 / 7))
+    assert modulated_softmax(one(math.log(3)), one(0.0), one(math.log(0.5))).item() == pytest.approx(-math.log(6 / 7))
 
 
 def test_loss_is_the_log_of_the_modulated_probability():
@@ -49,7 +50,7 @@ def test_loss_is_the_log_of_the_modulated_probability():
         indexing="ij",
     )
     factor, probability = factor.flatten(), probability.flatten()
-    loss = modulated_softmax(probability.logit(), torch.zeros_like(probability), factor)
+    loss = modulated_softmax(probability.logit(), torch.zeros_like(probability), (-factor).log1p())
     torch.testing.assert_close(loss, -(modulating_function(factor, probability) * probability).log())
 
 
@@ -74,7 +75,7 @@ def test_a_factor_that_follows_the_angle_is_that_loss(curve):
     direct = NormFace(SCALE).finish(SCALE * combined_margin(theirs, **curve), rest)
     factor = modulating_factor(ours, combined_margin(ours, **curve), SCALE)
     assert (factor < 1).all()
-    searched = modulated_softmax(SCALE * ours, rest, factor)
+    searched = modulated_softmax(SCALE * ours, rest, (-factor).log1p())
     torch.testing.assert_close(searched, direct, rtol=1e-10, atol=1e-11)
     direct.sum().backward()
     searched.sum().backward()
@@ -88,11 +89,21 @@ def test_factor_is_not_negative_everywhere():
     assert (factor > 0).double().mean().item() == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.parametrize("factor", [-1.0, 0.5])
+def test_the_loss_is_that_function(factor):
+    """p = 3/4 by hand: a = -1 gives -log(3/5), a = 0.5 -log(6/7)."""
+    loss = SearchSoftmax(factor)
+    own, rest = one(math.log(3)), one(0.0)
+    rows = Rows(one(0.0), one(1.0), one(1.0)[None], torch.tensor([0]))
+    found = loss.finish(own, rest, *(item.expand(1) for item in loss.context(rows)))
+    assert found.item() == pytest.approx(-math.log(3 / 5 if factor == -1 else 6 / 7))
+
+
 def test_gradcheck():
-    own, rest, factor = (
+    own, rest, gain = (
         torch.tensor(v, dtype=torch.float64) for v in ([1.0, -3.0, 8.0], [2.0, 3.0, -1.0], [0.5, -2, -90])
     )
-    assert gradcheck(modulated_softmax, (own.requires_grad_(), rest.requires_grad_(), factor.requires_grad_()))
+    assert gradcheck(modulated_softmax, (own.requires_grad_(), rest.requires_grad_(), gain.requires_grad_()))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])

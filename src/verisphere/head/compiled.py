@@ -15,17 +15,22 @@ log = logging.getLogger(__name__)
 #: Every loss, precision and size of a chunk is compiled apart; torch gives up after 8 of them by default.
 _MANY = {"recompile_limit": 64} if "recompile_limit" in inspect.signature(torch.compile).parameters else {}
 
+#: Where errors of reading a function and of building code for it are defined.
+_COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "triton")
+
 
 @functools.cache
-def fused(function: Callable[..., Any], device: str) -> Callable[..., Any]:
+def fused(function: Callable[..., Any], device: str, loss: type | None = None) -> Callable[..., Any]:
     """The function compiled for fixed shapes; the function itself where no compiler works for this kind of device.
 
     Should the compiler fail on what the function is given, such as a loss that it cannot read, then that is said once
-    and the function runs eager from there on.
+    and the function runs eager from there on, for this kind of loss. Any other error is the function's own, which may
+    have changed its tensors by then: it is not run again.
 
     Args:
         function: of tensors, without effects but on tensors that it changes in place.
         device: its type, such as cpu or cuda.
+        loss: the kind of loss that it is given, where it is given any.
     """
     if not compiler_works(device):
         return function
@@ -36,12 +41,19 @@ def fused(function: Callable[..., Any], device: str) -> Callable[..., Any]:
         if not given_up:
             try:
                 return compiled(*arguments)
-            except Exception as error:  # of any kind; if it is the function's own, it comes again below
-                result = function(*arguments)
+            except Exception as error:
+                if not _of_compiler(error):
+                    raise
+                result = function(*arguments)  # an error of its own that the compiler has met comes again here
                 given_up.append(error)
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
-                log.warning("%s could not be compiled (%s); it runs eager", function.__qualname__, reason)
+                of_loss = f" of {loss.__name__}" if loss else ""
+                log.warning("%s%s could not be compiled (%s); it runs eager", function.__qualname__, of_loss, reason)
                 return result
         return function(*arguments)
 
     return run
+
+
+def _of_compiler(error: Exception) -> bool:
+    return any(kind.__module__.startswith(_COMPILER) for kind in type(error).__mro__)

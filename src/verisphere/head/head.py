@@ -1,6 +1,7 @@
 """The head: class centers, a loss over them and the engine that runs it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -139,7 +140,8 @@ class Head(nn.Module):
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
         known = labels != NO_CLASS
         own_centers = compared_rows(view.own_centers.to(embeddings.dtype), similarity)  # (batch, subcenters, columns)
-        own_cosines = torch.einsum("bd,bkd->bk", query, own_centers)
+        # not a matrix product, whose backward an autocast around it would do in half precision
+        own_cosines = (query[:, None] * own_centers).sum(2)
         own_cosine = subcenters.pooled(own_cosines).masked_fill(~known, 0.0)
         own_center = own_centers[torch.arange(len(labels), device=labels.device), own_cosines.argmax(1)]
 
@@ -191,26 +193,54 @@ class Head(nn.Module):
             Whether there was a gradient waiting.
 
         Raises:
-            ValueError: the centers have changed since the backward, or the buffer does not fit the momentum.
+            ValueError: see `check_step`; or the buffer does not fit the momentum.
         """
+        self.check_step()
         waiting = self._waiting
         if waiting is None:
             return False
         if (buffer is None) != (momentum == 0):
             raise ValueError(f"momentum is {momentum} and the buffer {'absent' if buffer is None else 'given'}")
         self._waiting = None
-        waiting.descend(buffer, rate, momentum, weight_decay, nesterov)
+        with torch.autocast(self.centers.device.type, enabled=False):
+            waiting.descend(buffer, rate, momentum, weight_decay, nesterov)
         return True
+
+    def check_step(self) -> None:
+        """Say whether `step` can go, before anything has changed.
+
+        Raises:
+            ValueError: beside the gradient that waits the centers have one of their own, or they have changed since.
+        """
+        if self._waiting is None:
+            return
+        if self.centers.grad is not None:
+            raise ValueError(
+                "the centers have a gradient beside the one that waits: does another term of the loss reach them? that "
+                "needs torch.optim.SGD and deferred = False"
+            )
+        if not self._waiting.current:
+            raise ValueError("the centers have changed since the backward whose gradient waits; step before that")
 
     def forget(self) -> None:
         """Drop the gradient that waits for `step`, as `zero_grad` does with others."""
         self._waiting = None
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every gradient, the one that waits too; `zero_grad` of a module around the head does not reach it."""
+        super().zero_grad(set_to_none)
+        self.forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts from: like its parameters' gradients, the one that waits stays behind."""
+        return {**self.__dict__, "_waiting": None}
+
     def _wait(self, gradient: CenterGradient) -> None:
         if self._waiting is not None:
             raise ValueError(
                 "a second backward came before the step that the first waits for: gradients that accumulate need "
-                "torch.optim.SGD and deferred = False"
+                "torch.optim.SGD and deferred = False; to drop the first call zero_grad of the head or of its HeadSGD, "
+                "that of a module around the head does not reach it"
             )
         self._waiting = gradient
 

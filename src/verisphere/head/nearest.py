@@ -9,7 +9,7 @@ from torch import Tensor
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import Similarity, compared_rows
 
-#: Cosines that are held at once, where a call does not say.
+#: Cosines, or numbers of centers, that are held at once, where a call does not say.
 AT_ONCE = 2**22
 
 
@@ -32,10 +32,10 @@ def nearest_others(
         count: how many to find.
         subcenters: how the cosines of a class become one.
         similarity: how centers are compared.
-        at_once: cosines that are held at a time; at least one class is looked at.
+        at_once: cosines, or numbers of centers, that are held at a time; at least one class is looked at.
     """
-    classes, per_class, _ = centers.shape
-    step = max(1, at_once // (len(query) * per_class))
+    classes, per_class, columns = centers.shape
+    step = max(1, at_once // (per_class * max(len(query), columns)))
     found = query.new_empty(len(query), 0)
     for first in range(0, classes, step):
         chunk = compared_rows(centers[first : first + step].to(query.dtype), similarity)

@@ -13,9 +13,10 @@ from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, w
 from verisphere.head.compiled import fused
 from verisphere.head.subcenters import spread
 
-#: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 70 + log N) add up to at most exp(70)
-#: over N classes, and each is above exp(-80): a loss with such a bound needs no running maximum.
-SAFE_BOUND, SAFE_SUM = 64.0, 70.0
+#: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)
+#: over N classes, and with up to a hundred million of them each is above exp(-87): a loss with such a bound needs no
+#: running maximum. What is left at the upper end is for the slope of a cosine, one over the length of a center.
+SAFE_BOUND, SAFE_SUM = 64.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,9 @@ class Chunks:
                 self._inverse.append(inverse_length(stored))
             yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None)
 
-    def run(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """An element-wise function, in the form that is to be called."""
-        return fused(function, self.centers.device.type) if self.compiled else function
+    def run(self, function: Callable[..., Any], loss: type | None = None) -> Callable[..., Any]:
+        """An element-wise function, in the form that is to be called; for losses of that kind, if it is of theirs."""
+        return fused(function, self.centers.device.type, loss) if self.compiled else function
 
     def rows_of(
         self, every: Float[Tensor, "classes subcenters columns"], chunk: Chunk
@@ -124,7 +125,8 @@ class OtherClasses:
         top = self._query.new_full((len(self._query),), -inf) if fixed is None else fixed
         sums, by_query = torch.zeros_like(top), torch.zeros_like(self._query)
         by_context = [torch.zeros_like(top) for want in self.terms.differentiated if want]
-        weighed, highest = chunks.run(ChunkTerms.weighed), chunks.run(ChunkTerms.highest)
+        kind = type(self.terms.loss)
+        weighed, highest = chunks.run(ChunkTerms.weighed, kind), chunks.run(ChunkTerms.highest, kind)
         for chunk in chunks:
             product, operand, own_column = self._products(chunk)
             if fixed is None:
@@ -165,7 +167,7 @@ class OtherClasses:
         else:
             product, _, own_column = self._products(chunk)
             shift = _finite(self._shifts[chunk.index])
-            weighed = chunks.run(ChunkTerms.weighed)
+            weighed = chunks.run(ChunkTerms.weighed, type(self.terms.loss))
             _, by_product, _ = weighed(self.terms, product, chunk.inverse, own_column, shift, self._context)
         return by_product.T @ self._weighted_rows(chunk)
 
@@ -200,44 +202,58 @@ class CenterGradient:
         chunks: the centers.
         labels: of the rows.
         own: the gradient in each row's own centers.
-        others: the losses whose other classes have a part in it.
+        others: the losses whose other classes have a part in it, with the gradient in each row's reduced others. A
+            backward that stops at the embeddings leaves it here, too, and the next one overwrites it.
         pull: the gradient in each class's `spread`, and by how many columns that is measured.
         made: all but the own centers' part, where pass 1 has made it.
+        factor: what that is to be multiplied by, once a backward has told.
     """
 
     def __init__(self, chunks: Chunks, labels: Int64[Tensor, "batch"]) -> None:
         self.chunks, self.labels = chunks, labels.clamp(min=0)
         self._version = chunks.centers._version
         self.own: Tensor | None = None
-        self.others: list[OtherClasses] = []
+        self.others: dict[OtherClasses, Tensor] = {}
         self.pull: tuple[Tensor, int] | None = None
         self.made: Tensor | None = None
+        self.factor = 0.0
+        self._in_pass_1 = False
+
+    @property
+    def current(self) -> bool:
+        """Whether the centers are still those that the gradient is of."""
+        return bool(self.chunks.centers._version == self._version)
 
     def start(self) -> Callable[[Chunk, Float[Tensor, "centers columns"]], None]:
         """What takes each chunk's `product_gradient` during pass 1."""
         made = self.made = torch.empty_like(self.chunks.centers)
+        self._in_pass_1 = True
         return lambda chunk, by_product: self._write(made, chunk, by_product)
 
-    def scale(self, factor: float) -> None:
-        """Multiply what pass 1 has made.
-
-        Raises:
-            ValueError: it has been handed out before.
-        """
-        if self.made is None:
-            raise ValueError(
-                "a second backward through one forward: a linear loss makes the centers' gradient in the forward, once"
-            )
-        if factor != 1.0:  # seldom, and a walk over memory
-            self.made *= factor
+    def settle(self, own: Float[Tensor, "batch subcenters columns"]) -> None:
+        """Take the gradient in the own centers, the last to come, and what `others` has by now for good."""
+        self.own = own
+        for others, row_gradient in self.others.items():
+            others.settle(row_gradient)
 
     def whole(self) -> Float[Tensor, "classes subcenters columns"]:
-        """All of it, as a tensor of the centers' size; once for each backward."""
+        """All of it, as a tensor of the centers' size; once for each backward, after `settle`.
+
+        Raises:
+            ValueError: pass 1 has made it, and it has been handed out before.
+        """
         gradient, self.made = self.made, None  # one who is the only holder of a gradient need not copy it
         if gradient is None:
+            if self._in_pass_1:
+                raise ValueError(
+                    "a second backward through one forward: a linear loss makes the centers' gradient in the forward, "
+                    "once"
+                )
             gradient = torch.empty_like(self.chunks.centers)
             for chunk in self.chunks:
                 self._write(gradient, chunk, self._by_product(chunk))
+        elif self.factor != 1.0:  # seldom, and a walk over memory
+            gradient *= self.factor
         assert self.own is not None, "the backward of the own centers comes first"
         gradient.index_add_(0, self.labels, self.own)
         self.own, self.pull = None, None
@@ -252,14 +268,8 @@ class CenterGradient:
         weight_decay: float,
         nesterov: bool,
     ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient.
-
-        Raises:
-            ValueError: the centers are no longer those that the gradient was computed for.
-        """
+        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient; while `current`."""
         centers = self.chunks.centers
-        if centers._version != self._version:
-            raise ValueError("the centers have changed since the backward whose gradient waits; step before that")
         assert self.own is not None, "the backward of the own centers comes first"
         add = self.chunks.run(add_to_momentum)
         kept, none, decay = (

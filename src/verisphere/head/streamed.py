@@ -12,6 +12,7 @@ of the gathering, which makes the centers' gradient in one walk, or hands it on 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Literal, get_args
 
 import torch
@@ -26,8 +27,14 @@ from verisphere.losses.contract import ClassLoss, Similarity
 
 Precision = Literal["float32", "bfloat16"]
 
-#: Numbers of a chunk's products, by device: few enough for its cache, many enough to be worth the calls.
+#: Numbers of a chunk's products, or of its centers, by device: few enough for its cache, and many enough to be worth
+#: the calls.
 CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**23}
+
+_NO_HOOKS = (
+    "the streamed engine cannot run under hooks on saved tensors (checkpoint with use_reentrant=False, save_on_cpu): "
+    "call the head outside of them, or give it engine 'dense'"
+)
 
 #: From so many batch x centers products on, element-wise work is compiled unless a setting says otherwise.
 COMPILED_ELEMENTS = 2**20
@@ -39,8 +46,8 @@ class Streamed:
 
     Attributes:
         precision: of the products: "float32", or "bfloat16" with float32 sums over float32 centers. Embeddings or
-            centers in float64 are computed in float64.
-        chunk: classes a chunk; None chooses by device, batch size and sub-centers.
+            centers in float64 are computed in float64, and a loss with `exact_products` in float32 at least.
+        chunk: classes a chunk; None chooses by device, batch size, sub-centers and embedding size.
         keep_bytes: how much pass 1 may keep for pass 2: 2 bytes for each row and center, of bfloat16 products only.
             Beyond that, pass 2 computes the products once more.
         compile: compile element-wise work; None does so where the products are many enough to be worth the half minute
@@ -74,7 +81,8 @@ class Streamed:
     ) -> "StreamedView":
         """The centers for a batch with these labels."""
         elements = CHUNK_ELEMENTS.get(centers.device.type, CHUNK_ELEMENTS["cuda"])
-        at_most = self.chunk or max(elements // (len(labels) * subcenters.count), 64)
+        # of the products and of the copies of centers, whichever are more
+        at_most = self.chunk or max(elements // (subcenters.count * max(len(labels), centers.shape[2])), 64)
         compiled = (
             len(labels) * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
         )
@@ -115,13 +123,19 @@ class StreamedView:
         context: tuple[Float[Tensor, "batch"], ...],
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
-        """The other classes of each row, reduced as `loss.reduce` says."""
+        """The other classes of each row, reduced as `loss.reduce` says.
+
+        Raises:
+            RuntimeError: under hooks on saved tensors, which torch does not let `torch.func` meet.
+        """
+        with torch.autograd.graph.disable_saved_tensors_hooks(_NO_HOOKS):
+            pass  # it raises where there are any
         tracked = torch.is_grad_enabled()
         terms = ChunkTerms(
             loss, self._subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
         )
         product_dtype = query.dtype
-        if self._engine.precision == "bfloat16" and query.dtype == torch.float32:
+        if self._engine.precision == "bfloat16" and query.dtype == torch.float32 and not loss.exact_products:
             product_dtype = torch.bfloat16
         if self._takes or not self._token.requires_grad:
             row_gradient = None
@@ -164,11 +178,12 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, by_own: Tensor, by_token: Tensor) -> tuple[None, None, Tensor | None, None]:
         _ = ctx.saved_tensors
         gradient: CenterGradient = ctx.gradient
-        gradient.own = by_own
+        gradient.settle(by_own)
         if ctx.take is not None:
             ctx.take(gradient)
             return None, None, None, None
-        return None, None, gradient.whole(), None
+        with torch.autocast(by_own.device.type, enabled=False):
+            return None, None, gradient.whole(), None
 
 
 class _Rest(torch.autograd.Function):
@@ -200,10 +215,9 @@ class _Rest(torch.autograd.Function):
     def backward(ctx: Any, by_rest: Tensor) -> tuple[Tensor | None, ...]:
         gradient: CenterGradient = ctx.gradient
         if ctx.row_gradient is None:
-            ctx.others.settle(by_rest)
-            gradient.others.append(ctx.others)
+            gradient.others[ctx.others] = by_rest
         else:
-            gradient.scale(_factor(by_rest, ctx.row_gradient))
+            gradient.factor = _factor(by_rest, ctx.row_gradient)
         by_query = None if ctx.by_query is None else ctx.by_query * by_rest[:, None]
         by_context = (None if one is None else one * by_rest for one in ctx.by_context)
         return None, None, None, by_rest.new_zeros(()), by_query, *by_context
@@ -228,7 +242,7 @@ class _Spread(torch.autograd.Function):
 
 
 def _factor(found: Float[Tensor, "batch"], expected: Float[Tensor, "batch"]) -> float:
-    """The one number that turns the gradient expected into the one found.
+    """The one number that turns the gradient expected into the one found; nan where that is not finite.
 
     Raises:
         ValueError: there is none.
@@ -236,6 +250,8 @@ def _factor(found: Float[Tensor, "batch"], expected: Float[Tensor, "batch"]) -> 
     largest = int(expected.abs().argmax())
     factor = float(found[largest] / expected[largest]) if expected[largest] != 0 else 0.0
     if not torch.allclose(found, factor * expected, rtol=1e-4):
+        if not found.isfinite().all():
+            return nan  # a training that diverged, which others will see
         raise ValueError(
             "a loss says that it is linear, but the gradient in its reduced others is not what its slope() foretold; "
             "is `finish` affine in `rest`, with that slope?"

@@ -16,8 +16,8 @@ class HeadSGD(torch.optim.SGD):
     did not as under "auto", the centers have a gradient and are stepped like the others. State and results are those of
     `torch.optim.SGD`, results to within rounding, so a checkpoint of either goes on with the other.
 
-    Not for gradients that accumulate over several backwards, that a loss scaler scales, or that are clipped with the
-    centers': take `torch.optim.SGD` there.
+    Not for gradients that accumulate over several backwards, that a loss scaler scales, that are clipped with the
+    centers', or that reach the centers by another term of the loss: take `torch.optim.SGD` there.
 
     Args:
         params: parameters or groups, the head's centers among them.
@@ -28,7 +28,7 @@ class HeadSGD(torch.optim.SGD):
         nesterov: look ahead along the momentum.
 
     Raises:
-        ValueError: the head's centers are not among the parameters.
+        ValueError: the head's centers are not among the parameters, or their group has a dampening or maximizes.
     """
 
     def __init__(
@@ -47,9 +47,18 @@ class HeadSGD(torch.optim.SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step on everything that has a gradient, or a gradient waiting."""
-        result = super().step(closure)
+        """One step on everything that has a gradient, or a gradient waiting.
+
+        Raises:
+            ValueError: see `Head.check_step`; nothing has changed then.
+        """
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
         group, centers = self._group(), self.head.centers
+        self.head.check_step()
+        super().step()
         buffer: Tensor | None = None
         if group["momentum"]:
             buffer = self.state[centers].get("momentum_buffer")
@@ -66,9 +75,19 @@ class HeadSGD(torch.optim.SGD):
         """Drop every gradient, the one that waits too."""
         super().zero_grad(set_to_none)
         self.head.forget()
+        self.head.centers.grad = None  # zeros would be a gradient beside the one that is to wait
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts from; torch's own names what it keeps."""
+        return {**super().__getstate__(), "head": self.head}
 
     def _group(self) -> dict[str, Any]:
         for group in self.param_groups:
             if any(one is self.head.centers for one in group["params"]):
+                if group["dampening"] or group["maximize"]:
+                    raise ValueError(
+                        f"the group of the head's centers has dampening {group['dampening']} and maximize "
+                        f"{group['maximize']}; a head steps without either: take torch.optim.SGD"
+                    )
                 return group
         raise ValueError("the head's centers are not among the parameters; was the optimizer built before the head?")

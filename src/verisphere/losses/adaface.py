@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.contract import ClassLoss, Rows, follow
 from verisphere.score.cosine import angle
 
 #: Lengths are clipped to this range before anything else, as in the authors' code.
@@ -84,9 +84,9 @@ class AdaFace(ClassLoss):
     def observe(self, rows: Rows) -> None:
         """Move mean and deviation toward the batch's."""
         length = rows.length.clamp(*LENGTHS).to(self.mean.dtype)
-        self.mean.lerp_(length.mean(), self.rate)
+        follow(self.mean, length.mean(), self.rate)
         if len(length) > 1:
-            self.std.lerp_(length.std(), self.rate)
+            follow(self.std, length.std(), self.rate)
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The quality of each row."""

@@ -66,6 +66,7 @@ class Inter(ClassLoss):
     reduce = "sum"
     query = "own_center"
     linear = True
+    exact_products = True
 
     def __init__(self) -> None:
         super().__init__(scale=1.0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -58,6 +59,8 @@ class ClassLoss(nn.Module):
         nearest: how many of a row's nearest other classes `Rows` must show; each batch then costs one more look at all
             centers, without gradient.
         linear: `finish` is affine in `rest` with a slope known beforehand: an engine needs one pass over the classes.
+        exact_products: `others` needs cosines in float32 at least, as one that takes an angle does: near 1 the angle's
+            slope, 1 / sin, makes much of a rounded cosine. An engine may else round products to bfloat16.
         scale: factor from cosine to logit.
         strength: share of the margin in force, see `set_strength`.
 
@@ -71,6 +74,7 @@ class ClassLoss(nn.Module):
     query: Query = "embedding"
     nearest: int = 0
     linear: bool = False
+    exact_products: bool = False
 
     def __init__(self, scale: float) -> None:
         super().__init__()
@@ -102,7 +106,10 @@ class ClassLoss(nn.Module):
         """Learn the global number of classes; called once, when the head is built."""
 
     def observe(self, rows: Rows) -> None:
-        """Update slow state (running means) from the global batch; called in training only, without gradient."""
+        """Update slow state (running means) from the global batch; called in training only, without gradient.
+
+        A batch may hold nan or infinity, from a training that skips such steps: `follow` leaves the state alone then.
+        """
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """Whatever the element-wise methods need beside cosines, as scalars () or one number a row (batch,).
@@ -151,6 +158,18 @@ class ClassLoss(nn.Module):
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""
         return f"scale={self.scale:g}"
+
+
+def follow(state: Float[Tensor, ""], value: Float[Tensor, ""], rate: float) -> None:
+    """Move a running mean in place: state <- (1 - rate) * state + rate * value; a value that is not finite is skipped.
+
+    >>> mean = torch.tensor(1.0)
+    >>> follow(mean, torch.tensor(3.0), rate=0.5)
+    >>> mean
+    tensor(2.)
+    """
+    value = value.to(state)
+    state.lerp_(torch.where(value.isfinite(), value, state), rate)  # without waiting for the device
 
 
 def compared_rows(rows: Float[Tensor, "*rows dim"], similarity: Similarity) -> Float[Tensor, "*rows dim"]:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import Rows
+from verisphere.losses.contract import Rows, follow
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
 
 
@@ -61,7 +61,7 @@ class CurricularFace(CombinedMargin):
 
     def observe(self, rows: Rows) -> None:
         """Move t toward the mean own cosine."""
-        self.curriculum.lerp_(rows.own.mean().to(self.curriculum.dtype), self.rate)
+        follow(self.curriculum, rows.own.mean(), self.rate)
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The edge between easy and hard, and t as it now stands."""

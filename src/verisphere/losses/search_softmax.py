@@ -3,6 +3,9 @@
 A margin lowers the probability p of the own class to h(a, p) * p with h = 1 / (a * p + 1 - a) (eq. 8); the loss is
 -log(h * p) (eq. 9). The paper asks for a <= 0, but its own table 1 leaves that range where a margined cosine rises
 above the plain one; a < 1 is what always holds, and what is checked here.
+
+The loss takes a factor that is given. `modulating_factor` and `factor_of_draw` are for who chooses one: to equal
+another loss, or by a search.
 """
 
 from math import exp, isfinite, log1p
@@ -23,7 +26,7 @@ def modulating_function(
 
 
 def modulated_softmax(
-    own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], factor: Float[Tensor, "batch"]
+    own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], gain: Float[Tensor, "batch"]
 ) -> Float[Tensor, "batch"]:
     """-log(h(a, p) * p) with p the softmax probability of the own logit; eq. 9.
 
@@ -32,9 +35,9 @@ def modulated_softmax(
     Args:
         own: the own logit, without margin.
         rest: log-sum-exp of the other logits.
-        factor: a < 1; 0 gives the softmax loss.
+        gain: log(1 - a), which holds what a factor near 1 or far below 0 would lose; 0 gives the softmax loss.
     """
-    return F.softplus(rest + (-factor).log1p() - own)
+    return F.softplus(rest + gain - own)
 
 
 def modulating_factor(
@@ -110,7 +113,7 @@ class SearchSoftmax(ClassLoss):
     ) -> Float[Tensor, "batch"]:
         """Eq. 9. The gain is the same for all other logits, so it is added to their log-sum-exp."""
         (gain,) = context
-        return F.softplus(rest + gain - own)
+        return modulated_softmax(own, rest, gain)
 
     def bound(self) -> float | None:
         """The other logits are scale * cosine; the gain comes after their sum."""
