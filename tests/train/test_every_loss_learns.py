@@ -16,9 +16,9 @@ from verisphere.workflows.train import train_run
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "synthetic"
 
-#: TAR over all pairs at FAR 1e-2 that each recipe reaches on 150 unseen people: two fifths of what was measured when its
-#: numbers were chosen, which stands beside it. The distance is wide because so short a training is: runs of one recipe
-#: that differ in rounding alone were seen at 0.50 and at 0.80. Untrained it is 0.03.
+#: TAR over all pairs at FAR 1e-2 that each recipe reaches on 150 unseen people: two fifths of what was measured when
+#: its numbers were chosen, which stands beside it. The distance is wide because so short a training varies: runs of one
+#: recipe that differ in rounding alone were seen at 0.50 and at 0.80. Untrained it is 0.03.
 LEARNS = {
     "a_softmax": 0.27,  # 0.69, and 0.74 with seed 1
     "adaface": 0.29,  # 0.74
