@@ -5,8 +5,9 @@ take turns, so that a busy machine is busy for all of them. Memory is the peak o
 less what it was before the head was built. The roofs are measured in the same run: three or four bfloat16 products of
 every row and center, which no exact step can do without.
 
-`python benchmarks/head.py [--classes N ...] [--batch B] [--rounds R] [--only NAME ...]`. On CUDA, where there is one:
-a million and ten million classes at a batch of 1024.
+`python benchmarks/head.py [--classes N ...] [--batch B] [--rounds R] [--only NAME ...] [--allocator default]`. On CUDA,
+where there is one: a million and ten million classes at a batch of 1024. glibc keeps freed memory for everyone, which
+takes page faults out of the comparison; `--allocator default` leaves glibc as whoever does not know of it has it.
 """
 
 import argparse
@@ -179,9 +180,10 @@ VARIANTS: dict[str, Callable[[int, int], Step]] = {
 }
 
 
-def measure(name: str, batch: int, classes: int, steps: int) -> dict[str, object]:
+def measure(name: str, batch: int, classes: int, steps: int, keep: bool) -> dict[str, object]:
     """In a fresh process: seconds of a step, and bytes at the peak."""
-    keep_everything()
+    if keep:
+        keep_everything()
     try:
         step = VARIANTS[name](batch, classes)
         started = time.perf_counter()
@@ -242,7 +244,7 @@ def peak() -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
-def compare(names: list[str], batch: int, classes: int, rounds: int) -> None:
+def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: str) -> None:
     """Measure the variants in turn, print and write a row for each."""
     found: dict[str, list[dict]] = {name: [] for name in names}
     for _ in range(rounds):
@@ -250,6 +252,7 @@ def compare(names: list[str], batch: int, classes: int, rounds: int) -> None:
             if any("failed" in one for one in found[name]):
                 continue
             command = [sys.executable, __file__, "--child", name, "--classes", str(classes), "--batch", str(batch)]
+            command += ["--allocator", allocator]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=6 * LIMIT)
                 lines = done.stdout.splitlines()
@@ -258,7 +261,7 @@ def compare(names: list[str], batch: int, classes: int, rounds: int) -> None:
                 found[name].append(json.loads(lines[-1]) if lines and not done.returncode else {"failed": killed})
             except subprocess.TimeoutExpired:
                 found[name].append({"failed": f"did not finish in {LIMIT:.0f} s a step"})
-    case = f"B={batch}, N={classes:,}, d={SIZE}"
+    case = f"B={batch}, N={classes:,}, d={SIZE}" + (", glibc's own allocator" if allocator == "default" else "")
     roofs: dict[int, float] = {}
     for name in names:
         failed = next((one["failed"] for one in found[name] if "failed" in one), None)
@@ -288,15 +291,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1024 if cuda else 128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=list(VARIANTS), help="variants, by name")
+    parser.add_argument("--allocator", choices=["keep", "default"], default="keep", help="what glibc does (see above)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
-        print(json.dumps(measure(options.child, options.batch, options.classes[0], steps=3)))
+        print(json.dumps(measure(options.child, options.batch, options.classes[0], 3, options.allocator == "keep")))
         return
     if not cuda:
         print("no CUDA device: a million classes and more are left out")
     for classes in options.classes:
-        compare(options.only, options.batch, classes, options.rounds)
+        compare(options.only, options.batch, classes, options.rounds, options.allocator)
 
 
 if __name__ == "__main__":
