@@ -16,7 +16,7 @@ FLOORS = (
     ("head",),
     ("detect", "embed", "pairs", "protocols", "losses", "report"),
     ("data", "decide", "score"),
-    ("vocabulary", "distributed"),
+    ("vocabulary", "compiling", "distributed"),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 # A floor above would allow these; the design does not: a training loop is handed its validation as a function.

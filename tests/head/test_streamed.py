@@ -454,7 +454,7 @@ def test_precision_is_not_for_the_dense_engine():
 
 COMPILED = """
 import torch
-from verisphere.embed.compiling import compiler_works
+from verisphere.compiling import compiler_works
 from verisphere.head import Head
 from verisphere.head.streamed import Streamed
 from verisphere.losses.curricular import CurricularFace

@@ -27,9 +27,10 @@ def test_the_thinned_curve_is_a_part_of_the_whole(noise: float):
     pairs = PairsOfSet(some(noise=noise))
     whole = roc(pairs.all_scores(genuine=True)[0], pairs.all_scores(genuine=False)[0])
     thin = thinned_curve(pairs, points=60)
-    at = {threshold: place for place, threshold in enumerate(whole.thresholds.tolist())}
-    places = [at[threshold] for threshold in thin.thresholds.tolist()]
-    assert places == sorted(set(places))
+    assert (np.diff(thin.thresholds) < 0).all()
+    # the point of the whole curve that each threshold stands on: the lowest one that is no lower than it
+    places = len(whole.thresholds) - 1 - np.searchsorted(whole.thresholds[::-1], thin.thresholds, side="right") + 1
+    places = np.minimum(places, len(whole.thresholds) - 1)
     assert thin.impostor_accepted.tolist() == whole.impostor_accepted[places].tolist()
     assert thin.genuine_accepted.tolist() == whole.genuine_accepted[places].tolist()
     assert (thin.impostor_total, thin.genuine_total) == (whole.impostor_total, whole.genuine_total)
@@ -52,18 +53,15 @@ def test_histograms_count_what_there_is(domains: int):
     overall, by_domain = histograms(pairs, genuine, bins=40)
     assert (overall.genuine_total, overall.impostor_total) == (30 * 10, 150 * 149 // 2 - 30 * 10)
     assert overall.genuine.tolist() == np.histogram(genuine.scores, overall.edges)[0].tolist()
-    # an impostor may be counted in a neighbouring bin where a cell lies across an edge, which few do
-    exact = np.histogram(impostor, overall.edges)[0]
-    assert np.abs(np.cumsum(overall.impostor) - np.cumsum(exact)).max() <= 0.002 * len(impostor)
-    assert overall.impostor.sum() >= 0.999 * len(impostor)
+    assert overall.impostor.tolist() == np.histogram(impostor, overall.edges)[0].tolist()
+    assert overall.impostor.sum() >= 0.99 * len(impostor)
     assert list(by_domain) == [f"d{number}" for number in range(domains)]
     for name, histogram in by_domain.items():
         inside = (embeddings.domains[rows] == name).all(1)
         assert histogram.impostor_total == inside.sum()
         assert histogram.genuine_total == 10 * 10
         assert np.array_equal(histogram.edges, overall.edges)
-        gap = np.cumsum(histogram.impostor) - np.cumsum(np.histogram(impostor[inside], histogram.edges)[0])
-        assert np.abs(gap).max() <= 0.005 * inside.sum()
+        assert histogram.impostor.tolist() == np.histogram(impostor[inside], histogram.edges)[0].tolist()
 
 
 def test_a_set_of_one_point_has_histograms_too():

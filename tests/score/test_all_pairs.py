@@ -76,13 +76,13 @@ def check(sweep: AllPairs, groups: list[Group], expected: torch.Tensor) -> None:
         return
     ranks = ranks_to_ask(scores.total)
     thresholds = [-np.inf, np.inf, -3.0, 3.0, 0.0, 0.123]
-    sweep.open(  # by one pass here; whether questions may also come one by one is asked elsewhere
-        [*map(scores.cell_of_rank, ranks), *(sweep.cell_of(cut) for cut in thresholds if np.isfinite(cut))]
-    )
+    # together here; whether questions may also come one by one is asked elsewhere
+    sweep.settle([(scores, rank) for rank in ranks], [(scores, cut) for cut in thresholds])
     for rank in ranks:
         value = float(expected[rank - 1])
         assert scores.ranked(rank) == value
         thresholds += [value, float(np.nextafter(value, -np.inf)), float(np.nextafter(value, np.inf))]
+    sweep.settle(thresholds=[(scores, cut) for cut in thresholds])
     for threshold in thresholds:
         assert scores.above(threshold) == int((expected > threshold).sum())
 
@@ -138,12 +138,10 @@ def test_a_group_named_twice_counts_once():
 def test_more_equal_scores_than_are_held_at_once(monkeypatch: pytest.MonkeyPatch):
     """Equal scores are merged on the way; merging early and often changes nothing."""
     units, people = unit_rows(repeated().astype(np.float32)), people_of(90, 12)
-    monkeypatch.setattr("verisphere.score.all_pairs.HELD", 10)
+    monkeypatch.setattr("verisphere.score.windows.HELD", 10)
     expected = by_group(units, people, None)[Group(0, False)]
     sweep = AllPairs(units, people, block=8)
     check(sweep, [Group(0, False)], expected)
-    # a score may be screened into two cells, on either side of a border, but not into more
-    assert len(sweep.exact[0].score) <= 2 * len(expected.unique())
 
 
 def test_two_rows():
@@ -164,13 +162,13 @@ def test_questions_asked_together_share_a_pass():
     units = unit_rows(spread(300).astype(np.float32))
     sweep = AllPairs(units, people_of(300, 30), progress=count, block=64)
     scores = sweep.scores([Group(0, False)])
-    assert len(passes) == 1
+    assert not passes
     ranks = (1, 10, 100, 1000, 10_000)
-    sweep.open([scores.cell_of_rank(rank) for rank in ranks])
-    assert len(passes) == 2
+    sweep.settle([(scores, rank) for rank in ranks])
+    assert len(passes) == 1
     for rank in ranks:
         assert scores.above(scores.ranked(rank)) == rank - 1
-    assert len(passes) == 2
+    assert len(passes) == 1
 
 
 @pytest.mark.parametrize("count", [1, 7, 500, 10_000])
@@ -202,7 +200,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for rows in (spread, 1 + 1e-7 * spread, spread[np.arange(6000) % 40]):  # spread, collapsed, ties
     scores = AllPairs(unit_rows(rows.astype(np.float32)), people).scores([Group(0, False)])
     ranks = [1, 10_000, scores.total // 2, scores.total]
-    scores.pairs.open([scores.cell_of_rank(rank) for rank in ranks])
+    scores.pairs.settle([(scores, rank) for rank in ranks])
     assert scores.total == 6000 * 5999 // 2 - 1200 * 10
     assert all(scores.above(scores.ranked(rank)) < rank for rank in ranks)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)

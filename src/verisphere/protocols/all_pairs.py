@@ -41,10 +41,10 @@ class AllPairsResult:
 
 
 class PairsOfSet:
-    """All pairs of a set, counted once and ready to be asked; the names of people and domains become numbers here."""
+    """All pairs of a set, ready to be asked; the names of people and domains become numbers here."""
 
     def __init__(self, embeddings: Embeddings, progress: Progress = quietly) -> None:
-        """Count all pairs of a set.
+        """Take the set; its pairs are compared when something is asked.
 
         Raises:
             ValueError: fewer than two embeddings.
@@ -80,12 +80,10 @@ class PairsOfSet:
         }
 
     def prepare(self, pools: Sequence[StreamedScores], fars: Sequence[Far], thresholds: Sequence[float] = ()) -> None:
-        """Open every cell that the thresholds of these pools lie in by one pass, not by one pass each."""
-        self.pairs.open(
-            [
-                *(pool.cell_of_rank(rank) for pool in pools for far in fars for rank in _ranks(pool.total, far)),
-                *(self.pairs.cell_of(threshold) for threshold in thresholds if np.isfinite(threshold)),
-            ]
+        """Find what these pools' thresholds, and counts above given ones, need by one pass, not by one pass each."""
+        self.pairs.settle(
+            [(pool, rank) for pool in pools for far in fars for rank in _ranks(pool.total, far)],
+            [(self.everything(genuine=False), threshold) for threshold in thresholds],
         )
 
     def all_scores(self, genuine: bool) -> tuple[np.ndarray, np.ndarray]:

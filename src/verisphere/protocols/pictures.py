@@ -13,6 +13,7 @@ from verisphere.score import StreamedScores
 
 POINTS = 300
 BINS = 120
+_EXACT = 1000  # ranks of which the score itself is a threshold
 _TAIL = 5e-4  # share of the scores of a kind that may lie to the left of what is drawn
 
 
@@ -35,10 +36,10 @@ def genuine_pairs(pairs: PairsOfSet) -> GenuinePairs:
 
 
 def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
-    """The ROC of all pairs at some hundred thresholds: the exact curve, of which points are left out.
+    """The ROC of all pairs at some hundred thresholds, each of them counted exactly, and at minus infinity.
 
-    The thresholds are impostor scores whose ranks are even on a logarithmic scale, so every one of the highest counts;
-    and minus infinity.
+    Ranks of the impostor scores are even on a logarithmic scale. The first are taken exactly, so that every one of the
+    highest scores is a threshold; the thresholds of the others lie where a sample of the pairs expects those ranks.
 
     Args:
         pairs: of a set with genuine and impostor pairs.
@@ -46,10 +47,12 @@ def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
     """
     genuine, impostor = pairs.everything(genuine=True), pairs.everything(genuine=False)
     ranks = np.unique(np.geomspace(1, impostor.total, points).round().astype(np.int64)).tolist()
-    pairs.pairs.open(impostor.cell_of_rank(rank) for rank in ranks)
-    thresholds = np.unique([impostor.ranked(rank) for rank in ranks])[::-1]
-    # A score that rounding moved over the border of its cell needs that cell's neighbours too: all of them at once.
-    pairs.pairs.open(pairs.pairs.cell_of(float(threshold)) for threshold in thresholds)
+    first = [rank for rank in ranks if rank <= _EXACT]
+    pairs.pairs.settle([(impostor, rank) for rank in first])
+    highest = [impostor.ranked(rank) for rank in first]
+    others = [near for near in (impostor.near(rank) for rank in ranks[len(first) :]) if near < highest[-1]]
+    thresholds = np.unique([*highest, *others])[::-1]
+    pairs.pairs.settle(thresholds=[(impostor, float(threshold)) for threshold in thresholds])
 
     def above(scores: StreamedScores) -> Int64[np.ndarray, " points"]:
         return np.array([*(scores.above(float(threshold)) for threshold in thresholds), scores.total], np.int64)
@@ -60,8 +63,7 @@ def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
 def histograms(pairs: PairsOfSet, genuine: GenuinePairs, bins: int = BINS) -> tuple[Histogram, Mapping[str, Histogram]]:
     """Genuine and impostor scores of all pairs, and those within each domain that has both, over the same bins.
 
-    Genuine scores are counted exactly, impostors to within a cell of the grid, a small part of a bin. The bins reach
-    from where all but one in two thousand scores of each kind lie to the highest score.
+    The bins reach from about where all but one in two thousand scores of each kind lie to the highest score.
 
     Args:
         pairs: of a set with genuine and impostor pairs.
@@ -70,7 +72,7 @@ def histograms(pairs: PairsOfSet, genuine: GenuinePairs, bins: int = BINS) -> tu
     """
     impostor = pairs.everything(genuine=False)
     lowest = min(impostor.near(impostor.total - int(_TAIL * impostor.total)), float(np.quantile(genuine.scores, _TAIL)))
-    highest = max(impostor.near(1), float(genuine.scores[0]))
+    highest = max(impostor.ranked(1), float(genuine.scores[0]))
     margin = max((highest - lowest) / 50, 1e-12)  # all scores may be one and the same
     edges = np.linspace(lowest - margin, highest + margin, bins + 1)
 

@@ -1,27 +1,33 @@
-"""Every two rows compared once, in bounded memory, with exact answers.
+"""All pairs of a set, or of probes and a gallery: exact answers in bounded memory.
 
-A matrix product in float64 screens the pairs: its score differs from the exact one (`pair_scores`) by a rounding error
-whose bound is known. A first pass counts screened scores on a fine grid. Any question about order - the rank-th
-largest score, the number of scores above a threshold - is then settled by a second pass over the few grid cells that
-the answer can lie in: pairs in them are scored exactly, pairs elsewhere are certain to lie above or below. Questions
-asked together share one pass. Memory is one block of pairs, the grid, and the pairs of the opened cells.
+Products of low precision screen the pairs; only those whose score could matter to the questions asked are scored
+exactly, so every answer is the integer or the score that sorting all exact scores would give, for any screen, block
+size, order of rows and number of processes. Questions asked together share one pass over the pairs.
 """
 
+import itertools
+import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
+from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores
+from verisphere.score.pilot import Pilot
+from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, full_float32, rounded
+from verisphere.score.sweep import Keeper, Plan, Sweep
+from verisphere.score.tiles import BLOCK, look, side_of
+from verisphere.score.windows import Window
 from verisphere.vocabulary import Progress, quietly
 
-BLOCK = 1024  # rows a side: a block of float64 scores is 8 MB
-CELLS = 1 << 20  # grid cells, all groups of pairs together
-COARSE = 1 << 12  # even steps of score, each of which has cells by how many pairs fall into it
-HELD = 1 << 20  # exact scores held before equal ones are merged
+COMPILED = 1 << 31  # pairs from which on a compiled loop for close pairs earns the seconds that it costs
+_NEIGHBOURS = 16  # ranks that lie this close share a window
+_RESCORED = 2e-7  # seconds, about, for a pair scored exactly
 
 
 @dataclass(frozen=True)
@@ -32,93 +38,11 @@ class Group:
     genuine: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Screened pairs of two runs of rows; pairs are numbered row by row."""
-
-    first_row: int
-    first_column: int
-    columns: int
-    pairs: Int64[Tensor, " pairs"] | None  # numbers of the pairs, where not all are meant
-    group: Int64[Tensor, " pairs"]
-    screened: Float64[Tensor, " pairs"]
-
-    def rows(self, chosen: Bool[Tensor, " pairs"]) -> tuple[Int64[Tensor, " chosen"], Int64[Tensor, " chosen"]]:
-        """The two rows of each chosen pair."""
-        number = chosen.nonzero()[:, 0] if self.pairs is None else self.pairs[chosen]
-        return self.first_row + number // self.columns, self.first_column + number % self.columns
-
-
-@dataclass(frozen=True, eq=False)
-class Exact:
-    """Exact scores of pairs in opened cells, by cell and score ascending, with how often each occurs."""
-
-    cell: Int64[np.ndarray, " scores"]
-    score: Float64[np.ndarray, " scores"]
-    count: Int64[np.ndarray, " scores"]
-
-    def between(self, first: int, last: int) -> "Exact":
-        """Those of the cells first <= cell < last."""
-        part = slice(*np.searchsorted(self.cell, [first, last]))
-        return Exact(self.cell[part], self.score[part], self.count[part])
-
-
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """Cells of score, finer where scores are dense; a score's cell never falls as the score rises.
-
-    Attributes:
-        low: where the first cell begins; what lies beyond the ends falls into the outermost cells.
-        steps_per_score: even steps in a unit of score.
-        first: number of the first cell of each step.
-        inside: number of cells in each step.
-    """
-
-    low: float
-    steps_per_score: float
-    first: Int64[Tensor, " steps"]
-    inside: Int64[Tensor, " steps"]
-
-    @property
-    def cells(self) -> int:
-        """How many cells there are."""
-        return int(self.first[-1] + self.inside[-1])
-
-    @property
-    def edges(self) -> Float64[Tensor, " edges"]:
-        """Where each cell begins, and last where the last one ends."""
-        step = torch.repeat_interleave(torch.arange(len(self.inside)), self.inside)
-        part = (torch.arange(self.cells) - self.first[step]).double() / self.inside[step]
-        return torch.cat([step + part, part.new_tensor([len(self.inside)])]) / self.steps_per_score + self.low
-
-    def cell(self, scores: Float64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
-        """The cell of each score."""
-        place = scores.sub(self.low).mul_(self.steps_per_score).clamp_(0, len(self.first) - 1e-9)
-        step = place.long()
-        return place.sub_(step).mul_(self.inside[step]).long().add_(self.first[step])
-
-
-def _grid_for(units: Float32[Tensor, "rows dim"], cells: int, narrowest: float) -> Grid:
-    """A grid of about this many cells, none narrower than `narrowest`, from the scores of a sample of rows.
-
-    Half of the cells are spread evenly, half by where the sample's scores lie: a model whose scores nearly all agree
-    still has them spread over many cells, whatever a few strange images score.
-    """
-    rows = torch.linspace(0, len(units) - 1, min(len(units), 512)).long()
-    sample = units[rows].double()
-    seen = (sample @ sample.T)[~torch.eye(len(rows), dtype=torch.bool)]
-    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
-    width = max((high - low) / COARSE, narrowest)
-    place = seen.sub(low).div_(width).clamp_(0, COARSE - 1).long()
-    share = torch.bincount(place, minlength=COARSE).double() / max(len(seen), 1)
-    inside = (cells * (share + 1 / COARSE) / 2).long().clamp(1, max(int(width / narrowest), 1))
-    return Grid(low, 1 / width, inside.cumsum(0) - inside, inside)
-
-
 class AllPairs:
     """All pairs of rows, grouped by domain and by whether they show one person.
 
-    Pairs of two domains form a group of their own. Without domains every pair belongs to domain 0.
+    Pairs of two domains form a group of their own. Without domains every pair belongs to domain 0. Genuine scores are
+    held in memory, 8 bytes each, as soon as one is asked for; impostor scores never are.
     """
 
     def __init__(
@@ -127,184 +51,308 @@ class AllPairs:
         people: Int64[Tensor, " rows"],
         domains: Int64[Tensor, " rows"] | None = None,
         progress: Progress = quietly,
+        *,
+        gallery: tuple[Float32[Tensor, "others dim"], Int64[Tensor, " others"]] | None = None,
         block: int = BLOCK,
+        precision: Precision | None = None,
+        processes: int = 1,
+        keeper: Keeper | None = None,
     ) -> None:
-        """Count the pairs on the grid, in one pass.
+        """Take the rows; pairs are compared when something is asked.
 
         Args:
             units: rows of length 1, from `unit_rows`.
             people: number of each row's person.
             domains: number of each row's domain, from 0.
             progress: shown for each pass over the pairs.
-            block: rows a side of a block; changes speed and memory, never an answer.
+            gallery: rows and people of another set: each row is then paired with each of these instead.
+            block: rows a side of a tile; like all that follows it changes speed and memory, never an answer.
+            precision: type of the products that screen; chosen by what is asked, without.
+            processes: how many work on a pass.
+            keeper: keeps interrupted sweeps; see `Keeper`.
+
+        Raises:
+            ValueError: domains together with a gallery; a precision that is none; less than one process.
         """
-        self.units, self.people, self.progress, self.block = units, people, progress, block
-        self.domains = torch.zeros_like(people) if domains is None else domains
-        self.domain_count = int(self.domains.max()) + 1 if len(people) else 1
-        self.groups = 2 * (self.domain_count + 1)
-        # Twice the rounding error of a float64 dot product of unit rows: the screen's, and the exact sum's own.
-        self.error = 4 * units.shape[1] * 2.0**-53
-        self.grid = _grid_for(units, max(CELLS // self.groups, 2 * COARSE), 1024 * self.error)
-        self.cells = self.grid.cells
-        counts = torch.zeros(self.groups * self.cells, dtype=torch.int64)
-        for part in self._blocks("counting pairs"):
-            counts += torch.bincount(
-                part.group * self.cells + self.grid.cell(part.screened), minlength=self.groups * self.cells
-            )
-        # reaching[g, c]: pairs of group g in cell c or a higher one; a last column of zeros for 'above every cell'
-        reaching = counts.view(self.groups, self.cells).flip(1).cumsum(1).flip(1)
-        self.reaching = torch.cat([reaching, reaching.new_zeros(self.groups, 1)], 1)
-        self.opened = torch.zeros(self.cells, dtype=torch.bool)
-        nothing = np.empty(0, np.int64)
-        self.exact = {group: Exact(nothing, np.empty(0), nothing) for group in range(self.groups)}
+        if gallery is not None and domains is not None:
+            raise ValueError("probes and a gallery have no domains")
+        if precision is not None and precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        if processes < 1:
+            raise ValueError(f"processes must be at least 1, got {processes}")
+        self.units, self.progress, self.processes, self.keeper = units, progress, processes, keeper
+        self.block, self.precision = block, precision
+        person = people.cpu().numpy()
+        domain = np.zeros(len(person), np.int64) if domains is None else domains.cpu().numpy()
+        self.left, self.right, self.others = side_of(units, person, domain), None, units
+        self.people: tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " others"] | None] = person, None
+        if gallery is not None:
+            self.others, others = gallery[0], gallery[1].cpu().numpy()
+            self.people = person, others
+            self.right = side_of(self.others, others, np.zeros(len(others), np.int64))
+        self.domains = torch.from_numpy(domain)
+        self.domain_count = int(domain.max()) + 1 if len(domain) else 1
+        self.across = self.domain_count
+        self.totals = self._totals()
+        self.pilot = Pilot(self.left, self.right, self.across, self.totals[False])
+        self._sweep: Sweep | None = None
+        self._genuine: dict[int, Float64[np.ndarray, " scores"]] | None = None
 
     def scores(self, groups: Iterable[Group]) -> "StreamedScores":
-        """The scores of some groups together, as something that answers questions of order."""
-        return StreamedScores(self, sorted({self._number(group) for group in groups}))
+        """The scores of some groups together, as something that answers questions of order.
 
-    def cell_of(self, score: float) -> int:
-        """The grid cell of one score."""
-        return int(self.grid.cell(torch.tensor([score], dtype=torch.float64)))
-
-    def open(self, cells: Iterable[int]) -> None:
-        """Score exactly every pair in these cells and their neighbours, in one pass.
-
-        A cell is at least 1024 times as wide as the screen's error, so a score that belongs into a cell was screened
-        into it or into a neighbour.
+        Raises:
+            ValueError: genuine and impostor groups together.
         """
-        closed = [cell for cell in cells if not self.opened[max(cell - 1, 0) : cell + 2].all()]
-        if not closed:
-            return
-        wanted = torch.zeros_like(self.opened)
-        for cell in closed:
-            wanted[max(cell - 1, 0) : cell + 2] = True
-        wanted &= ~self.opened
-        # Kept in arrays made beforehand: small pieces held between large passing blocks would tear the heap apart.
-        held = np.empty(HELD, dtype=[("group", np.int64), ("cell", np.int64), ("score", np.float64)])
-        used = 0
-        for part in self._blocks("scoring close pairs exactly"):
-            screened = self.grid.cell(part.screened)
-            chosen = wanted[screened]
-            if not chosen.any():
-                continue
-            score = pair_scores(self.units, *part.rows(chosen)).numpy()
-            columns = {"group": part.group[chosen].numpy(), "cell": screened[chosen].numpy(), "score": score}
-            for start in range(0, len(score), HELD):
-                count = min(len(score) - start, HELD)
-                if used + count > HELD:
-                    self._merge(held[:used])
-                    used = 0
-                for name, values in columns.items():
-                    held[name][used : used + count] = values[start : start + count]
-                used += count
-        self._merge(held[:used])
-        self.opened |= wanted
+        chosen = set(groups)
+        kinds = {group.genuine for group in chosen}
+        if len(kinds) > 1:
+            raise ValueError("genuine and impostor pairs cannot be asked for together")
+        numbers = {self.across if group.domain is None else group.domain for group in chosen}
+        return StreamedScores(self, frozenset(numbers), kinds == {True})
+
+    def settle(
+        self,
+        ranks: Iterable[tuple["StreamedScores", int]] = (),
+        thresholds: Iterable[tuple["StreamedScores", float]] = (),
+    ) -> None:
+        """Find by one pass what these ranks and counts need, where it is not known yet.
+
+        A second pass follows where a sample of the pairs had pointed to the wrong place.
+
+        Args:
+            ranks: scores and a rank in them, 1 the largest.
+            thresholds: scores and a threshold that they are counted above.
+        """
+        asked = {(scores.groups, rank) for scores, rank in ranks if not scores.genuine}
+        counted: dict[float, set[int]] = {}
+        for scores, threshold in thresholds:
+            if not scores.genuine and math.isfinite(threshold) and self.window_at(threshold, scores.groups) is None:
+                counted.setdefault(threshold + 0.0, set()).update(scores.groups)
+        windows = [Window(at, at, tuple(sorted(groups))) for at, groups in sorted(counted.items())]
+        tried = False
+        while True:
+            windows += self._around([(g, rank) for g, rank in asked if self.window_of(rank, g) is None], tried)
+            if not windows:
+                return
+            self._ready([(window.low, window.high) for window in windows]).fill(windows)
+            windows, tried = [], True
 
     def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
         """The `count` highest scores, of all domains and across them, descending, and the rows of each pair.
 
         Holds all of them in memory. Where the last score is shared, which of its pairs are given is not defined.
         """
-        groups = [group for group in range(self.groups) if group % 2 == genuine]
-        reaching = self.reaching[groups].sum(0)
-        cell = max(int((reaching >= count).nonzero()[-1]) - 1, 0) if count < int(reaching[0]) else 0
-        scores, rows = [], []
-        for block in self._blocks("collecting the highest scores"):
-            chosen = (self.grid.cell(block.screened) >= cell) & (block.group % 2 == genuine)
-            left, right = block.rows(chosen)
-            scores.append(pair_scores(self.units, left, right))
-            rows.append(torch.stack([left, right], 1))
-        order = torch.cat(scores).argsort(descending=True)[:count]
-        return torch.cat(scores)[order], torch.cat(rows)[order]
+        everything = StreamedScores(self, frozenset(range(self.across + 1)), genuine)
+        count = min(count, everything.total)
+        parts: list[tuple[Tensor, Tensor]] = []
+        if count and genuine:
+            for left, right in self._genuine_pairs():
+                rows = torch.from_numpy(np.stack([left, right], 1))
+                parts.append((self._scored(rows), rows))
+        elif count:
+            parts = list(self._at_least(everything.ranked(count)))
+        if not parts:
+            return torch.empty(0, dtype=torch.float64), torch.empty(0, 2, dtype=torch.int64)
+        scores, rows = torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts])
+        order = scores.argsort(descending=True, stable=True)[:count]
+        rows = rows[order] if self.right is not None else rows[order].sort(1).values
+        return scores[order], rows
 
-    def _number(self, group: Group) -> int:
-        return 2 * (self.domain_count if group.domain is None else group.domain) + group.genuine
+    def _at_least(self, least: float) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
+        """Impostor pairs that score this much or more, with their rows, tile by tile."""
+        sweep = self._ready([(least, math.inf)])
+        first, _ = sweep.tiles.screen.between(least, math.inf)
+        sides = self.left, self.left if self.right is None else self.right
+        with full_float32():
+            numbers = range(len(sweep.tiles))
+            for number in self.progress(numbers, "collecting the highest scores", len(numbers)):
+                for patch in sweep.tiles.patches(number):
+                    near = look(patch, [(first, KEYS - 1)])
+                    score = sweep.scorer.exact(near.left, near.right)
+                    chosen = (score >= least).nonzero()[:, 0]
+                    rows = [
+                        side.origin[row[chosen].cpu().numpy()]
+                        for side, row in zip(sides, (near.left, near.right), strict=True)
+                    ]
+                    yield score[chosen].cpu() + 0.0, torch.from_numpy(np.stack(rows, 1))
 
-    def _blocks(self, description: str) -> Iterator[Block]:
-        starts = range(0, len(self.units), self.block)
-        corners = [(a, b) for a in starts for b in starts if a <= b]
-        for a, b in self.progress(corners, description, len(corners)):
-            left, right = slice(a, a + self.block), slice(b, b + self.block)
-            screened = self.units[left].double() @ self.units[right].double().T  # (left, right)
-            same = self.people[left, None] == self.people[None, right]
-            home, away = self.domains[left, None], self.domains[None, right]
-            group = (2 * torch.where(home == away, home, self.domain_count)).add_(same).flatten()
-            pairs = None
-            if a == b:  # each pair once, no row with itself
-                pairs = torch.ones_like(screened, dtype=torch.bool).triu(1).flatten().nonzero()[:, 0]
-                group = group[pairs]
-            flat = screened.flatten()
-            yield Block(a, b, screened.shape[1], pairs, group, flat if pairs is None else flat[pairs])
+    # -- genuine pairs ---------------------------------------------------------------------------------------------
 
-    def _merge(self, found: np.ndarray) -> None:
-        """Take exact scores in, equal ones of a cell as one with a count: a million ties take no more room than one."""
-        for group in np.unique(found["group"]).tolist():
-            new = found[found["group"] == group]
-            known = self.exact[group]
-            cell = np.concatenate([known.cell, new["cell"]])
-            score = np.concatenate([known.score, new["score"]])
-            count = np.concatenate([known.count, np.ones(len(new), np.int64)])
-            order = np.lexsort((score, cell))
-            cell, score, count = cell[order], score[order], count[order]
-            first = np.flatnonzero(np.r_[True, (np.diff(cell) != 0) | (np.diff(score) != 0)])
-            self.exact[group] = Exact(cell[first], score[first], np.add.reduceat(count, first))
+    def genuine_scores(self, groups: frozenset[int]) -> Float64[np.ndarray, " scores"]:
+        """All genuine scores of some groups, ascending."""
+        if self._genuine is None:
+            parts: dict[int, list[np.ndarray]] = {group: [] for group in range(self.across + 1)}
+            for left, right in self._genuine_pairs():
+                score = self._scored(torch.from_numpy(np.stack([left, right], 1))).numpy() + 0.0
+                home = self.domains.numpy()[left]
+                group = (
+                    home if self.right is not None else np.where(home == self.domains.numpy()[right], home, self.across)
+                )
+                for number in np.unique(group).tolist():
+                    parts[number].append(score[group == number])
+            self._genuine = {group: np.sort(np.concatenate([np.empty(0), *some])) for group, some in parts.items()}
+        if len(groups) == 1:
+            return self._genuine[next(iter(groups))]
+        return np.sort(np.concatenate([np.empty(0), *(self._genuine[group] for group in sorted(groups))]))
+
+    def _genuine_pairs(self) -> Iterable[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
+        return self.progress(genuine_pairs(*self.people), "scoring genuine pairs")
+
+    def _scored(self, rows: Int64[Tensor, "pairs 2"]) -> Float64[Tensor, " pairs"]:
+        left, right = (rows[:, side].contiguous().to(self.units.device) for side in (0, 1))
+        return pair_scores(self.units, left, right, self.others).cpu()
+
+    # -- impostor pairs --------------------------------------------------------------------------------------------
+
+    def _totals(self) -> dict[bool, dict[int, int]]:
+        """Genuine (True) and impostor pairs of each group."""
+        people, others = self.people
+        pairs, genuine = [0] * (self.across + 1), [0] * (self.across + 1)
+        if others is not None:
+            pairs[0], genuine[0] = len(people) * len(others), genuine_count(people, others)
+        else:
+            ends = np.searchsorted(self.left.domains, np.arange(self.across + 1))
+            for group, (first, last) in enumerate(itertools.pairwise(ends.tolist())):
+                pairs[group] = (last - first) * (last - first - 1) // 2
+                genuine[group] = genuine_count(self.left.people[first:last])
+            pairs[-1] = len(people) * (len(people) - 1) // 2 - sum(pairs)
+            genuine[-1] = genuine_count(people) - sum(genuine)
+        return {True: dict(enumerate(genuine)), False: {g: pairs[g] - genuine[g] for g in range(self.across + 1)}}
+
+    def window_at(self, threshold: float, groups: frozenset[int]) -> Window | None:
+        """A filled window of these groups that holds this threshold."""
+        for window in self._windows:
+            if groups <= set(window.groups) and window.low <= threshold <= window.high:
+                return window
+        return None
+
+    def window_of(self, rank: int, groups: frozenset[int]) -> Window | None:
+        """A filled window that holds this rank of these groups."""
+        for window in self._windows:
+            if groups <= set(window.groups):
+                above, inside = window.around(groups)
+                if above < rank <= above + inside:
+                    return window
+        return None
+
+    @property
+    def _windows(self) -> Sequence[Window]:
+        return () if self._sweep is None else self._sweep.windows
+
+    def _around(self, asked: Iterable[tuple[frozenset[int], int]], tried: bool) -> list[Window]:
+        """Windows that are expected to hold these ranks; certain to, where expectation has failed before."""
+        windows: list[Window] = []
+        for groups, rank in sorted((tuple(sorted(groups)), rank) for groups, rank in asked):
+            if windows and windows[-1].groups == groups and rank - windows[-1].ranks[-1] <= _NEIGHBOURS:
+                low, high = windows[-1].low, windows[-1].high
+                ranks, members = (*windows.pop().ranks, rank), frozenset(groups)
+            else:
+                low, high, ranks, members = math.inf, -math.inf, (rank,), frozenset(groups)
+            first, last = self._gap(rank, members)
+            if not tried:
+                expected = self.pilot.around(rank, groups)
+                if max(first, expected[0]) <= min(last, expected[1]):
+                    first, last = max(first, expected[0]), min(last, expected[1])
+            windows.append(Window(min(low, first), max(high, last), groups, ranks))
+        return windows
+
+    def _gap(self, rank: int, groups: frozenset[int]) -> tuple[float, float]:
+        """Scores between which the rank-th largest lies for certain, by the windows filled so far."""
+        low, high = -math.inf, math.inf
+        for window in self._windows:
+            if groups <= set(window.groups):
+                if rank <= window.around(groups)[0]:
+                    low = max(low, math.nextafter(window.high, math.inf))
+                else:
+                    high = min(high, math.nextafter(window.low, -math.inf))
+        return low, high
+
+    def _ready(self, stretches: Sequence[tuple[float, float]]) -> Sweep:
+        """The sweep, with products of a type that suits what is looked for."""
+        seen = self.pilot.everything(range(self.across + 1))
+        lowest, highest = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
+        precision = self.precision or self._cheapest(stretches, seen)
+        if self._sweep is None or self._sweep.plan.precision != precision:
+            rim = (highest - lowest) / 10
+            total = sum(self.totals[False].values())
+            plan = Plan(
+                self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block,
+                total >= COMPILED,
+            )  # fmt: skip
+            sweep = Sweep(plan, self.progress, self.processes, self.keeper)
+            if self._sweep is not None:
+                sweep.windows = self._sweep.windows
+            self._sweep = sweep
+        return self._sweep
+
+    def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:
+        """The type whose products and close pairs together are expected to take the least time."""
+        sample = self.left.units[: 1 << 10]
+        costs: dict[Precision, float] = {}
+        for precision in PRECISIONS:
+            rows = rounded(sample, precision)
+            with full_float32():
+                error = Screen(rows, rows).error
+                seconds = min(_seconds(rows.rows) for _ in range(2))
+            near = np.zeros(len(seen), bool)
+            for low, high in stretches:
+                near |= (seen >= low - error) & (seen <= high + error)
+            costs[precision] = seconds + _RESCORED * float(near.mean() if len(near) else 0)
+        return min(costs, key=lambda precision: costs[precision])
+
+
+def _seconds(rows: Tensor) -> float:
+    """Seconds of a product, a pair."""
+    before = time.perf_counter()
+    product = rows[:512] @ rows[:512].T
+    float(product[-1, -1])  # a GPU works on after the call
+    return (time.perf_counter() - before) / max(product.numel(), 1)
 
 
 class StreamedScores:
-    """The scores of some groups of `AllPairs`, which answer questions of order without being held in memory."""
+    """The scores of some groups of `AllPairs`, which answer questions of order."""
 
-    def __init__(self, pairs: AllPairs, groups: Sequence[int]) -> None:
-        """Scores of these group numbers of a sweep."""
-        self.pairs, self.groups = pairs, list(groups)
-        self.reaching = pairs.reaching[self.groups].sum(0)  # (cells + 1,)
-        self.rising = self.reaching.flip(0)
+    def __init__(self, pairs: AllPairs, groups: frozenset[int], genuine: bool) -> None:
+        """Scores of the genuine, or of the impostor pairs of these group numbers."""
+        self.pairs, self.groups, self.genuine = pairs, groups, genuine
+        self._total = sum(pairs.totals[genuine][group] for group in groups)
 
     @property
     def total(self) -> int:
         """How many scores there are."""
-        return int(self.reaching[0])
+        return self._total
 
     def ranked(self, rank: int) -> float:
         """The rank-th largest score."""
         assert 1 <= rank <= self.total, (rank, self.total)
-        cell = self.cell_of_rank(rank)
-        values, counts, certain = self._near(cell)
-        at_least = certain + counts[::-1].cumsum()[::-1]  # scores at or above each value
-        return float(values[np.flatnonzero(at_least >= rank)[-1]]) + 0.0
+        if self.genuine:
+            return float(self.pairs.genuine_scores(self.groups)[-rank])
+        self.pairs.settle(ranks=[(self, rank)])
+        window = self.pairs.window_of(rank, self.groups)
+        assert window is not None
+        return window.ranked(rank, self.groups)
 
     def above(self, threshold: float) -> int:
         """How many scores are strictly greater than the threshold."""
-        if np.isinf(threshold):
+        if math.isinf(threshold) or not self.total:
             return self.total if threshold < 0 else 0
-        values, counts, certain = self._near(self.pairs.cell_of(threshold))
-        return certain + int(counts[values > threshold].sum())
+        if self.genuine:
+            scores = self.pairs.genuine_scores(self.groups)
+            return len(scores) - int(np.searchsorted(scores, threshold, side="right"))
+        self.pairs.settle(thresholds=[(self, threshold)])
+        window = self.pairs.window_at(threshold + 0.0, self.groups)
+        assert window is not None
+        return window.count_above(threshold, self.groups)
 
     def near(self, rank: int) -> float:
-        """The rank-th largest score to within a cell, without a pass: the middle of its cell."""
-        cell = self.cell_of_rank(rank)
-        return float(self.pairs.grid.edges[cell : cell + 2].mean())
+        """About the rank-th largest score, by a sample of the pairs."""
+        if self.genuine:
+            return self.ranked(rank)
+        return self.pairs.pilot.near(rank, sorted(self.groups))
 
     def histogram(self, edges: Float64[np.ndarray, " edges"]) -> Int64[np.ndarray, " bins"]:
-        """How many scores lie between neighbouring edges, to within a cell, without a pass.
-
-        A cell counts where its middle lies. Scores that lie beyond the grid count in its outermost cell.
-        """
-        counts = -self.reaching.diff()
-        cells = self.pairs.grid.edges
-        middle = (cells[:-1] + cells[1:]) / 2
-        return np.histogram(middle.numpy(), edges, weights=counts.numpy())[0].round().astype(np.int64)
-
-    def cell_of_rank(self, rank: int) -> int:
-        """The grid cell into which the rank-th largest score was screened; open it to have the score itself."""
-        return len(self.rising) - int(torch.searchsorted(self.rising, rank)) - 1
-
-    def _near(self, cell: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """Exact scores around a cell, ascending, with how often each occurs; and how many scores lie above them all."""
-        self.pairs.open([cell])
-        first, last = max(cell - 1, 0), min(cell + 2, self.pairs.cells)
-        near = [self.pairs.exact[group].between(first, last) for group in self.groups]
-        score = np.concatenate([part.score for part in near])
-        order = score.argsort()
-        count = np.concatenate([part.count for part in near])[order]
-        assert int(self.reaching[first] - self.reaching[last]) == count.sum(), "an opened cell is not complete"
-        return score[order], count, int(self.reaching[last])
+        """How many scores lie between neighbouring edges, exactly; the last bin holds its upper edge too."""
+        cuts = [*(math.nextafter(float(edge), -math.inf) for edge in edges[:-1]), float(edges[-1])]
+        self.pairs.settle(thresholds=[(self, cut) for cut in cuts])
+        return -np.diff(np.array([self.above(cut) for cut in cuts], np.int64))

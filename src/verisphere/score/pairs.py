@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-NUMBERS = 1 << 22  # numbers gathered at once on each side: bounds the memory to some 100 MB, whatever the dimension
+NUMBERS = 1 << 17  # numbers gathered at once on each side: their float64 copies stay in a core's cache
 
 
 COLUMNS = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
@@ -22,7 +22,7 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
         ValueError: a row has length zero, or is not finite.
     """
     units = np.empty_like(embeddings)
-    step = max(NUMBERS // max(embeddings.shape[1], 1), 1)
+    step = max((NUMBERS << 5) // max(embeddings.shape[1], 1), 1)
     for start in range(0, len(embeddings), step):
         rows = embeddings[start : start + step].astype(np.float64)
         length = np.linalg.norm(rows, axis=1)
@@ -34,7 +34,10 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
 
 
 def pair_scores(
-    units: Float32[Tensor, "rows dim"], left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]
+    units: Float32[Tensor, "rows dim"],
+    left: Int64[Tensor, " pairs"],
+    right: Int64[Tensor, " pairs"],
+    others: Float32[Tensor, "others dim"] | None = None,
 ) -> Float64[Tensor, " pairs"]:
     """Score of each listed pair of rows.
 
@@ -42,11 +45,13 @@ def pair_scores(
         units: rows of length 1, from `unit_rows`.
         left: row of the first image of each pair.
         right: row of the second.
+        others: where the second image's row is found; the same rows without.
     """
+    others = units if others is None else others
     step = max(NUMBERS // max(units.shape[1], 1), 1)
     scores = torch.zeros(len(left), dtype=torch.float64, device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
         for start in range(0, units.shape[1], COLUMNS):
             columns = slice(start, start + COLUMNS)
-            part += (units[a, columns].double() * units[b, columns].double()).sum(-1)
+            part += (units[a, columns].double() * others[b, columns].double()).sum(-1)
     return scores

@@ -26,7 +26,7 @@ from verisphere.data.memory import in_memory
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.data.select import positions_with_images, require_people
 from verisphere.embed.backbone import Backbone
-from verisphere.embed.compiling import compiled
+from verisphere.compiling import compiled
 from verisphere.embed.extract import extract
 from verisphere.head.head import Head
 from verisphere.protocols import all_pairs

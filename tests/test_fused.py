@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch._dynamo.exc
 
-from verisphere.head import compiled
-from verisphere.head.compiled import fused
+from verisphere import compiling
+from verisphere.compiling import fused
 from verisphere.losses.margin import ArcFace
 
 
@@ -23,7 +23,7 @@ def _ask_again():
 
 
 def test_without_a_compiler_it_is_the_function(monkeypatch):
-    monkeypatch.setattr(compiled, "compiler_works", lambda device: False)
+    monkeypatch.setattr(compiling, "compiler_works", lambda device: False)
     assert fused(double, "cpu") is double
 
 
@@ -38,8 +38,8 @@ def test_a_compiler_that_fails_on_it_is_given_up_once(monkeypatch, caplog):
         tried.append(1)
         raise Unread("cannot read this\nat all")
 
-    monkeypatch.setattr(compiled, "compiler_works", lambda device: True)
-    monkeypatch.setattr(compiled.torch, "compile", lambda function, **options: failing)
+    monkeypatch.setattr(compiling, "compiler_works", lambda device: True)
+    monkeypatch.setattr(compiling.torch, "compile", lambda function, **options: failing)
     with caplog.at_level(logging.WARNING, "verisphere"):
         for _ in range(3):
             assert fused(double, "cpu")(torch.ones(2)).tolist() == [2, 2]
@@ -58,8 +58,8 @@ def test_an_error_of_its_own_is_not_the_compilers(monkeypatch, caplog):
         raise torch.OutOfMemoryError("out of memory")
 
     numbers = torch.ones(2)
-    monkeypatch.setattr(compiled, "compiler_works", lambda device: True)
-    monkeypatch.setattr(compiled.torch, "compile", lambda function, **options: function)
+    monkeypatch.setattr(compiling, "compiler_works", lambda device: True)
+    monkeypatch.setattr(compiling.torch, "compile", lambda function, **options: function)
     with caplog.at_level(logging.WARNING, "verisphere"), pytest.raises(torch.OutOfMemoryError):
         fused(add_and_fail, "cpu")(numbers)
     assert numbers.tolist() == [2, 2]  # it is not run a second time on what it has changed
@@ -73,8 +73,8 @@ def test_an_error_that_the_compiler_meets_is_its_own(monkeypatch, caplog):
     def failing(*arguments):
         raise Unread("cannot read this")
 
-    monkeypatch.setattr(compiled, "compiler_works", lambda device: True)
-    monkeypatch.setattr(compiled.torch, "compile", lambda function, **options: failing)
+    monkeypatch.setattr(compiling, "compiler_works", lambda device: True)
+    monkeypatch.setattr(compiling.torch, "compile", lambda function, **options: failing)
     with caplog.at_level(logging.WARNING, "verisphere"), pytest.raises(ValueError, match="no such class"):
         fused(broken, "cpu")(torch.ones(2))
     assert not caplog.records

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from verisphere.embed import compiling
-from verisphere.embed.compiling import compiled, compiler_works
+from verisphere import compiling
+from verisphere.compiling import compiled, compiler_works
 
 CPU = torch.device("cpu")
 

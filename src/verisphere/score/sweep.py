@@ -1,0 +1,245 @@
+"""Passes over all pairs, in this process or in several, which can be interrupted and gone on with.
+
+A pass is cut into batches of tiles. What a batch says does not depend on any other, so batches may be worked through
+anywhere and in any order; one process collects them.
+"""
+
+import hashlib
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from verisphere.score.screen import Precision
+from verisphere.score.tiles import Scorer, Side, Tiles, sift
+from verisphere.score.windows import Found, Stretch, Window
+from verisphere.vocabulary import Progress
+
+BATCH = 1 << 26  # pairs: below a second of work
+SAVED = 20.0  # seconds between two times that a pass is kept
+
+State = Mapping[str, np.ndarray]
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """Keeps the state of a sweep somewhere that outlives the process."""
+
+    def load(self) -> State | None:
+        """What was kept last, or None."""
+        ...
+
+    def save(self, state: State) -> None:
+        """Keep this in the place of what was kept before."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that determines the tiles of a sweep."""
+
+    left: Side
+    right: Side | None
+    across: int
+    precision: Precision
+    span: tuple[float, float]
+    block: int
+    compiled: bool
+
+    def tiles(self) -> Tiles:
+        """The tiles."""
+        return Tiles(self.left, self.right, self.across, self.precision, self.span, self.block)
+
+
+def fingerprint(plan: Plan) -> np.ndarray:
+    """32 bytes that differ where the rows, their people or domains, or the tiles do; not where the screen does."""
+    digest = hashlib.sha256(f"{plan.block} {plan.across}".encode())
+    for side in (plan.left, plan.right):
+        if side is not None:
+            for part in (side.units.cpu().numpy(), side.people, side.domains):
+                digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+    return np.frombuffer(digest.digest(), np.uint8)
+
+
+class Sweep:
+    """Tiles of pairs, and the windows that passes over them have filled."""
+
+    def __init__(self, plan: Plan, progress: Progress, processes: int = 1, keeper: Keeper | None = None) -> None:
+        """Prepare the tiles, and take up what was kept of an interrupted sweep.
+
+        Args:
+            plan: which tiles.
+            progress: shown for each pass.
+            processes: how many work; what they find does not depend on it.
+            keeper: keeps passes, and what they have found.
+
+        Raises:
+            ValueError: what was kept is of another sweep.
+        """
+        self.plan, self.progress, self.processes, self.keeper = plan, progress, processes, keeper
+        self.tiles = plan.tiles()
+        self.scorer = Scorer(self.tiles, plan.compiled)
+        pairs = np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64)
+        self.pairs = pairs
+        self.batches = _batches(pairs)
+        self.windows: list[Window] = []
+        self.kept = self._load()
+
+    def fill(self, windows: Sequence[Window]) -> None:
+        """Fill new windows by one pass over all pairs."""
+        windows, done = self._taken_up(windows)
+        left = [number for number in range(len(self.batches)) if not done[number]]
+        saved = time.monotonic()
+        stretches = [window.stretch for window in windows]
+        looked = [tile for number in np.flatnonzero(done) for tile in self.batches[number]]
+        tiles, pairs = len(looked), int(self.pairs[looked].sum())
+        total = int(self.pairs.sum())
+        with ExitStack() as stack:
+            found = self._found(left, lambda: [window.stretch for window in windows], stack)
+            for number, asked, results in self.progress(found, "comparing all pairs", len(left)):
+                for window, stretch, part in zip(windows, asked, results, strict=True):
+                    window.add(part, stretch)
+                done[number] = True
+                tiles, pairs = tiles + len(self.batches[number]), pairs + int(self.pairs[self.batches[number]].sum())
+                for window in windows:
+                    window.narrow(pairs / total, tiles)
+                if self.keeper is not None and time.monotonic() - saved > SAVED:
+                    self._save(windows, stretches, done)
+                    saved = time.monotonic()
+        self.windows += windows
+        if self.keeper is not None:
+            self._save([], [], np.zeros(len(self.batches), bool))
+
+    def look(self, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
+        """What some tiles say about some stretches, here and now."""
+        return sift(self.tiles, numbers, stretches, self.scorer)
+
+    def _found(
+        self, left: Sequence[int], stretches: Callable[[], list[Stretch]], stack: ExitStack
+    ) -> Iterator[tuple[int, list[Stretch], list[Found]]]:
+        """Number, stretches asked for, and findings of each batch, as they come."""
+        if self.processes == 1:
+            for number in left:
+                asked = stretches()
+                yield number, asked, self.look(self.batches[number], asked)
+            return
+        pool = stack.enter_context(self._pool(stack))
+        running: dict[Future, tuple[int, list[Stretch]]] = {}
+        waiting = iter(left)
+        try:
+            while True:
+                # Two a process: one in work and one at hand; more would be looked through for too wide windows.
+                for number in waiting:
+                    asked = stretches()
+                    running[pool.submit(_work, self.batches[number], asked)] = number, asked
+                    if len(running) >= 2 * self.processes:
+                        break
+                if not running:
+                    return
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    number, asked = running.pop(future)
+                    yield number, asked, future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _pool(self, stack: ExitStack) -> ProcessPoolExecutor:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="verisphere-")))
+        for name, side in (("left", self.plan.left), ("right", self.plan.right)):
+            if side is not None:
+                np.save(folder / f"{name}.npy", side.units.cpu().numpy())
+                np.savez(folder / f"{name}.npz", people=side.people, domains=side.domains, origin=side.origin)
+        plan = self.plan
+        settings = (plan.across, plan.precision, plan.span, plan.block, plan.compiled)
+        threads = max(torch.get_num_threads() // self.processes, 1)
+        return ProcessPoolExecutor(
+            self.processes,
+            multiprocessing.get_context("spawn"),
+            _start,
+            (folder, plan.right is not None, settings, threads),
+        )
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def _save(self, windows: Sequence[Window], stretches: Sequence[Stretch], done: np.ndarray) -> None:
+        assert self.keeper is not None
+        state: dict[str, np.ndarray] = {"sweep": fingerprint(self.plan), "done": done}
+        for kind, some in (("filled", self.windows), ("filling", windows)):
+            state[kind] = np.array(len(some))
+            for number, window in enumerate(some):
+                for name, value in window.state().items():
+                    state[f"{kind}.{number}.{name}"] = value
+        for number, (low, high, groups) in enumerate(stretches):
+            state[f"asked.{number}"] = np.array([low, high, *groups], np.float64)
+        self.keeper.save(state)
+
+    def _load(self) -> State | None:
+        state = None if self.keeper is None else self.keeper.load()
+        if state is None:
+            return None
+        if not np.array_equal(state["sweep"], fingerprint(self.plan)):
+            raise ValueError("it keeps the sweep of other embeddings, or of another version of them")
+        self.windows = [_window(state, f"filled.{number}.") for number in range(int(state["filled"]))]
+        return state
+
+    def _taken_up(self, windows: Sequence[Window]) -> tuple[list[Window], np.ndarray]:
+        """The windows as an interrupted pass left them, where it was filling these; which batches it had done."""
+        nothing = list(windows), np.zeros(len(self.batches), bool)
+        state, self.kept = self.kept, None
+        if state is None or int(state["filling"]) != len(windows) or len(state["done"]) != len(self.batches):
+            return nothing
+        for number, window in enumerate(windows):
+            low, high, groups = window.stretch
+            if not np.array_equal(state[f"asked.{number}"], np.array([low, high, *groups], np.float64)):
+                return nothing
+        return [_window(state, f"filling.{number}.") for number in range(len(windows))], state["done"].copy()
+
+
+def _window(state: State, prefix: str) -> Window:
+    return Window.from_state(
+        {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    )
+
+
+def _batches(pairs: Int64[np.ndarray, " tiles"]) -> list[range]:
+    """Runs of tiles, the first of them short: windows are wide until something is known, and would hold too much."""
+    found, start, size = [], 0, 1
+    while start < len(pairs):
+        stop = min(start + size, len(pairs))
+        found.append(range(start, stop))
+        start = stop
+        if int(pairs[found[-1]].sum()) < BATCH:
+            size = max(size, stop)
+    return found
+
+
+_here: list[tuple[Tiles, Scorer]] = []  # of a worker process
+
+
+def _start(folder: Path, two: bool, settings: tuple, threads: int) -> None:
+    torch.set_num_threads(threads)
+    sides = [_side(folder / name) if name == "left" or two else None for name in ("left", "right")]
+    assert sides[0] is not None
+    plan = Plan(sides[0], sides[1], *settings)
+    tiles = plan.tiles()
+    _here.append((tiles, Scorer(tiles, plan.compiled)))
+
+
+def _side(path: Path) -> Side:
+    units = torch.from_numpy(np.load(path.with_suffix(".npy"), mmap_mode="c"))
+    with np.load(path.with_suffix(".npz")) as rest:
+        return Side(units, rest["people"], rest["domains"], rest["origin"])
+
+
+def _work(numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
+    tiles, scorer = _here[0]
+    return sift(tiles, numbers, stretches, scorer)

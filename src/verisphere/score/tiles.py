@@ -1,0 +1,309 @@
+"""Pairs of rows in tiles of a product: which pairs they hold, and what they say about windows of score.
+
+Rows are put in the order of their domains, so that the pairs of two domains in a tile form rectangles. Inside a domain
+the order is a fixed shuffle: any tile then resembles all others, and what the first ones say foretells the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int16, Int64
+from torch import Tensor
+
+from verisphere.compiling import compiler_works, fused
+from verisphere.score.genuine import genuine_pairs
+from verisphere.score.pairs import pair_scores
+from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, rounded
+from verisphere.score.windows import Found, Stretch, counted
+
+BLOCK = 1024  # rows a side of a tile: its keys are 2 MB
+RUN = 64  # keys whose maximum is looked at before they are
+LISTED = 1 << 13  # pairs that a compiled loop scores at once
+HELD_APART = 1 << 19  # scores found in a stretch before equal ones are merged
+DENSE = 0.3  # share of runs with a wanted key beyond which a tile is looked at key by key
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of the pairs: rows in the order that tiles take them.
+
+    Attributes:
+        units: rows of length 1, from `unit_rows`.
+        people: number of each row's person.
+        domains: number of each row's domain, ascending.
+        origin: where each row stood before it was put in order.
+    """
+
+    units: Float32[Tensor, "rows dim"]
+    people: Int64[np.ndarray, " rows"]
+    domains: Int64[np.ndarray, " rows"]
+    origin: Int64[np.ndarray, " rows"]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+
+def side_of(
+    units: Float32[Tensor, "rows dim"], people: Int64[np.ndarray, " rows"], domains: Int64[np.ndarray, " rows"]
+) -> Side:
+    """Rows in the order of their domains, shuffled inside each."""
+    shuffled = np.random.default_rng(0).permutation(len(units))
+    order = shuffled[np.argsort(domains[shuffled], kind="stable")]
+    return Side(units[torch.from_numpy(order)], people[order], domains[order], order)
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """Keys of some pairs of one group.
+
+    Attributes:
+        group: number of the group.
+        keys: of pairs of neighbouring rows, 0 where there is no pair.
+        left: first row on the left.
+        right: first row on the right.
+    """
+
+    group: int
+    keys: Int16[Tensor, "left right"]
+    left: int
+    right: int
+
+
+class Tiles:
+    """All pairs of two sides, or of one side with itself, as numbered tiles."""
+
+    def __init__(
+        self, left: Side, right: Side | None, across: int, precision: Precision, span: tuple[float, float], block: int
+    ) -> None:
+        """Prepare the rows for products.
+
+        Args:
+            left: rows on the left.
+            right: rows on the right; None: every two rows of `left` once.
+            across: number of the group of pairs of two domains; the others have their domain's.
+            precision: type that products are made in.
+            span: where keys are fine, see `Screen`.
+            block: rows a side of a tile.
+        """
+        self.left, self.right, self.across = left, left if right is None else right, across
+        self.symmetric, self.block = right is None, block
+        low: Rounded = rounded(left.units, precision)
+        with full_float32():
+            self.screen = Screen(low, low if right is None else rounded(right.units, precision), *span)
+        rows, columns = range(0, len(self.left), block), range(0, len(self.right), block)
+        corners = [(a, b) for a in rows for b in columns if a <= b or not self.symmetric]
+        order = np.random.default_rng(1).permutation(len(corners))
+        self.corners = [corners[number] for number in order]
+
+    def __len__(self) -> int:
+        return len(self.corners)
+
+    def pairs(self, number: int) -> int:
+        """How many pairs a tile holds, genuine ones included."""
+        a, b = self.corners[number]
+        rows, columns = min(self.block, len(self.left) - a), min(self.block, len(self.right) - b)
+        return rows * (rows - 1) // 2 if self.symmetric and a == b else rows * columns
+
+    def patches(self, number: int, positive: bool = False) -> Iterator[Patch]:
+        """The impostor pairs of one tile, by group; `positive` as `Screen.keys` takes it."""
+        a, b = self.corners[number]
+        rows, columns = slice(a, a + self.block), slice(b, b + self.block)
+        keys = self.screen.keys(rows, columns, positive)
+        if self.symmetric and a == b:
+            keys.triu_(1)  # each pair once, no row with itself
+        for left, right in genuine_pairs(self.left.people[rows], self.right.people[columns]):
+            keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
+        home, away = self.left.domains[rows], self.right.domains[columns]
+        whole = home[0] == home[-1] == away[0] == away[-1]
+        if whole:
+            yield Patch(int(home[0]), keys, a, b)
+            return
+        for domain in np.intersect1d(home, away).tolist():
+            (r0, r1), (c0, c1) = (
+                np.searchsorted(home, [domain, domain + 1]),
+                np.searchsorted(away, [domain, domain + 1]),
+            )
+            inside = keys[r0:r1, c0:c1]
+            yield Patch(domain, inside.clone(), a + int(r0), b + int(c0))
+            inside.zero_()
+        yield Patch(self.across, keys, a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Pairs whose keys leave it open where they score, with the number of pairs of higher keys.
+
+    Attributes:
+        left: row on the left of each pair.
+        right: row on its right.
+        key: its key.
+        higher: for the last key of each band, how many pairs have a higher key.
+    """
+
+    left: Int64[Tensor, " pairs"]
+    right: Int64[Tensor, " pairs"]
+    key: Int16[Tensor, " pairs"]
+    higher: dict[int, int]
+
+
+def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
+    """Pairs with keys in any of these bands, and how many pairs have higher keys than each.
+
+    Args:
+        patch: keys of pairs.
+        bands: lowest and highest key of each, both included.
+    """
+    merged = _merged(bands)
+    flat = patch.keys.reshape(-1)
+    if len(flat) % RUN:
+        flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN))
+    runs = flat.view(-1, RUN)
+    top = runs.amax(1)
+    sparse = len(merged)  # bands from here on are rare enough to be found by their runs' maxima
+    while sparse and float((top >= merged[sparse - 1][0]).float().mean()) <= DENSE:
+        sparse -= 1
+    if sparse:
+        some, places = runs, None
+    else:
+        hit = (top >= merged[0][0]).nonzero()[:, 0]
+        some, places = runs[hit], hit
+    higher = _higher(some, {last for _, last in bands})
+    inside = torch.zeros(some.shape, dtype=torch.bool, device=some.device)
+    for first, last in merged[: sparse or None]:
+        inside |= some.clamp(first, last) == some
+    number = _true(inside)
+    if places is not None:
+        number = places[number // RUN] * RUN + number % RUN
+    elif sparse < len(merged):
+        hit = (top >= merged[sparse][0]).nonzero()[:, 0]
+        few = runs[hit]
+        inside = torch.zeros(few.shape, dtype=torch.bool, device=few.device)
+        for first, last in merged[sparse:]:
+            inside |= few.clamp(first, last) == few
+        more = _true(inside)
+        number = torch.cat([number, hit[more // RUN] * RUN + more % RUN])
+    columns = patch.keys.shape[1]
+    left = torch.div(number, columns, rounding_mode="floor")
+    return Near(patch.left + left, patch.right + number - left * columns, flat[number], higher)
+
+
+def _higher(keys: Int16[Tensor, "runs run"], borders: set[int]) -> dict[int, int]:
+    """How many keys are greater than each border."""
+    if len(borders) * keys.numel() <= 1 << 18:
+        return {border: int((keys > border).sum()) for border in borders}
+    counts = torch.bincount(keys.reshape(-1), minlength=KEYS).cpu().numpy()
+    higher = len(keys) * keys.shape[1] - counts.cumsum()
+    return {border: int(higher[border]) for border in borders}
+
+
+def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Bands ascending, those that meet as one."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(bands):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _true(mask: Bool[Tensor, "runs run"]) -> Int64[Tensor, " true"]:
+    """Places of what is true, found eight at a time."""
+    eight = mask.view(-1).view(torch.int64).nonzero()[:, 0]
+    place = mask.view(-1, 8)[eight].nonzero()
+    return eight[place[:, 0]] * 8 + place[:, 1]
+
+
+class Scorer:
+    """Scores of listed pairs of two sides: the exact ones, and fast ones that are off by no more than `error`."""
+
+    def __init__(self, tiles: Tiles, compiled: bool) -> None:
+        """Scores of these tiles' pairs.
+
+        Args:
+            tiles: whose rows are scored.
+            compiled: build a loop for it, which takes seconds and is worth it for tens of millions of pairs.
+        """
+        self.left, self.right = tiles.left.units, tiles.right.units
+        device = self.left.device.type
+        self.loop = fused(_sums, device) if compiled and compiler_works(device) else None
+        self.error = 4 * self.left.shape[1] * 2.0**-53 if self.loop else 0.0
+
+    def exact(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
+        """The scores themselves."""
+        return pair_scores(self.left, left, right, self.right)
+
+    def fast(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
+        """The scores to within `error`."""
+        if self.loop is None:
+            return self.exact(left, right)
+        parts = []
+        for a, b in zip(left.split(LISTED), right.split(LISTED), strict=True):
+            spare = (0, LISTED - len(a))  # one length alone is compiled
+            pad = torch.nn.functional.pad
+            parts.append(self.loop(self.left, self.right, pad(a, spare), pad(b, spare))[: len(a)])
+        return torch.cat(parts)
+
+
+def _sums(left: Tensor, right: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return (left[a].double() * right[b].double()).sum(-1)
+
+
+def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], scorer: Scorer) -> list[Found]:
+    """Look through some tiles for what lies in these stretches of score and above them.
+
+    Args:
+        tiles: all of them.
+        numbers: which.
+        stretches: low end, high end and groups of each window.
+        scorer: scores listed pairs of these tiles.
+    """
+    bands = [tiles.screen.between(low, high) for low, high, _ in stretches]
+    above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
+    inside: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in stretches]
+    room = [HELD_APART for _ in stretches]
+    shift = tiles.screen.shift(min(first for first, _ in bands))
+    bands = [(first - shift, last - shift) for first, last in bands]
+    with full_float32():
+        for number in numbers:
+            for patch in tiles.patches(number, shift > 0):
+                wanted = [w for w, (_, _, groups) in enumerate(stretches) if patch.group in groups]
+                if not wanted:
+                    continue
+                near = look(patch, [bands[w] for w in wanted])
+                score, key = _settled(near, [stretches[w] for w in wanted], scorer), near.key.cpu().numpy()
+                for w in wanted:
+                    (low, high, groups), (first, last) = stretches[w], bands[w]
+                    place = groups.index(patch.group)
+                    open_ = score[(key >= first) & (key <= last)]
+                    above[w][place] += near.higher[last] + np.count_nonzero(open_ > high)
+                    held = open_[(open_ >= low) & (open_ <= high)]
+                    if len(held):
+                        inside[w].append((held, np.full(len(held), place), np.ones(len(held), np.int64)))
+                        room[w] -= len(held)
+                        if room[w] < 0:
+                            inside[w] = [_together(inside[w])]
+                            room[w] = max(HELD_APART, len(inside[w][0][0]))
+    return [Found(above[w], *_together(inside[w])) for w in range(len(stretches))]
+
+
+def _settled(near: Near, stretches: Sequence[Stretch], scorer: Scorer) -> Float64[np.ndarray, " pairs"]:
+    """Scores of the pairs: exact where a stretch could hold them, elsewhere on the right side of each."""
+    fast = scorer.fast(near.left, near.right)
+    if scorer.error:
+        doubtful = torch.zeros(len(fast), dtype=torch.bool, device=fast.device)
+        for low, high, _ in stretches:
+            doubtful |= (fast >= low - scorer.error) & (fast <= high + scorer.error)
+        chosen = doubtful.nonzero()[:, 0]
+        fast[chosen] = scorer.exact(near.left[chosen], near.right[chosen])
+    return fast.cpu().numpy() + 0.0  # -0.0 is 0.0
+
+
+def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, groups and counts of several parts as one."""
+    if not parts:
+        return np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+    score, group, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return counted(score, group, count)

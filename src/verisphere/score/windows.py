@@ -1,0 +1,158 @@
+"""Stretches of score in which every pair is known exactly, with the number of pairs above them.
+
+A window answers any question of order whose answer lies inside it: the rank-th largest score, or how many scores are
+greater than a threshold. It grows batch by batch, in any order, and may be narrowed on the way where it holds more
+scores than are wanted around a rank; what leaves it at the top is counted, what leaves it below is forgotten.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+#: Distinct scores held around a rank before the window is narrowed.
+HELD = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What one batch of pairs says about a window: pairs above it, and the scores inside, equal ones as one.
+
+    Attributes:
+        above: pairs of each of the window's groups that score more than its high end.
+        score: distinct scores inside, ends included, ascending.
+        group: number of the group, in the window's order, of each.
+        count: how many pairs have it.
+    """
+
+    above: Int64[np.ndarray, " groups"]
+    score: Float64[np.ndarray, " scores"]
+    group: Int64[np.ndarray, " scores"]
+    count: Int64[np.ndarray, " scores"]
+
+
+Stretch: TypeAlias = tuple[float, float, tuple[int, ...]]  # low, high, groups: what a batch is looked through for
+
+
+def counted(
+    score: Float64[np.ndarray, " scores"], group: Int64[np.ndarray, " scores"], count: Int64[np.ndarray, " scores"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores ascending, equal ones of a group as one with the sum of their counts."""
+    order = np.lexsort((group, score))
+    score, group, count = score[order], group[order], count[order]
+    first = np.flatnonzero(np.r_[True, (np.diff(score) != 0) | (np.diff(group) != 0)][: len(score)])
+    return score[first], group[first], np.add.reduceat(count, first) if len(first) else count
+
+
+class Window:
+    """Pairs of some groups whose exact scores lie from `low` to `high`, and how many lie above."""
+
+    def __init__(self, low: float, high: float, groups: tuple[int, ...], ranks: tuple[int, ...] = ()) -> None:
+        """An empty window.
+
+        Args:
+            low: lowest score inside.
+            high: highest score inside.
+            groups: numbers of the groups of pairs that it looks at.
+            ranks: ranks, from the top and in all its groups together, that it may be narrowed around.
+        """
+        assert low <= high, (low, high)
+        self.low, self.high, self.groups, self.ranks = low, high, groups, ranks
+        self.above = np.zeros(len(groups), np.int64)
+        self.score, self.group, self.count = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+        self.room = HELD
+
+    @property
+    def stretch(self) -> Stretch:
+        """What a batch is to be looked through for."""
+        return self.low, self.high, self.groups
+
+    def add(self, found: Found, stretch: Stretch) -> None:
+        """Take a batch in that was looked through for this stretch, as wide as the window now is or wider."""
+        low, high, groups = stretch
+        assert (low <= self.low, self.high <= high, groups) == (True, True, self.groups)
+        over = found.score > self.high
+        self.above += found.above
+        np.add.at(self.above, found.group[over], found.count[over])
+        inside = (found.score >= self.low) & ~over
+        if inside.any():
+            self.score, self.group, self.count = counted(
+                np.concatenate([self.score, found.score[inside]]),
+                np.concatenate([self.group, found.group[inside]]),
+                np.concatenate([self.count, found.count[inside]]),
+            )
+
+    def narrow(self, share: float, tiles: int) -> None:
+        """Drop scores that the ranks, once all pairs are in, are not expected to lie at.
+
+        Should one lie there after all, the window will say so by its counts, and another pass is needed.
+
+        Args:
+            share: part of all pairs that is in.
+            tiles: how many tiles that is.
+        """
+        if not self.ranks or len(self.score) <= self.room:
+            return
+        # Pairs share rows, so a tile tells less than as many independent pairs would.
+        ends = [share * rank for rank in (min(self.ranks), max(self.ranks))]
+        margins = [8 + 6 * math.sqrt(end) + end / (5 * math.sqrt(tiles)) for end in ends]
+        at_least = int(self.above.sum()) + self.count[::-1].cumsum()[::-1]  # pairs that score this much or more
+        keep = at_least >= ends[0] - margins[0]  # true for the lower ones
+        high = self.high if keep.all() else self.score[keep][-1] if keep.any() else self.low
+        reach = at_least >= ends[1] + margins[1]
+        low = self.score[reach][-1] if reach.any() else self.low
+        self._shrink(float(low), float(high))
+        if len(self.score) > self.room // 2:
+            self.room *= 2
+
+    def around(self, groups: frozenset[int]) -> tuple[int, int]:
+        """How many pairs of some of its groups lie above it, and how many inside; valid once all pairs are in."""
+        chosen = np.isin(self.groups, list(groups))
+        return int(self.above[chosen].sum()), int(self.count[chosen[self.group]].sum())
+
+    def ranked(self, rank: int, groups: frozenset[int]) -> float:
+        """The rank-th largest score of some of its groups together, which must lie inside."""
+        above, inside = self.around(groups)
+        assert above < rank <= above + inside, (above, rank, inside)
+        chosen = np.isin(self.group, np.flatnonzero(np.isin(self.groups, list(groups))))
+        at_least = above + self.count[chosen][::-1].cumsum()[::-1]
+        return float(self.score[chosen][np.flatnonzero(at_least >= rank)[-1]])
+
+    def count_above(self, threshold: float, groups: frozenset[int]) -> int:
+        """How many pairs of some of its groups score more than a threshold that lies inside."""
+        assert self.low <= threshold <= self.high, (self.low, threshold, self.high)
+        chosen = np.isin(self.groups, list(groups))
+        passed = (self.score > threshold) & chosen[self.group]
+        return int(self.above[chosen].sum()) + int(self.count[passed].sum())
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of it as arrays."""
+        return {
+            "ends": np.array([self.low, self.high]),
+            "ranks": np.array(self.ranks, np.int64),
+            "groups": np.array([self.room, *self.groups], np.int64),
+            "above": self.above,
+            "score": self.score,
+            "group": self.group,
+            "count": self.count,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray]) -> "Window":
+        """A window from its arrays."""
+        room, *groups = state["groups"].tolist()
+        low, high = state["ends"].tolist()
+        window = cls(low, high, tuple(groups), tuple(state["ranks"].tolist()))
+        window.room, window.above = room, state["above"]
+        window.score, window.group, window.count = state["score"], state["group"], state["count"]
+        return window
+
+    def _shrink(self, low: float, high: float) -> None:
+        over = self.score > high
+        np.add.at(self.above, self.group[over], self.count[over])
+        inside = (self.score >= low) & ~over
+        self.low, self.high = low, high
+        self.score, self.group, self.count = self.score[inside], self.group[inside], self.count[inside]
