@@ -72,12 +72,10 @@ class AllPairs:
             keeper: keeps interrupted sweeps; see `Keeper`.
 
         Raises:
-            ValueError: domains together with a gallery; a precision that is none; less than one process.
+            ValueError: domains together with a gallery; less than one process.
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")
-        if precision is not None and precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
         self.units, self.progress, self.processes, self.keeper = units, progress, processes, keeper
@@ -124,6 +122,8 @@ class AllPairs:
             ranks: scores and a rank in them, 1 the largest.
             thresholds: scores and a threshold that they are counted above.
         """
+        if self.keeper is not None and self._sweep is None:
+            self._ready([])  # what was kept may hold the answers
         asked = {(scores.groups, rank) for scores, rank in ranks if not scores.genuine}
         counted: dict[float, set[int]] = {}
         for scores, threshold in thresholds:
@@ -280,10 +280,7 @@ class AllPairs:
                 self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block,
                 total >= COMPILED,
             )  # fmt: skip
-            sweep = Sweep(plan, self.progress, self.processes, self.keeper)
-            if self._sweep is not None:
-                sweep.windows = self._sweep.windows
-            self._sweep = sweep
+            self._sweep = Sweep(plan, self.progress, self.processes, self.keeper, self._sweep)
         return self._sweep
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:

@@ -73,14 +73,22 @@ def fingerprint(plan: Plan) -> np.ndarray:
 class Sweep:
     """Tiles of pairs, and the windows that passes over them have filled."""
 
-    def __init__(self, plan: Plan, progress: Progress, processes: int = 1, keeper: Keeper | None = None) -> None:
-        """Prepare the tiles, and take up what was kept of an interrupted sweep.
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        processes: int = 1,
+        keeper: Keeper | None = None,
+        before: "Sweep | None" = None,
+    ) -> None:
+        """Prepare the tiles, and take up what is known already.
 
         Args:
             plan: which tiles.
             progress: shown for each pass.
             processes: how many work; what they find does not depend on it.
             keeper: keeps passes, and what they have found.
+            before: a sweep of the same rows by other products, which this one takes the place of.
 
         Raises:
             ValueError: what was kept is of another sweep.
@@ -91,8 +99,8 @@ class Sweep:
         pairs = np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64)
         self.pairs = pairs
         self.batches = _batches(pairs)
-        self.windows: list[Window] = []
-        self.kept = self._load()
+        self.windows: list[Window] = [] if before is None else before.windows
+        self.kept: State | None = self._load() if before is None else before.kept
 
     def fill(self, windows: Sequence[Window]) -> None:
         """Fill new windows by one pass over all pairs."""

@@ -1,0 +1,95 @@
+"""Keys of products: bounds that hold for every pair, also where rounding and ties press on them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.score import unit_rows
+from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, full_float32, rounded
+
+ALL = slice(0, None)
+
+
+def rows(dim: int, seed: int = 0) -> torch.Tensor:
+    """Spread, equal, opposite and nearly equal rows, and rows whose rounding takes as much as it can."""
+    random = np.random.default_rng(seed)
+    some = random.normal(size=(60, dim))
+    some[7], some[9], some[11] = -some[3], some[3], some[3] + 1e-6
+    some[20:30] = 1 + 2.0**-8.5 * random.choice([-1, 1], size=(10, dim))
+    some[30:33] = np.eye(dim)[0]
+    return unit_rows(some.astype(np.float32))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 17, 512])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_keys_never_say_what_is_false(precision: Precision, dim: int):
+    units = rows(dim)
+    exact = (units.double()[:, None] * units.double()[None]).sum(-1)
+    half = rounded(units, precision)
+    screen = Screen(half, half)
+    with full_float32():
+        keys = screen.keys(ALL, ALL).clone()
+    assert int(keys.min()) >= 1
+    ends = [-math.inf, -1.0, -0.3, -0.0, 0.0, 1e-9, screen.error, 0.2, 0.5, 1.0, math.inf, *exact[0, :9].tolist()]
+    for low in ends:
+        for high in ends:
+            if low <= high:
+                first, last = screen.between(low, high)
+                inside = (exact >= low) & (exact <= high)
+                assert bool(((keys >= first) & (keys <= last))[inside].all())
+                assert bool((exact[keys > last] > high).all())
+                assert bool((exact[keys < first] < low).all())
+
+
+def test_the_short_way_to_keys_of_positive_scores_agrees_with_the_long_one():
+    half = rounded(rows(64), "bfloat16")
+    screen = Screen(half, half)
+    first, last = screen.between(0.1, 0.3)
+    shift = screen.shift(first)
+    assert shift == KEYS // 2
+    whole = screen.keys(ALL, ALL).clone()
+    short = screen.keys(ALL, ALL, positive=True)
+    assert torch.equal(whole > last, short > last - shift)
+    assert torch.equal((whole >= first) & (whole <= last), (short >= first - shift) & (short <= last - shift))
+    assert screen.shift(screen.between(-0.1, 0.3)[0]) == 0
+
+
+def test_bounds_follow_what_rounding_took_not_the_worst_it_could_take():
+    half = rounded(rows(512), "bfloat16")
+    kept = rounded(torch.eye(512), "bfloat16")  # exact in any type
+    assert 0.001 < Screen(half, half).error < 2.0**-7
+    assert Screen(kept, kept).error < 1e-3
+
+
+def test_keys_of_a_narrow_span_are_fine_inside_and_coarse_beyond():
+    units = unit_rows((1 + 1e-4 * np.random.default_rng(0).normal(size=(40, 16))).astype(np.float32))
+    exact = units.double() @ units.double().T
+    off = exact[~torch.eye(40, dtype=torch.bool)]
+    half = rounded(units, "float64")
+    wide, narrow = Screen(half, half), Screen(half, half, float(off.min()), float(off.max()))
+    assert len(wide.keys(ALL, ALL).unique()) < 5
+    assert len(narrow.keys(ALL, ALL).unique()) > 100
+    first, last = narrow.between(-0.5, 0.5)
+    assert not bool(((narrow.keys(ALL, ALL) >= first) & (narrow.keys(ALL, ALL) <= last) & (exact > 0.9999)).all())
+    assert first == last == 1
+
+
+def test_products_in_float32_are_in_float32_whatever_the_process_allows():
+    backend = torch.backends.mkldnn.matmul
+    before = backend.fp32_precision
+    backend.fp32_precision = "bf16"
+    try:
+        with full_float32():
+            assert backend.fp32_precision == "ieee"
+        assert backend.fp32_precision == "bf16"
+    finally:
+        backend.fp32_precision = before
+
+
+def test_a_device_that_computes_too_roughly_is_not_used(monkeypatch: pytest.MonkeyPatch):
+    half = rounded(rows(16), "float32")
+    monkeypatch.setattr(Screen, "_product", lambda self, left, right, room=None: (left @ right.T) * 1.01)
+    with pytest.raises(RuntimeError, match=r"products in torch.float32 are off by 0\.01, which is more than they may"):
+        Screen(half, half)

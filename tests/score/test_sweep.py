@@ -1,0 +1,181 @@
+"""Sweeps in several processes, interrupted ones, other screens, galleries: always the same integers."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.score import AllPairs, Group, pair_scores, sweep, unit_rows
+from verisphere.score.all_pairs import StreamedScores
+from verisphere.score.screen import PRECISIONS, Precision
+
+RANKS = (1, 5, 300, 4000, 30_000)
+CUTS = (0.0, 0.21, -0.1)
+
+
+def rows(count: int = 400, dim: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    random = np.random.default_rng(seed)
+    people = random.integers(0, count // 5, count)
+    some = random.normal(size=(count, dim))[people % (count // 7)] + random.normal(size=(count, dim)).round(1)
+    return unit_rows(some.astype(np.float32)), torch.from_numpy(people)
+
+
+def impostors(pairs: AllPairs) -> StreamedScores:
+    return pairs.scores([*(Group(domain, False) for domain in range(pairs.domain_count)), Group(None, False)])
+
+
+def integers(pairs: AllPairs) -> list[float]:
+    scores = impostors(pairs)
+    pairs.settle([(scores, rank) for rank in RANKS], [(scores, cut) for cut in CUTS])
+    return [*(scores.ranked(rank) for rank in RANKS), *(scores.above(cut) for cut in CUTS), scores.total]
+
+
+def brute(units: torch.Tensor, people: torch.Tensor) -> list[float]:
+    left, right = torch.triu_indices(len(units), len(units), 1)
+    score = pair_scores(units, left, right)[people[left] != people[right]].sort(descending=True).values
+    return [*(float(score[rank - 1]) for rank in RANKS), *(int((score > cut).sum()) for cut in CUTS), len(score)]
+
+
+@pytest.mark.parametrize("precision", [*PRECISIONS, None])
+def test_every_screen_gives_the_same_integers(precision: Precision | None):
+    units, people = rows()
+    domains = torch.arange(400) % 7
+    expected = brute(units, people)
+    assert integers(AllPairs(units, people, block=64, precision=precision)) == expected
+    assert integers(AllPairs(units, people, domains, block=48, precision=precision)) == expected
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(1))
+    assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
+
+
+def test_a_loop_that_sums_in_another_order_changes_nothing(monkeypatch: pytest.MonkeyPatch):
+    """What a compiled loop would do, made worse: scores that are off by as much as they may be."""
+    units, people = rows()
+    random = np.random.default_rng(0)
+
+    def rough(left, right, a, b):
+        off = torch.from_numpy(random.choice([-1.0, 1.0], len(a)))
+        return (left[a].double() * right[b].double()).sum(-1) + off * 4 * left.shape[1] * 2.0**-53
+
+    monkeypatch.setattr("verisphere.score.all_pairs.COMPILED", 0)
+    monkeypatch.setattr("verisphere.score.tiles.compiler_works", lambda device: True)
+    monkeypatch.setattr("verisphere.score.tiles.fused", lambda function, device: rough)
+    assert integers(AllPairs(units, people, block=64)) == brute(units, people)
+
+
+def test_two_processes_give_the_same_integers():
+    units, people = rows()
+    assert integers(AllPairs(units, people, block=64, processes=2)) == brute(units, people)
+
+
+def test_a_sample_that_misleads_costs_a_pass_and_no_more():
+    """Nearly all pairs score alike; those that matter are rarer than the sample can see, and far off."""
+    random = np.random.default_rng(0)
+    some = np.concatenate([np.eye(32)[0] + 1e-3 * random.normal(size=(3000, 32)), random.normal(size=(40, 32))])
+    units, people = unit_rows(some[random.permutation(3040)].astype(np.float32)), torch.arange(3040)
+    pairs = AllPairs(units, people)
+    scores = impostors(pairs)
+    left, right = torch.triu_indices(3040, 3040, 1)
+    exact = pair_scores(units, left, right).sort(descending=True).values
+    ranks = [3, 3000 * 2999 // 2 - 5, 3000 * 2999 // 2 + 700, scores.total - 3, scores.total]
+    pairs.settle([(scores, rank) for rank in ranks])
+    assert [scores.ranked(rank) for rank in ranks] == [float(exact[rank - 1]) for rank in ranks]
+
+
+def test_probes_and_a_gallery():
+    units, people = rows(300)
+    others, gallery = rows(170, seed=4)
+    exact = (units.double()[:, None] * others.double()[None]).sum(-1)
+    same = people[:, None] == gallery[None]
+    pairs = AllPairs(units, people, gallery=(others, gallery), block=37)
+    genuine, impostor = pairs.scores([Group(0, True)]), impostors(pairs)
+    for scores, kind in ((genuine, same), (impostor, ~same)):
+        expected = exact[kind].sort(descending=True).values
+        assert scores.total == len(expected)
+        for rank in (1, 2, scores.total // 2, scores.total):
+            assert scores.ranked(rank) == expected[rank - 1]
+            assert scores.above(float(expected[rank - 1])) == int((expected > expected[rank - 1]).sum())
+    best, places = pairs.highest(50, genuine=False)
+    assert torch.equal(best, exact[~same].sort(descending=True).values[:50])
+    assert torch.equal(exact[places[:, 0], places[:, 1]], best)
+    with pytest.raises(ValueError, match="probes and a gallery have no domains"):
+        AllPairs(units, people, people % 2, gallery=(others, gallery))
+
+
+class Kept:
+    """A keeper in memory that counts."""
+
+    def __init__(self) -> None:
+        self.state: Mapping[str, np.ndarray] | None = None
+        self.saves = 0
+
+    def load(self) -> Mapping[str, np.ndarray] | None:
+        return self.state
+
+    def save(self, state: Mapping[str, np.ndarray]) -> None:
+        self.saves += 1
+        self.state = {name: value.copy() for name, value in state.items()}
+
+
+class Stop(Exception):
+    pass
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sweep, "SAVED", 0.0)
+    monkeypatch.setattr(sweep, "BATCH", 1)
+    units, people = rows()
+    kept, seen = Kept(), []
+
+    def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        for number, item in enumerate(items):
+            if number == 9:
+                raise Stop
+            yield item
+
+    def counting(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        seen.append((description, total))
+        return items
+
+    with pytest.raises(Stop):
+        integers(AllPairs(units, people, block=64, progress=stopping, keeper=kept))
+    tiles = 28  # seven blocks of 64 rows
+    assert kept.state is not None
+    assert int(kept.state["done"].sum()) == 9
+    resumed = AllPairs(units, people, block=64, progress=counting, keeper=kept, precision="float64")
+    assert integers(resumed) == brute(units, people)
+    assert seen == [("comparing all pairs", tiles - 9)]
+    # what is finished is kept too: nothing is compared again
+    again = AllPairs(units, people, block=64, progress=counting, keeper=kept)
+    assert integers(again) == brute(units, people)
+    assert len(seen) == 1
+    other = AllPairs(units.flip(0), people, block=64, keeper=kept)
+    with pytest.raises(ValueError, match="sweep of other embeddings"):
+        integers(other)
+    # another question begins anew, and keeps what was found
+    scores = impostors(AllPairs(units, people, block=64, keeper=kept))
+    assert scores.above(0.33) == brute_above(units, people, 0.33)
+
+
+def brute_above(units: torch.Tensor, people: torch.Tensor, cut: float) -> int:
+    left, right = torch.triu_indices(len(units), len(units), 1)
+    return int((pair_scores(units, left, right)[people[left] != people[right]] > cut).sum())
+
+
+def test_edges_of_a_histogram_are_exact():
+    units, people = rows()
+    scores = impostors(AllPairs(units, people, block=64))
+    left, right = torch.triu_indices(400, 400, 1)
+    exact = pair_scores(units, left, right)[people[left] != people[right]].numpy()
+    edges = np.unique([*np.linspace(-0.5, 0.9, 30), *exact[:5], exact.max()])
+    assert scores.histogram(edges).tolist() == np.histogram(exact, edges)[0].tolist()
+
+
+def test_what_cannot_be_asked_is_refused():
+    units, people = rows(20)
+    with pytest.raises(ValueError, match="processes must be at least 1, got 0"):
+        AllPairs(units, people, processes=0)
+    with pytest.raises(ValueError, match="genuine and impostor pairs cannot be asked for together"):
+        AllPairs(units, people).scores([Group(0, True), Group(0, False)])
+    assert AllPairs(units, people).scores([Group(0, False)]).above(math.inf) == 0
