@@ -25,9 +25,9 @@ from verisphere.score.tiles import BLOCK, look, side_of
 from verisphere.score.windows import Window
 from verisphere.vocabulary import Progress, quietly
 
-COMPILED = 1 << 31  # pairs from which on a compiled loop for close pairs earns the seconds that it costs
+COMPILED = 1 << 30  # pairs from which on a compiled loop for close pairs earns the seconds that it costs
 _NEIGHBOURS = 16  # ranks that lie this close share a window
-_RESCORED = 2e-7  # seconds, about, for a pair scored exactly
+_RESCORED = {True: 3e-7, False: 1.5e-6}  # seconds, about, for a pair scored exactly, by a compiled loop or not
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,8 @@ class AllPairs:
             near = np.zeros(len(seen), bool)
             for low, high in stretches:
                 near |= (seen >= low - error) & (seen <= high + error)
-            costs[precision] = seconds + _RESCORED * float(near.mean() if len(near) else 0)
+            compiled = sum(self.totals[False].values()) >= COMPILED
+            costs[precision] = seconds + _RESCORED[compiled] * float(near.mean() if len(near) else 0)
         return min(costs, key=lambda precision: costs[precision])
 
 

@@ -20,7 +20,7 @@ from verisphere.score.windows import Found, Stretch, counted
 
 BLOCK = 1024  # rows a side of a tile: its keys are 2 MB
 RUN = 64  # keys whose maximum is looked at before they are
-LISTED = 1 << 13  # pairs that a compiled loop scores at once
+LISTED = 1 << 10  # pairs that a compiled loop scores at once
 HELD_APART = 1 << 19  # scores found in a stretch before equal ones are merged
 DENSE = 0.3  # share of runs with a wanted key beyond which a tile is looked at key by key
 
@@ -155,47 +155,43 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         patch: keys of pairs.
         bands: lowest and highest key of each, both included.
     """
-    merged = _merged(bands)
+    merged, borders = _merged(bands), sorted({last for _, last in bands})
     flat = patch.keys.reshape(-1)
     if len(flat) % RUN:
         flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN))
     runs = flat.view(-1, RUN)
     top = runs.amax(1)
-    sparse = len(merged)  # bands from here on are rare enough to be found by their runs' maxima
-    while sparse and float((top >= merged[sparse - 1][0]).float().mean()) <= DENSE:
-        sparse -= 1
-    if sparse:
-        some, places = runs, None
-    else:
-        hit = (top >= merged[0][0]).nonzero()[:, 0]
-        some, places = runs[hit], hit
-    higher = _higher(some, {last for _, last in bands})
-    inside = torch.zeros(some.shape, dtype=torch.bool, device=some.device)
-    for first, last in merged[: sparse or None]:
-        inside |= some.clamp(first, last) == some
-    number = _true(inside)
-    if places is not None:
-        number = places[number // RUN] * RUN + number % RUN
-    elif sparse < len(merged):
-        hit = (top >= merged[sparse][0]).nonzero()[:, 0]
+    # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
+    rare = len(merged)
+    while rare and int((top >= merged[rare - 1][0]).sum()) <= DENSE * len(top):
+        rare -= 1
+    higher: dict[int, int] = {}
+    parts: list[Tensor] = []
+    if rare:
+        inside = torch.zeros(runs.shape, dtype=torch.bool, device=runs.device)
+        for first, last in merged[:rare]:
+            inside |= runs.clamp(first, last) == runs
+        parts.append(_true(inside))
+        counts = torch.bincount(flat, minlength=KEYS).cpu().numpy()
+        above = len(flat) - counts.cumsum()
+        higher = {border: int(above[border]) for border in borders}
+    if rare < len(merged):
+        first = merged[rare][0]
+        hit = (top >= first).nonzero()[:, 0]
         few = runs[hit]
-        inside = torch.zeros(few.shape, dtype=torch.bool, device=few.device)
-        for first, last in merged[sparse:]:
-            inside |= few.clamp(first, last) == few
-        more = _true(inside)
-        number = torch.cat([number, hit[more // RUN] * RUN + more % RUN])
+        place = _true(few >= first)
+        keys = few.view(-1)[place].cpu().numpy()
+        wanted = np.zeros(len(keys), bool)
+        for low, high in merged[rare:]:
+            wanted |= (keys >= low) & (keys <= high)
+        place = place[torch.from_numpy(wanted.nonzero()[0]).to(place.device)]
+        parts.append(hit[place // RUN] * RUN + place % RUN)
+        if not rare:
+            higher = {border: int(np.count_nonzero(keys > border)) for border in borders}
+    number = torch.cat(parts)
     columns = patch.keys.shape[1]
     left = torch.div(number, columns, rounding_mode="floor")
     return Near(patch.left + left, patch.right + number - left * columns, flat[number], higher)
-
-
-def _higher(keys: Int16[Tensor, "runs run"], borders: set[int]) -> dict[int, int]:
-    """How many keys are greater than each border."""
-    if len(borders) * keys.numel() <= 1 << 18:
-        return {border: int((keys > border).sum()) for border in borders}
-    counts = torch.bincount(keys.reshape(-1), minlength=KEYS).cpu().numpy()
-    higher = len(keys) * keys.shape[1] - counts.cumsum()
-    return {border: int(higher[border]) for border in borders}
 
 
 def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
