@@ -110,6 +110,9 @@ class Kept:
         self.state: Mapping[str, np.ndarray] | None = None
         self.saves = 0
 
+    def __str__(self) -> str:
+        return "memory"
+
     def load(self) -> Mapping[str, np.ndarray] | None:
         return self.state
 
@@ -151,8 +154,15 @@ def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
     assert integers(again) == brute(units, people)
     assert len(seen) == 1
     other = AllPairs(units.flip(0), people, block=64, keeper=kept)
-    with pytest.raises(ValueError, match="sweep of other embeddings"):
+    with pytest.raises(ValueError, match="memory: it keeps the sweep of other embeddings"):
         integers(other)
+    broken = Kept()
+    broken.state = {"sweep": np.zeros(3)}
+    with pytest.raises(ValueError, match="memory: it keeps the sweep of other"):
+        integers(AllPairs(units, people, block=64, keeper=broken))
+    broken.state = {name: value for name, value in kept.state.items() if name != "filled"}
+    with pytest.raises(ValueError, match="memory: it holds no sweep that was interrupted; name another file"):
+        integers(AllPairs(units, people, block=64, keeper=broken))
     # another question begins anew, and keeps what was found
     scores = impostors(AllPairs(units, people, block=64, keeper=kept))
     assert scores.above(0.33) == brute_above(units, people, 0.33)

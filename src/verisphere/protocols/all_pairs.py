@@ -23,7 +23,7 @@ from verisphere.decide import (
     tar_interval,
     threshold_at,
 )
-from verisphere.score import AllPairs, Group, StreamedScores, unit_rows
+from verisphere.score import AllPairs, Group, Keeper, Precision, StreamedScores, unit_rows
 from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Progress, Rule, Union, quietly
 
 
@@ -43,8 +43,22 @@ class AllPairsResult:
 class PairsOfSet:
     """All pairs of a set, ready to be asked; the names of people and domains become numbers here."""
 
-    def __init__(self, embeddings: Embeddings, progress: Progress = quietly) -> None:
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        progress: Progress = quietly,
+        processes: int = 1,
+        keeper: Keeper | None = None,
+        precision: Precision | None = None,
+    ) -> None:
         """Take the set; its pairs are compared when something is asked.
+
+        Args:
+            embeddings: the set.
+            progress: shown for each pass over the pairs.
+            processes: how many work on a pass; the answers are the same.
+            keeper: keeps a sweep, so that an interrupted one can be gone on with.
+            precision: type of the products that screen, chosen by itself without; the answers are the same.
 
         Raises:
             ValueError: fewer than two embeddings.
@@ -59,7 +73,15 @@ class PairsOfSet:
             names, codes = np.unique(embeddings.domains, return_inverse=True)
             self.domains = tuple(str(name) for name in names)
             domain = torch.from_numpy(codes.astype(np.int64))
-        self.pairs = AllPairs(unit_rows(embeddings.embeddings), self.person, domain, progress)
+        self.pairs = AllPairs(
+            unit_rows(embeddings.embeddings),
+            self.person,
+            domain,
+            progress,
+            processes=processes,
+            keeper=keeper,
+            precision=precision,
+        )
 
     def everything(self, genuine: bool) -> StreamedScores:
         """Scores of all genuine, or of all impostor pairs."""

@@ -62,7 +62,7 @@ class Plan:
 
 def fingerprint(plan: Plan) -> np.ndarray:
     """32 bytes that differ where the rows, their people or domains, or the tiles do; not where the screen does."""
-    digest = hashlib.sha256(f"{plan.block} {plan.across}".encode())
+    digest = hashlib.sha256(f"1 {BATCH} {plan.block} {plan.across}".encode())  # 1: of this way to cut tiles
     for side in (plan.left, plan.right):
         if side is not None:
             for part in (side.units.cpu().numpy(), side.people, side.domains):
@@ -194,9 +194,14 @@ class Sweep:
         state = None if self.keeper is None else self.keeper.load()
         if state is None:
             return None
-        if not np.array_equal(state["sweep"], fingerprint(self.plan)):
-            raise ValueError("it keeps the sweep of other embeddings, or of another version of them")
-        self.windows = [_window(state, f"filled.{number}.") for number in range(int(state["filled"]))]
+        try:
+            ours = np.array_equal(state["sweep"], fingerprint(self.plan))
+            if ours:
+                self.windows = [_window(state, f"filled.{number}.") for number in range(int(state["filled"]))]
+        except (KeyError, ValueError, TypeError):
+            raise ValueError(f"{self.keeper}: it holds no sweep that was interrupted; name another file") from None
+        if not ours:
+            raise ValueError(f"{self.keeper}: it keeps the sweep of other embeddings, or of another version of them")
         return state
 
     def _taken_up(self, windows: Sequence[Window]) -> tuple[list[Window], np.ndarray]:
