@@ -56,7 +56,7 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
     - `at_most` (ours): s(k+1), the smallest threshold whose FAR does not exceed the target. Ties at the threshold are
       rejected, so the realised FAR is never above its target.
     - `nearest`: the impostor score, or minus infinity, whose FAR lies nearest to the target; the lower FAR on a tie.
-    - `interpolated`: between s(k+1) and s(k+2) in proportion to far * n - k.
+    - `interpolated`: between s(k+1) and s(k+2) in proportion to far * n - k, rounded once to float64.
 
     The last two may exceed the target; they exist to compare with numbers published under them. Minus infinity where
     k >= n.
@@ -80,8 +80,12 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
         return strict
     if rule == "interpolated" and allowed + 2 <= total:
         following = impostor.ranked(allowed + 2)
-        share = float(wanted - allowed)
-        return strict + share * (following - strict) if share and math.isfinite(strict) else strict
+        if wanted == allowed or math.isinf(strict):
+            return strict
+        if math.isinf(following):
+            return following
+        # In exact numbers, rounded once: in float64 the line may end below `following` and so accept its ties.
+        return float(Fraction(strict) + (wanted - allowed) * (Fraction(following) - Fraction(strict)))
     return strict
 
 
