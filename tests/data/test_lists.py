@@ -97,6 +97,20 @@ def test_csv_pairs(tmp_path: Path):
     assert (pairs.left, pairs.right) == (("a.jpg", "a.jpg"), ("b.jpg", "c.jpg"))
     assert (pairs.genuine, pairs.folds, pairs.lines) == ((True, False), (0, 7), (2, 4))
     assert read_pairs(write(tmp_path, "left,right,label\na,b,1\n")).folds is None
+    assert read_pairs(write(tmp_path, "\nleft,right,label,note\n\na,b,1\n")).lines == (4,)  # a line may end early
+
+
+def test_a_name_that_is_listed_often_is_held_once(tmp_path: Path):
+    pairs = read_pairs(write(tmp_path, "left,right,label\ntemplate 1,template 2,1\ntemplate 2, template 1,0\n"))
+    assert pairs.left[0] is pairs.right[1]
+    assert pairs.right[0] is pairs.left[1]
+
+
+def test_a_long_csv_that_turns_out_not_to_be_text(tmp_path: Path):
+    path = tmp_path / "pairs.csv"
+    text = b"left,right,label\n" + b"a,b,1\n" * 50_000
+    path.write_bytes(text + b"Zo\xeb,b,1\n")
+    refused(read_pairs, path, f"not text in UTF-8, at byte {len(text) + 2}$")
 
 
 @pytest.mark.parametrize(

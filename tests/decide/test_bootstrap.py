@@ -7,14 +7,25 @@ import numpy as np
 import pytest
 
 from verisphere.decide import (
+    Interval,
+    PairedDifference,
     PairScores,
+    TooFewScoresError,
     accuracy_difference,
+    accuracy_interval,
+    ask_deeper,
     enough,
     operating_point,
+    point_intervals,
+    rates_at,
+    redrawn_thresholds,
     tar_difference,
+    tar_differences_at,
     tar_interval,
+    whole_thresholds,
 )
-from verisphere.decide.bootstrap import draw_people, weighted_tar
+from verisphere.decide import bootstrap as module
+from verisphere.decide.bootstrap import draw_people, weighted_tar, weighted_threshold
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
 
@@ -196,6 +207,180 @@ def test_accuracy_weighs_folds_alike():
     people = np.array([[0, 0], [1, 1], [2, 2], [3, 3]])
     ours, theirs = np.array([1.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 0.0])
     assert accuracy_difference(ours, theirs, people, weights, replicates=2).value == pytest.approx(1 / 6 + 1 / 2)
+
+
+# --- many replicates at once ---
+
+
+@pytest.mark.parametrize("run", [1, 7, 128, 1000])
+def test_replicates_do_not_hang_on_how_many_go_together(run: int, monkeypatch: pytest.MonkeyPatch):
+    pairs = random_pairs(4, people=15, ties=True)
+    expected = tar_interval(pairs, "0.05", 40, seed=2), point_intervals(pairs, ["0.05", "0.3"], 40, seed=2)
+    draws = np.random.default_rng(2).multinomial(15, np.full(15, 1 / 15), size=40)  # all at once
+    monkeypatch.setattr(module, "REPLICATES", run)
+    assert np.array_equal(draw_people(15, 40, seed=2), draws)
+    assert (tar_interval(pairs, "0.05", 40, seed=2), point_intervals(pairs, ["0.05", "0.3"], 40, seed=2)) == expected
+    thresholds = redrawn_thresholds(pairs, "0.05", 40, seed=2)
+    assert thresholds.tolist() == [weighted_threshold(pairs, draw, "0.05") for draw in draws.astype(np.int64)]
+
+
+def test_many_people_are_drawn_in_short_runs(monkeypatch: pytest.MonkeyPatch):
+    expected = draw_people(50, 20, seed=1)
+    monkeypatch.setattr(module, "COUNTS", 120)  # two replicates of 50 people
+    assert [len(draws) for draws in module.draws_of(50, 5, seed=1)] == [2, 2, 1]
+    assert np.array_equal(draw_people(50, 20, seed=1), expected)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("listed", [False, True])
+def test_figures_are_the_quantiles_of_replicates_gone_through_one_by_one(ties: bool, listed: bool):
+    pairs = dataclasses.replace(random_pairs(5, people=12, ties=ties), listed=listed)
+    if listed:  # some pairs alone
+        pairs = dataclasses.replace(pairs, impostor=pairs.impostor[::2], impostor_people=pairs.impostor_people[::2])
+    far = "0.1"
+    fixed = operating_point(pairs.genuine, pairs.impostor, far=far).threshold
+    tars, thresholds, fars = [], [], []
+    for draw in draw_people(12, 60, seed=9):
+        weight = draw[pairs.impostor_people].prod(1)
+        if listed:
+            total = weight.sum()
+        else:
+            images = draw * pairs.images
+            total = (images.sum() ** 2 - images @ images) // 2
+        over = np.flatnonzero(weight.cumsum() > int(total // 10))  # 0.1 as a fraction: exact
+        threshold = pairs.impostor[over[0]]
+        own = draw[pairs.genuine_person]
+        thresholds.append(threshold)
+        tars.append((own * (pairs.genuine > threshold)).sum() / own.sum())
+        fars.append((weight * (pairs.impostor > fixed)).sum() / total)
+    found = point_intervals(pairs, [far], replicates=60, seed=9)[0]
+    for interval, values in ((found.tar, tars), (found.threshold, thresholds), (found.far, fars)):
+        assert (interval.lower_95, interval.upper_95) == tuple(np.quantile(values, [0.025, 0.975]))
+    point = operating_point(pairs.genuine, pairs.impostor, far=far)
+    assert (found.tar.value, found.threshold.value, found.far.value) == (point.tar, point.threshold, point.far)
+    assert (found.far_target, found.rule, found.people, found.seed) == (far, "at_most", 12, 9)
+    assert found.tar == tar_interval(pairs, far, 60, seed=9)
+    assert whole_thresholds(pairs, [far]).tolist() == [point.threshold]
+
+
+def test_several_fars_at_once_are_each_by_itself():
+    ours, theirs = random_pairs(1, people=15), random_pairs(1, people=15, spread=1.2)
+    fars = ["0.3", "0.01", "0.1"]
+    assert tar_differences_at(ours, theirs, fars, 50, seed=3) == tuple(
+        tar_difference(ours, theirs, far, 50, seed=3) for far in fars
+    )
+    assert point_intervals(ours, fars, 50, seed=3) == tuple(point_intervals(ours, [far], 50, seed=3)[0] for far in fars)
+
+
+def test_a_list_by_hand():
+    # Two genuine pairs of people 7 and 9; impostor pairs 7-9 (0.6) and 9-4 (0.2). Everyone once: at FAR 0.5 the
+    # threshold is 0.2. In a list only its own pairs count: drawn (4: 0, 7: 1, 9: 2) the first weighs 2, the second
+    # nothing; half of 2 may pass, which the first exceeds, so the threshold is 0.6.
+    scores, genuine = np.array([0.9, 0.6, 0.5, 0.2]), np.array([True, False, True, False])
+    people = np.array([[7, 7], [7, 9], [9, 9], [9, 4]])
+    pairs = PairScores.of_list(scores, genuine, people)
+    assert (pairs.impostor_total, pairs.complete, pairs.floor) == (2, True, -np.inf)
+    assert pairs.impostor.tolist() == [0.6, 0.2]
+    assert weighted_threshold(pairs, np.ones(3, np.int64), "0.5") == 0.2
+    assert weighted_threshold(pairs, np.array([0, 1, 2]), "0.5") == 0.6
+    assert weighted_tar(pairs, np.array([0, 1, 2]), "0.5") == pytest.approx(1 / 3)  # 0.9 once; 0.5 twice, rejected
+
+
+def test_an_interval_may_end_in_minus_infinity():
+    # FAR 1 accepts everything whoever is drawn; at 0.5 a replicate of two people has one impostor pair or none.
+    pairs = random_pairs(0, people=5)
+    found = point_intervals(pairs, ["1"], replicates=20)[0]
+    assert (found.threshold.value, found.threshold.lower_95, found.threshold.upper_95) == (-np.inf,) * 3
+    assert (found.far.value, found.far.lower_95, found.tar.lower_95) == (1.0, 1.0, 1.0)
+    two = PairScores(np.array([0.9, 0.8]), np.array([0, 1]), np.array([0.5]), np.array([[0, 1]]), np.array([1, 1]))
+    found = point_intervals(two, ["0.5"], replicates=200)[0]
+    assert (found.threshold.lower_95, found.threshold.upper_95) == (-np.inf, 0.5)  # nobody else was drawn, or both were
+
+
+def test_nobody_with_a_genuine_pair_drawn_is_an_error():
+    pairs = PairScores(
+        np.array([0.9]), np.array([0]), np.array([0.5]), np.array([[0, 1]]), np.array([2, 1]), listed=True
+    )
+    seed = next(seed for seed in range(50) if draw_people(2, 1, seed)[0, 0] == 0)
+    with pytest.raises(ValueError, match="none of 1 replicates drew people that have such a pair; take more of them"):
+        tar_interval(pairs, "1", 1, seed)
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="seed must be 0 or more, got -1"):
+        draw_people(5, 5, seed=-1)
+
+
+def test_rates_of_several_sets_at_one_threshold():
+    """Two sets of the same people; a person is drawn for both together. Against sums over physical copies."""
+    first, second = random_pairs(6, people=8), random_pairs(7, people=8)
+    far, tar = rates_at([first, second], 0.3, replicates=30, seed=4)
+    for replicate, draw in enumerate(draw_people(8, 30, seed=4)):
+        for place, pairs in enumerate((first, second)):
+            weight, own = draw[pairs.impostor_people].prod(1), draw[pairs.genuine_person]
+            share = (weight * (pairs.impostor > 0.3)).sum() / weight.sum() if weight.any() else np.nan
+            assert far[place, replicate] == pytest.approx(share, nan_ok=True)
+            share = (own * (pairs.genuine > 0.3)).sum() / own.sum() if own.any() else np.nan
+            assert tar[place, replicate] == pytest.approx(share, nan_ok=True)
+
+
+def test_a_fixed_threshold_needs_every_score_above_it():
+    pairs = random_pairs(3, people=20)
+    above = int((pairs.impostor > 0.5).sum())
+    cut = dataclasses.replace(pairs, impostor=pairs.impostor[:above], impostor_people=pairs.impostor_people[:above])
+    with pytest.raises(TooFewScoresError, match=f"{above} impostor scores do not reach down to the threshold"):
+        rates_at([cut], 0.5, replicates=5)
+    known = dataclasses.replace(cut, down_to=0.5)
+    for found, expected in zip(rates_at([known], 0.5, 5), rates_at([pairs], 0.5, 5), strict=True):
+        assert np.array_equal(found, expected)
+    with pytest.raises(ValueError, match=r"must number the same people, got \[7, 20\]"):
+        rates_at([pairs, random_pairs(0)], 0.5)
+
+
+def test_more_is_asked_for_until_it_is_enough():
+    asked = []
+
+    def ask(times: int) -> str:
+        asked.append(times)
+        if times < 8:
+            raise TooFewScoresError("too few")
+        return "found"
+
+    assert ask_deeper(ask) == "found"
+    assert asked == [2, 4, 8]
+
+
+# --- accuracy ---
+
+
+def test_the_interval_of_an_accuracy():
+    # Person 0 is right, person 1 wrong, one pair each: a replicate has both, or one of them twice.
+    found = accuracy_interval(np.array([1.0, 0.0]), np.array([[3, 3], [8, 8]]), replicates=300)
+    assert (found.value, found.lower_95, found.upper_95) == (0.5, 0.0, 1.0)
+    right = np.random.default_rng(0).integers(0, 2, 200).astype(float)
+    people = np.random.default_rng(1).integers(0, 30, (200, 2))
+    weights = np.random.default_rng(2).random(200)
+    numbers, members = np.unique(people, return_inverse=True)
+    members = members.reshape(200, 2)
+    expected = []
+    for draw in draw_people(len(numbers), 50, seed=6):
+        weight = weights * np.where(members[:, 0] == members[:, 1], draw[members[:, 0]], draw[members].prod(1))
+        expected.append(weight @ right / weight.sum())
+    found = accuracy_interval(right, people, weights, replicates=50, seed=6)
+    assert (found.lower_95, found.upper_95) == pytest.approx(tuple(np.quantile(expected, [0.025, 0.975])), abs=1e-12)
+
+
+def test_what_one_model_alone_decides_rightly():
+    interval = Interval(0.25, -0.1, 0.5, 10)
+    found = PairedDifference.of(interval, np.array([True, True, False, True]), np.array([True, False, False, False]))
+    assert (found.only_ours, found.only_theirs, found.compared) == (2, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "holds"), [(-0.1, 0.1, True), (0.0, 0.1, True), (0.01, 0.1, False), (-0.2, -0.1, False)]
+)
+def test_an_interval_that_holds_zero(lower: float, upper: float, holds: bool):
+    assert Interval(0.05, lower, upper, 100).holds_zero is holds
 
 
 def test_intervals_cover_when_people_differ():

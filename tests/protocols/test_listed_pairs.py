@@ -9,7 +9,8 @@ from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.lists import PairList, read_pairs
 from verisphere.decide import kfold_accuracy, operating_point
 from verisphere.protocols import all_pairs, listed_folds, listed_pairs, score_listed
-from verisphere.vocabulary import Comparisons, Embeddings
+from verisphere.protocols.listed_pairs import listed_operating_points
+from verisphere.vocabulary import FARS, RULES, Comparisons, Embeddings
 
 
 def pairs(left, right, genuine, folds=None) -> Comparisons:
@@ -108,6 +109,52 @@ def test_a_list_of_one_kind(genuine: list[bool], missing: str):
         listed_pairs(faces(np.eye(11)), pairs(range(10), range(1, 11), genuine, np.arange(10) % 2))
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seed", range(3))
+def test_operating_points_alone_are_the_same(seed: int, rule: str):
+    embeddings, comparisons = random_set(seed, 500)
+    fars = ("0", "1e-3", "0.1", "0.333", "1")
+    assert (
+        listed_operating_points(embeddings, comparisons, fars, rule)
+        == listed_pairs(embeddings, comparisons, fars, rule).operating_points
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_operating_points_of_many_templates(rule: str):
+    """Enough pairs for products: quantised rows, so that thresholds fall among ties."""
+    generator = np.random.default_rng(0)
+    rows = generator.integers(-1, 2, (900, 6)).astype(np.float32)
+    rows[~rows.any(1)] = 1
+    left, right = np.divmod(np.sort(generator.permutation(300 * 600)[:120_000]), 600)
+    comparisons = pairs(left, 300 + right, left == right // 2)
+    score = score_listed(faces(rows), comparisons).score
+    shown: list[str] = []
+    points = listed_operating_points(
+        faces(rows), comparisons, FARS, rule, lambda items, description, total=None: shown.append(description) or items
+    )
+    assert points == tuple(
+        operating_point(score[comparisons.genuine], score[~comparisons.genuine], far, rule) for far in FARS
+    )
+    assert shown == ["scoring listed pairs"]
+
+
+@pytest.mark.parametrize(("genuine", "missing"), [([True] * 10, "impostor"), ([False] * 10, "genuine")])
+def test_operating_points_of_one_kind(genuine: list[bool], missing: str):
+    with pytest.raises(ValueError, match=f"there are no {missing} scores"):
+        listed_operating_points(faces(np.eye(11)), pairs(range(10), range(1, 11), genuine))
+
+
+def test_operating_points_of_a_row_that_is_not_there():
+    with pytest.raises(ValueError, match="right of pair 1 is row 4, but there are 4 rows"):
+        listed_operating_points(FOUR, pairs([0, 3, 1], [1, 4, 2], [True, False, False]))
+
+
+def test_a_far_that_is_none():
+    with pytest.raises(ValueError, match="a FAR must lie between 0 and 1, got '2'"):
+        listed_operating_points(FOUR, pairs([0, 1], [1, 2], [True, False]), ["2"])
+
+
 # --- real embeddings of LFW ------------------------------------------------------------------------------------------
 
 
@@ -131,6 +178,23 @@ def test_lfw_view_2(lfw: Embeddings, real_data: Path):
     assert result.accuracy.standard_error == pytest.approx(result.accuracy.std / 10**0.5)
     (tenth, hundredth) = result.operating_points
     assert (tenth.impostor_total, tenth.impostor_accepted, hundredth.impostor_accepted) == (3000, 300, 30)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_lfw_view_2_without_accuracy(lfw: Embeddings, real_data: Path, rule: str):
+    comparisons = comparisons_of(read_pairs(real_data / "lfw_protocol" / "pairs.txt"), lfw)
+    fars = ("0", *FARS, "0.5", "1")
+    points = listed_operating_points(lfw, comparisons, fars, rule)
+    assert points == listed_pairs(lfw, comparisons, fars, rule).operating_points
+
+
+def test_listing_every_pair_is_comparing_all(lfw: Embeddings):
+    """1.1 million pairs: two engines, one answer."""
+    some = Embeddings(lfw.embeddings[:1500], lfw.names[:1500], lfw.identities[:1500])
+    left, right = np.triu_indices(1500, 1)
+    _, person = np.unique(some.identities, return_inverse=True)
+    every = pairs(left, right, person[left] == person[right])
+    assert listed_operating_points(some, every) == all_pairs(some).operating_points
 
 
 def test_lfw_dev_test(lfw: Embeddings, real_data: Path):

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.special import ndtri
 
-from verisphere.decide import Curve, OneThreshold, one_threshold, roc
+from verisphere.decide import Curve, OneThreshold, one_threshold, operating_point, roc
 from verisphere.decide.histogram import Histogram, count_scores
 from verisphere.report.plots import det_plot, in_picture, roc_plot, save_image, save_plot
-from verisphere.report.score_plots import MOST_DOMAINS, domains_plot, histogram_plot
+from verisphere.report.score_plots import MOST_DOMAINS, curve_plot, domains_plot, histogram_plot
 from verisphere.report.training_plot import training_plot
 
 EDGES = np.linspace(-1, 1.5, 51)
@@ -84,6 +84,33 @@ def test_det_lies_on_normal_deviates_without_rates_of_0_or_1():
     assert line.get_ydata().tolist() == [pytest.approx(-0.674490)]
     # ten of a thousand impostors: no further left
     assert axes.get_xlim() == (pytest.approx(ndtri(0.01)), 0.0)
+
+
+def test_roc_and_det_share_their_far_axis_and_show_the_operating_points(tmp_path: Path):
+    genuine, impostor = [0.9, 0.6, 0.2], [0.6, 0.5, 0.1, 0.05]
+    points = [operating_point(genuine, impostor, far=far, rule="nearest") for far in ("0.25", "1e-3")]
+    figure = curve_plot(roc(genuine, impostor), points, "a set")
+    above, below = figure.axes
+    curve, marks = above.lines
+    # FAR 0 has no place on a logarithmic axis; at 0.5, 0.2, 0.1, 0.05 and minus infinity some impostor passes
+    assert curve.get_xdata().tolist() == [0.25, 0.5, 0.5, 0.75, 1]
+    assert curve.get_ydata().tolist() == pytest.approx([2 / 3, 2 / 3, 1, 1, 1])
+    assert (marks.get_xdata().tolist(), marks.get_ydata().tolist()) == ([0.25], [pytest.approx(2 / 3)])  # 1e-3: too few
+    curve, marks = below.lines
+    assert curve.get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3])  # nor has FRR 0
+    assert marks.get_ydata().tolist() == pytest.approx([1 / 3])
+    assert (above.get_xscale(), below.get_xscale(), below.get_yscale()) == ("log", "log", "log")
+    assert "rule: nearest" in above.get_legend().get_texts()[0].get_text()
+    save_plot(figure, tmp_path / "curve.png")
+
+
+@pytest.mark.parametrize(("genuine", "impostor"), [([0.9], [0.1]), ([0.1], [0.9]), ([0.5] * 3, [0.5] * 3)])
+def test_curves_without_a_middle_can_be_drawn(tmp_path: Path, genuine: list[float], impostor: list[float]):
+    points = [operating_point(genuine, impostor, far=far) for far in ("1", "0.5", "1e-3")]
+    figure = curve_plot(roc(genuine, impostor), points, "$ _odd {")
+    for axes in figure.axes:
+        assert axes.get_ylim()[0] < axes.get_ylim()[1]
+    save_plot(figure, tmp_path / "curve.svg")
 
 
 def test_a_name_cannot_break_a_picture(tmp_path: Path):

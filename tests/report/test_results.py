@@ -1,13 +1,19 @@
-"""Results as JSON: any reader takes them, and no number that is not finite is lost or silently becomes another."""
+"""Results as JSON: any reader takes them, and no number that is not finite is lost or silently becomes another.
 
+And curves as CSV.
+"""
+
+import csv
 import dataclasses
+import io
 import json
 import math
 
 import numpy as np
 import pytest
 
-from verisphere.report.results import json_text, to_json
+from verisphere.decide import operating_point, roc, with_points
+from verisphere.report.results import curve_csv, json_text, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,3 +89,25 @@ def test_text_is_kept():
 def test_what_has_no_place_is_refused(value):
     with pytest.raises(TypeError, match="has no place in a result"):
         to_json({"deep": [value]})
+
+
+def test_a_curve_is_csv_with_far_descending_and_its_targets():
+    genuine, impostor = [0.9, 0.6, 0.2], [0.6, 0.5, 0.1, math.inf]
+    points = [operating_point(genuine, impostor, far=far, rule="nearest") for far in ("0.5", "0.25", "0.30")]
+    text = curve_csv(with_points(roc(genuine, impostor), points), points)
+    assert "\r" not in text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [float(row["threshold"]) for row in rows] == [-math.inf, 0.1, 0.2, 0.5, 0.6, 0.9, math.inf]
+    fars = [float(row["far"]) for row in rows]
+    assert fars == sorted(fars, reverse=True) == [1, 0.75, 0.75, 0.5, 0.25, 0.25, 0]
+    assert [row["impostor_accepted"] for row in rows] == ["4", "3", "3", "2", "1", "1", "0"]
+    assert [row["genuine_accepted"] for row in rows] == ["3", "3", "2", "2", "1", "0", "0"]
+    assert {(row["impostor_total"], row["genuine_total"]) for row in rows} == {("4", "3")}
+    assert [float(row["tar"]) + float(row["frr"]) for row in rows] == pytest.approx([1] * 7)
+    marks = {row["threshold"]: (row["far_target"], row["rule"]) for row in rows if row["rule"]}
+    assert marks == {"0.5": ("0.5", "nearest"), "0.6": ("0.25 0.30", "nearest")}
+
+
+def test_a_curve_without_operating_points():
+    rows = list(csv.DictReader(io.StringIO(curve_csv(roc([0.9], [0.1])))))
+    assert {(row["far_target"], row["rule"]) for row in rows} == {("", "")}

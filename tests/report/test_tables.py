@@ -6,10 +6,24 @@ import math
 import numpy as np
 import pytest
 
-from verisphere.decide import Interval, kfold_accuracy, one_threshold, operating_point
+from verisphere.decide import (
+    GroupCounts,
+    Interval,
+    Measure,
+    PairScores,
+    group_differences,
+    kfold_accuracy,
+    one_threshold,
+    operating_point,
+    point_intervals,
+)
 from verisphere.report.tables import (
     accuracy_line,
+    group_differences_table,
     interval_text,
+    intervals_table,
+    measure_text,
+    noise_line,
     number,
     one_threshold_table,
     operating_points_table,
@@ -112,3 +126,93 @@ def test_accuracy_and_interval_in_a_line():
     line = accuracy_line(kfold_accuracy(scores, genuine, np.array([0, 0, 1, 1])))
     assert line == "accuracy 0.75000, standard deviation 0.35355, standard error 0.25000 (2 folds, 4 pairs)"
     assert interval_text(Interval(0.01, -0.02, 0.04, 100)) == "+0.0100 (-0.0200 .. +0.0400)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "means"),
+    [("at_most", "never above"), ("nearest", "may lie above"), ("interpolated", "may lie above")],
+)
+def test_every_table_names_the_rule(rule: str, means: str):
+    text = operating_points_table([operating_point(GENUINE, IMPOSTOR, far="0.25", rule=rule)])
+    assert text.endswith(f"rule: {rule} (a realised FAR {'is ' * (rule == 'at_most')}{means} its target)")
+    head = one_threshold_table(one_threshold(DOMAINS, far="0.3", rule=rule)).splitlines()[0]
+    assert head.endswith(f"rule: {rule}")
+
+
+def some_intervals(far: str = "0.25"):
+    pairs = PairScores.of_list(
+        np.array(GENUINE + IMPOSTOR),
+        np.array([True] * 3 + [False] * 4),
+        np.array([[0, 0], [1, 1], [2, 2], [0, 1], [1, 2], [2, 3], [3, 0]]),
+    )
+    return point_intervals(pairs, [far], replicates=50)
+
+
+def test_an_interval_over_people_stands_beside_its_tar():
+    points = [operating_point(GENUINE, IMPOSTOR, far=far) for far in ("0.25", "0.1")]
+    (found,) = some_intervals()
+    header, _, row, unresolved = cells(operating_points_table(points, [found]))
+    assert header[2:6] == ["TAR", "95 % bounds", "95 % over people", "genuine"]
+    assert row[4] == f"{found.tar.lower_95:.4f} .. {found.tar.upper_95:.4f}"
+    assert unresolved[4] == "-"
+    assert len(cells(operating_points_table(points))[0]) == 8
+
+
+def test_thresholds_and_fars_over_people():
+    (found,) = some_intervals()
+    text = intervals_table([found])
+    _, _, row = cells(text)
+    assert (row[0], row[1], row[3]) == ("0.25", "0.400000", "0.25")
+    assert row[2] == f"{found.threshold.lower_95:.6f} .. {found.threshold.upper_95:.6f}"
+    assert text.endswith(
+        "95 % of 50 redrawings of 4 people (seed 0), TAR and threshold with the threshold found anew in each, "
+        "rule: at_most"
+    )
+
+
+def test_differences_of_groups():
+    counts = {"day": GroupCounts(90, 100, 2, 1000), "night": GroupCounts(80, 100, 4, 1000)}
+    seen = group_differences(counts, 0.4, "1e-2", alpha=0.25)
+    counts["night"] = GroupCounts(80, 100, 0, 1000)
+    text = group_differences_table([seen, group_differences(counts, 0.5, "1e-3", alpha=0.25)])
+    header, _, first, second = cells(text)
+    assert text.startswith("differences of 2 groups at one threshold, rule: at_most")
+    assert header[:4] == ["FAR target", "threshold", "FAR max/min", "FAR max/mean"]
+    assert header[4:] == ["FRR max/min", "FRR max/mean", "FDR", "IR", "GARBE"]
+    assert [cell.split(" ")[0] for cell in first] == [
+        "1e-2",
+        "0.4000",
+        "2",
+        "1.41",
+        "2",
+        "1.41",
+        "0.9245",
+        "2",
+        "0.333",
+    ]
+    assert second[2] == "undefined (>= 1)"
+    assert "FDR = 1 - (0.25 (max FAR - min FAR) + 0.75 (max FRR - min FRR))" in text
+    assert "IR = (max/min FAR)^0.25 (max/min FRR)^0.75; GARBE = 0.25 Gini(FAR) + 0.75 Gini(FRR)" in text
+    assert "bounds: exact binomial, for 2 groups together with 95 %, comparisons taken as independent" in text
+    assert text.endswith("undefined at FAR 1e-3: no false accept in night")
+
+
+@pytest.mark.parametrize(
+    ("measure", "text"),
+    [
+        (Measure(2.0, None, 1.5, 3.25, "binomial"), "2 (1.5 .. 3.25)"),
+        (Measure(2.0, None, 1.5, None, "bootstrap"), "2 (1.5 .. -)"),
+        (Measure(0.0, None, 0.0, 0.0, "bootstrap"), "0 (0 .. 0)"),
+        (Measure(None, "no false accept in b", 3.0, None, "binomial"), "undefined (>= 3)"),
+        (Measure(None, "no false accept in b", 0.25, 1.0, "binomial"), "undefined (>= 0.25, <= 1)"),
+        (Measure(None, "a alone", None, None, None), "undefined"),
+    ],
+)
+def test_a_figure_of_difference(measure: Measure, text: str):
+    assert measure_text(measure) == text
+
+
+def test_noise_in_plain_words():
+    line = noise_line(Interval(0.0021, -0.0044, 0.0081, 1000), "accuracy against b.npz")
+    assert line == ("accuracy against b.npz: 0.0021 is inside the noise: 95 % of redrawn people give -0.0044 to 0.0081")
+    assert ": 0.0000 is inside" in noise_line(Interval(-1e-9, -0.1, 0.1, 10), "tar")

@@ -83,6 +83,30 @@ def test_a_sample_that_misleads_costs_a_pass_and_no_more():
     assert [scores.ranked(rank) for rank in ranks] == [float(exact[rank - 1]) for rank in ranks]
 
 
+def test_windows_of_domains_are_narrowed_by_what_was_seen_of_those_domains(monkeypatch: pytest.MonkeyPatch):
+    """The tiles of a domain are few, and come when they come: the share of all pairs says nothing about them."""
+    monkeypatch.setattr("verisphere.score.windows.HELD", 50)
+    units, people = rows(600)
+    domains = torch.arange(600) % 11 % 4
+    passes = []
+
+    def count(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        passes.append(description)
+        return items
+
+    pairs = AllPairs(units, people, domains, block=32, progress=count)
+    alone = [pairs.scores([Group(number, False)]) for number in range(4)]
+    pairs.settle([(scores, scores.total // part) for scores in alone for part in (3, 10, 40)])
+    left, right = torch.triu_indices(600, 600, 1)
+    exact = pair_scores(units, left, right)
+    for number, scores in enumerate(alone):
+        inside = (domains[left] == number) & (domains[right] == number) & (people[left] != people[right])
+        expected = exact[inside].sort(descending=True).values
+        for part in (3, 10, 40):
+            assert scores.ranked(scores.total // part) == expected[scores.total // part - 1]
+    assert len(passes) <= 3
+
+
 def test_probes_and_a_gallery():
     units, people = rows(300)
     others, gallery = rows(170, seed=4)

@@ -12,7 +12,7 @@ def found(score: np.ndarray, group: np.ndarray, low: float, high: float) -> Foun
     """What looking through these pairs for a stretch finds."""
     over, inside = score > high, (score >= low) & (score <= high)
     held = counted(score[inside], group[inside], np.ones(int(inside.sum()), np.int64))
-    return Found(np.bincount(group[over], minlength=2), *held)
+    return Found(np.bincount(group[over], minlength=2), *held, len(score), 1)
 
 
 def test_counted_merges_what_is_equal_and_of_one_group():
@@ -42,7 +42,7 @@ def test_narrowing_keeps_the_rank_and_forgets_the_rest(values: int, monkeypatch:
     random = np.random.default_rng(0)
     score, group = random.integers(0, values, 100_000) / values, random.integers(0, 2, 100_000)
     rank = 20_000
-    window = Window(-np.inf, np.inf, (0, 1), (rank, rank + 1))
+    window = Window(-np.inf, np.inf, (0, 1), (rank, rank + 1), len(score))
     late: list[tuple[Found, tuple]] = []
     for tile in range(100):
         part = slice(1000 * tile, 1000 * tile + 1000)
@@ -50,7 +50,7 @@ def test_narrowing_keeps_the_rank_and_forgets_the_rest(values: int, monkeypatch:
         late.append((found(score[part], group[part], *asked[:2]), asked))
         if len(late) == 3:  # others work on with wider stretches than the window now has
             window.add(*late.pop(0))
-            window.narrow((tile - 1) / 100, tile - 1)
+            window.narrow()
     for rest in late:
         window.add(*rest)
     assert len(window.score) < 8000
@@ -65,11 +65,11 @@ def test_narrowing_keeps_the_rank_and_forgets_the_rest(values: int, monkeypatch:
 
 def test_a_rank_that_was_narrowed_away_is_known_to_be_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("verisphere.score.windows.HELD", 100)
-    window = Window(-np.inf, np.inf, (0, 1), (1000,))
+    window = Window(-np.inf, np.inf, (0, 1), (1000,), 20_000)
     low, high = np.linspace(0, 0.1, 10_000), np.linspace(0.9, 1, 10_000)  # the later half scores much higher
     group = np.zeros(10_000, np.int64)
     window.add(found(low, group, -np.inf, np.inf), window.stretch)
-    window.narrow(0.5, 1000)
+    window.narrow()
     asked = window.stretch
     window.add(found(high, group, *asked[:2]), asked)
     above, inside = window.around(EVERY)

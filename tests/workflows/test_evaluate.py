@@ -1,5 +1,6 @@
 """`verisphere evaluate` as functions: the figures, their JSON, and what each option changes."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from verisphere.data.embeddings_file import read_embeddings, write_embeddings
-from verisphere.decide import one_threshold, operating_point, split_domains
+from verisphere.decide import PairScores, differences_of, one_threshold, operating_point, point_intervals, split_domains
 from verisphere.protocols import listed_folds
 from verisphere.vocabulary import Comparisons, Embeddings
 from verisphere.workflows.evaluate import (
@@ -391,6 +392,222 @@ def test_against_a_file_that_lacks_images_or_names_other_people(write):
     renamed = write("renamed.npz", Embeddings(ours.embeddings, ours.names, np.roll(ours.identities, 1)))
     with pytest.raises(ValueError, match=r"renamed\.npz: it gives some of the images to other people"):
         evaluate_all_pairs(path, options(), [renamed], 10)
+
+
+def test_a_difference_inside_the_noise_is_said_so_in_words(tmp_path: Path, write):
+    ours, alike, noisy = faces(12, 5), faces(12, 5, seed=3), faces(12, 5, seed=1, noise=1.8)
+    path, near, far = write("ours.npz", ours), write("near.npz", alike), write("far.npz", noisy)
+    result = evaluate_all_pairs(path, options(fars=("0.1",)), [near, far], 60)
+    inside, beyond = read_json(result, tmp_path)["differences"]
+    assert (inside["inside_noise"], beyond["inside_noise"]) == (True, False)
+    assert (inside["rule"], inside["compared"]) == ("at_most", 12 * 10)
+    assert inside["value"] == pytest.approx((inside["only_ours"] - inside["only_theirs"]) / inside["compared"])
+    words = f"tar at FAR 0.1 against near.npz: {inside['value']:.4f} is inside the noise: 95 % of redrawn people give"
+    assert words in result.text()
+    assert "against far.npz:" not in result.text()
+
+
+def test_listed_pairs_are_compared_by_accuracy_and_by_tar(tmp_path: Path, write):
+    ours, theirs = faces(10, 5), faces(10, 5, seed=1, noise=1.6)
+    path, other = write("ours.npz", ours), write("theirs.npz", theirs)
+    pairs = write_pairs(tmp_path, ours, 6)
+    how = options(fars=("0.1", "1e-3"))  # 60 impostors cannot show the second
+    result = evaluate_pairs(path, pairs, how, [other], 40)
+    accuracy, tar = result.differences
+    assert [(one.figure, one.far_target, one.rule) for one in result.differences] == [
+        ("accuracy", None, None),
+        ("tar", "0.1", "at_most"),
+    ]
+    second = evaluate_pairs(other, pairs, how)
+    assert accuracy.value == pytest.approx(result.accuracy.mean - second.accuracy.mean)
+    assert tar.value == pytest.approx(result.operating_points[0].tar - second.operating_points[0].tar)
+    assert (accuracy.compared, tar.compared) == (120, 60)
+    assert accuracy.only_ours - accuracy.only_theirs == pytest.approx(120 * accuracy.value)  # folds of one size
+    assert tar.only_ours - tar.only_theirs == pytest.approx(60 * tar.value)
+    # at another rule only the accuracy, which knows no rule, is compared
+    assert len(evaluate_pairs(path, pairs, options(rule="nearest"), [other], 5).differences) == 1
+
+
+# --- over redrawn people ---
+
+
+def test_intervals_of_all_pairs(tmp_path: Path, write):
+    embeddings = faces(12, 5)
+    path = write("faces.npz", embeddings)
+    result = evaluate_all_pairs(path, options(intervals=True, seed=4), replicates=30)
+    assert result.operating_points == evaluate_all_pairs(path, options()).operating_points
+    assert [one.far_target for one in result.intervals] == list(FARS)
+    read = read_json(result, tmp_path)
+    for one, point in zip(read["intervals"], read["operating_points"], strict=True):
+        assert (one["rule"], one["people"], one["seed"], one["tar"]["replicates"]) == ("at_most", 12, 4, 30)
+        for figure in ("tar", "far", "threshold"):
+            assert one[figure]["value"] == point[figure]
+            assert one[figure]["lower_95"] <= one[figure]["upper_95"]
+    found = result.intervals[0].tar
+    assert f"{found.lower_95:.4f} .. {found.upper_95:.4f}" in result.text()
+    assert evaluate_all_pairs(path, options(intervals=True, seed=4), replicates=30) == result
+    assert evaluate_all_pairs(path, options(intervals=True, seed=5), replicates=30) != result
+
+
+def test_intervals_of_listed_pairs(tmp_path: Path, write):
+    embeddings = faces(10, 5)
+    path, pairs = write("faces.npz", embeddings), write_pairs(tmp_path, embeddings, 6)
+    result = evaluate_pairs(path, pairs, options(fars=("0.1", "1e-3"), intervals=True, seed=1), replicates=40)
+    (found,) = result.intervals  # FAR 1e-3 is below the resolution of 60 impostors
+    with pairs.open() as file:
+        rows = list(csv.DictReader(file))
+    names = [str(name) for name in embeddings.names]
+    sides = np.array([[names.index(row["left"]), names.index(row["right"])] for row in rows])
+    units = embeddings.embeddings.astype(np.float64)
+    units = (units / np.linalg.norm(units, axis=1, keepdims=True)).astype(np.float32).astype(np.float64)
+    person = np.unique(embeddings.identities, return_inverse=True)[1][sides].astype(np.int64)
+    scores = PairScores.of_list(
+        (units[sides[:, 0]] * units[sides[:, 1]]).sum(1), np.array([row["label"] == "1" for row in rows]), person
+    )
+    (expected,) = point_intervals(scores, ["0.1"], 40, seed=1)
+    assert found.tar == expected.tar
+    assert found.threshold.lower_95 == pytest.approx(expected.threshold.lower_95, abs=1e-12)
+    interval = result.accuracy_interval
+    assert interval.value == pytest.approx(result.accuracy.mean)
+    assert interval.lower_95 <= interval.value <= interval.upper_95
+    assert read_json(result, tmp_path)["accuracy_interval"]["replicates"] == 40
+    assert "accuracy: 95 % of redrawn people give" in result.text()
+
+
+def test_intervals_of_domains_and_of_one_threshold(tmp_path: Path, write):
+    path = write("faces.npz", faces(12, 6, ("day", "night")))
+    plain = evaluate_one_threshold([path], options(fars=("0.1",)))
+    redrawn = evaluate_one_threshold([path], options(fars=("0.1",), intervals=True), 30)
+    assert redrawn == evaluate_all_pairs(path, options(fars=("0.1",), intervals=True), replicates=30)
+    (before,), (after,) = plain.group_differences, redrawn.group_differences
+    assert before == differences_of(plain.one_threshold[0])
+    assert (before.far_max_min.value, before.far_max_min.bounds) == (after.far_max_min.value, "binomial")
+    assert after.far_max_min.bounds == "bootstrap"
+    assert "30 redrawings of 12 people" in redrawn.text()
+
+
+def test_intervals_that_would_not_fit_are_left_out_and_named(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.workflows.evaluate.MOST_SCORES", 100)
+    path = write("faces.npz", faces(12, 6, ("day", "night")))
+    result = evaluate_all_pairs(path, options(intervals=True), replicates=5)
+    assert result.intervals == ()
+    assert {one.far_max_min.bounds for one in result.group_differences} == {"binomial"}
+    note = "no interval at FAR 0.10: it would take 2,376 impostor scores in memory, more than 100"
+    assert note in result.text()
+    assert read_json(result, tmp_path)["notes"][0] == note
+
+
+def test_people_are_not_redrawn_where_they_are_unknown_or_at_another_rule(tmp_path: Path, write):
+    scores = write_scores(tmp_path / "scores.csv", *every_score(faces(8, 3))[:2])
+    with pytest.raises(ValueError, match=r"scores\.csv: a scores file does not say who was compared"):
+        evaluate_scores(scores, options(intervals=True))
+    assert "The bounds take comparisons as independent. A scores file does not say" in (
+        evaluate_scores(scores, options()).text()
+    )
+    embeddings = faces(10, 5)
+    path, pairs = write("faces.npz", embeddings), write_pairs(tmp_path, embeddings, 6)
+    for rule in ("nearest", "interpolated"):
+        for evaluate in (evaluate_all_pairs, lambda file, how: evaluate_pairs(file, pairs, how)):
+            with pytest.raises(
+                ValueError, match=f"--intervals redraws people at the rule at_most; leave --rule {rule}"
+            ):
+                evaluate(path, options(rule=rule, intervals=True))
+    assert "A scores file" not in evaluate_all_pairs(path, options()).text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"), [({"seed": -1}, "seed must be 0 or more"), ({"alpha": 1.5}, "alpha must")]
+)
+def test_a_slip_in_an_option_is_told_before_any_work(changed: dict, says: str):
+    with pytest.raises(ValueError, match=says):
+        options(**changed)
+
+
+def test_replicates_are_checked_before_any_work(write, monkeypatch: pytest.MonkeyPatch):
+    path = write("faces.npz", faces(6, 3))
+    monkeypatch.setattr("verisphere.workflows.evaluate.PairsOfSet", None)
+    with pytest.raises(ValueError, match="replicates must be at least 1, got 0"):
+        evaluate_all_pairs(path, options(intervals=True), replicates=0)
+
+
+def test_a_third_decimal_inside_the_noise_is_said_so(tmp_path: Path):
+    few = write_scores(tmp_path / "few.csv", *every_score(faces(8, 3))[:2])
+    text = evaluate_scores(few, options(fars=("0.1", "1e-6"))).text()
+    # of the second nothing is printed that could be read too closely
+    assert "third decimal inside the noise (95 % bounds wider than 0.001): TAR at FAR 0.1\n" in text
+    many = np.concatenate([np.linspace(0.5, 1, 100_000), np.linspace(-1, 0.4, 100_000)])
+    path = tmp_path / "many.npz"
+    np.savez(path, score=many, label=(np.arange(200_000) < 100_000))
+    assert "third decimal" not in evaluate_scores(path, options(fars=("0.1",))).text()
+
+
+# --- differences of groups ---
+
+
+def test_differences_of_domains_in_text_and_json(tmp_path: Path, write):
+    embeddings = faces(10, 6, ("day", "night", "fog"))
+    path = write("faces.npz", embeddings)
+    result = evaluate_all_pairs(path, options(alpha=0.25))
+    for apart, one in zip(result.group_differences, result.one_threshold, strict=True):
+        assert apart == differences_of(one, alpha=0.25)
+    for entry, far in zip(read_json(result, tmp_path)["one_threshold"], FARS, strict=True):
+        apart = entry["group_differences"]
+        assert (apart["far_target"], apart["alpha"], apart["rule"]) == (far, 0.25, "at_most")
+        assert apart["threshold"] == entry["calibration_threshold"]
+        assert apart["groups"] == ["day", "fog", "night"]
+        for name in ("far_max_min", "far_max_geometric_mean", "frr_max_min", "fdr", "inequity_rate", "garbe"):
+            assert ("value" in apart[name]) != ("undefined" in apart[name])
+    assert "differences of 3 groups at one threshold, rule: at_most" in result.text()
+    assert "FDR = 1 - (0.25 (max FAR - min FAR) + 0.75 (max FRR - min FRR))" in result.text()
+    scores = evaluate_scores(write_scores(tmp_path / "scores.csv", *every_score(embeddings)), options())
+    assert [one.fdr.value for one in scores.group_differences] == pytest.approx(
+        [one.fdr.value for one in evaluate_all_pairs(path, options()).group_differences]
+    )
+    pairs = evaluate_pairs(path, write_pairs(tmp_path, embeddings, 5), options(skip_empty=True))
+    assert len(pairs.group_differences) == len(FARS)
+
+
+def test_without_domains_nothing_differs(write):
+    result = evaluate_all_pairs(write("faces.npz", faces(6, 3)), options())
+    assert result.group_differences is None
+    assert "GARBE" not in result.text()
+
+
+# --- curves ---
+
+
+@pytest.mark.parametrize("kind", ["scores", "pairs", "all-pairs"])
+def test_a_curve_holds_the_operating_points(tmp_path: Path, write, kind: str):
+    embeddings = faces(10, 5)
+    path = write("faces.npz", embeddings)
+    how = options(curve=True)
+    result = {
+        "scores": lambda: evaluate_scores(write_scores(tmp_path / "s.csv", *every_score(embeddings)[:2]), how),
+        "pairs": lambda: evaluate_pairs(path, write_pairs(tmp_path, embeddings, 6), how),
+        "all-pairs": lambda: evaluate_all_pairs(path, how),
+    }[kind]()
+    result.write_curve(tmp_path / "deep" / "curve.csv")
+    with (tmp_path / "deep" / "curve.csv").open() as file:
+        rows = {float(row["threshold"]): row for row in csv.DictReader(file)}
+    for point in result.operating_points:
+        row = rows[point.threshold]
+        assert (float(row["far"]), float(row["tar"]), row["rule"]) == (point.far, point.tar, "at_most")
+        assert point.far_target in row["far_target"].split(" ")
+    score, same, _ = every_score(embeddings)
+    if kind != "pairs":  # each count is that of all scores; the file's are rounded to the last digit
+        for threshold, row in rows.items():
+            assert abs(int(row["impostor_accepted"]) - (score[~same] > threshold).sum()) <= 1
+            assert abs(int(row["genuine_accepted"]) - (score[same] > threshold).sum()) <= 1
+    assert "curve" not in read_json(result, tmp_path)
+    result.write_plot(tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+
+
+def test_many_scores_make_a_thinned_curve(tmp_path: Path):
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "many.npz", score=random.normal(size=50_000), label=random.integers(0, 2, 50_000))
+    curve = evaluate_scores(tmp_path / "many.npz", options(curve=True)).curve
+    assert 300 < len(curve.thresholds) < 1100
 
 
 # --- what cannot be evaluated ----------------------------------------------------------------------------------------

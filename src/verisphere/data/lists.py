@@ -1,9 +1,10 @@
 """Lists that come with face images: people, pairs, and images with their identity."""
 
 import csv
+import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +55,12 @@ class PairList:
             ValueError: an image of some pair is not in the set; says which first, on which line, and how many.
         """
         position = {name: index for index, name in enumerate(names)}
-        missing = {name for name in (*self.left, *self.right) if name not in position}
-        if missing:
-            raise ValueError(self._missing(missing, names))
-        left, right = (np.array([position[name] for name in side], np.int64) for side in (self.left, self.right))
+        sides = self.left, self.right
+        try:
+            left, right = (np.fromiter(map(position.__getitem__, side), np.int64, len(side)) for side in sides)
+        except KeyError:
+            missing = {name for side in sides for name in side if name not in position}
+            raise ValueError(self._missing(missing, names)) from None
         return left, right
 
     def _missing(self, missing: set[str], names: Sequence[str]) -> str:
@@ -98,13 +101,17 @@ def read_pairs(path: str | Path) -> PairList:
     Raises:
         ValueError: naming the line that is malformed or missing.
     """
-    lines = list(_lines(path))
-    if not lines:
-        raise ValueError(f"{path}: no pairs; the file is empty")
-    header = lines[0][1].split()
-    if len(header) <= 2 and all(_is_count(word) for word in header):
-        return _lfw_pairs(path, lines)
-    return _csv_pairs(path)
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            header = next((line.split() for line in file if line.strip()), None)
+        if header is None:
+            raise ValueError(f"{path}: no pairs; the file is empty")
+        if len(header) <= 2 and all(_is_count(word) for word in header):
+            return _lfw_pairs(path, list(_lines(path)))
+        return _csv_pairs(path)
+    except UnicodeDecodeError:
+        _text(path)  # says at which byte of the file, which reading it bit by bit does not
+        raise
 
 
 @dataclass(frozen=True)
@@ -158,13 +165,16 @@ _SUFFIX = "|".join(re.escape(suffix) for suffix in SUFFIXES)
 _IMAGE_LINE = re.compile(rf"(?P<image>.+?(?:{_SUFFIX}))(?:(?:\s*[,\t]\s*|\s+)(?P<identity>\S.*))?", re.IGNORECASE)
 
 
-def _lines(path: str | Path) -> Iterator[Line]:
-    """Number and text of each line that is not blank."""
+def _text(path: str | Path) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not text in UTF-8, at byte {error.start}") from None
-    for number, line in enumerate(text.split("\n"), start=1):
+
+
+def _lines(path: str | Path) -> Iterator[Line]:
+    """Number and text of each line that is not blank."""
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if line.strip():
             yield number, line.strip()
 
@@ -247,38 +257,59 @@ def _lfw_pair(path: str | Path, line: Line, genuine: bool) -> tuple[str, str]:
 
 def _csv_pairs(path: str | Path) -> PairList:
     with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        columns = [name.strip() for name in reader.fieldnames or ()]
-        reader.fieldnames = columns
-        absent = [name for name in ("left", "right", "label") if name not in columns]
-        if absent:
-            raise ValueError(
-                f"{path}: line 1: neither an LFW header (`folds<TAB>count`) nor a CSV header: no column "
-                f"{absent[0]!r} among {columns}"
-            )
+        reader = csv.reader(file)
         try:
-            rows = [(reader.line_num, row) for row in reader]
+            columns = [name.strip() for name in next(row for row in reader if row)]
+            absent = [name for name in ("left", "right", "label") if name not in columns]
+            if absent:
+                raise ValueError(
+                    f"{path}: line 1: neither an LFW header (`folds<TAB>count`) nor a CSV header: no column "
+                    f"{absent[0]!r} among {columns}"
+                )
+            return _pairs_below(path, columns, ((reader.line_num, row) for row in reader if row))
         except csv.Error as error:
             raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
+
+
+def _pairs_below(path: str | Path, columns: list[str], rows: Iterable[tuple[int, list[str]]]) -> PairList:
+    """The pairs below a header; gone through once and row by row, since there may be many millions."""
+    place = {name: number for number, name in enumerate(columns)}
+    of_left, of_right, of_label, of_fold = (place.get(name, -1) for name in ("left", "right", "label", "fold"))
+    left, right, genuine, folds, lines = [], [], [], [], []
+    names: dict[str, str] = {}  # a name that is listed again is held once
     for number, row in rows:
-        _check_pair_row(path, number, row, "fold" in columns)
+        if len(row) != len(columns):
+            _check_pair_row(path, number, columns, row)
+            row += [""] * (len(columns) - len(row))
+        one, two, label = row[of_left].strip(), row[of_right].strip(), row[of_label].strip()
+        if not one or not two or label not in ("0", "1"):
+            _check_pair_row(path, number, columns, row)
+        left.append(names.setdefault(one, one))
+        right.append(names.setdefault(two, two))
+        genuine.append(label == "1")
+        lines.append(number)
+        if of_fold >= 0:
+            if not _is_count(row[of_fold].strip()):
+                _check_pair_row(path, number, columns, row)
+            folds.append(int(row[of_fold]))
     return PairList(
-        left=tuple(row["left"].strip() for _, row in rows),
-        right=tuple(row["right"].strip() for _, row in rows),
-        genuine=tuple(row["label"].strip() == "1" for _, row in rows),
-        folds=tuple(int(row["fold"]) for _, row in rows) if "fold" in columns else None,
-        lines=tuple(number for number, _ in rows),
+        left=tuple(left),
+        right=tuple(right),
+        genuine=tuple(genuine),
+        folds=tuple(folds) if of_fold >= 0 else None,
+        lines=tuple(lines),
         source=str(path),
     )
 
 
-def _check_pair_row(path: str | Path, number: int, row: dict[str, str], with_fold: bool) -> None:
-    if None in row:  # where DictReader puts the cells that the header has no name for
+def _check_pair_row(path: str | Path, number: int, columns: list[str], cells: list[str]) -> None:
+    if len(cells) > len(columns):
         raise ValueError(f"{path}: line {number}: more values than the header has columns")
+    row = dict(itertools.zip_longest(columns, cells))  # None where the line ends early
     for column in ("left", "right"):
         if not (row[column] or "").strip():
             raise ValueError(f"{path}: line {number}: no image in column {column!r}")
     if (row["label"] or "").strip() not in ("0", "1"):
         raise ValueError(f"{path}: line {number}: label {row['label']!r}; allowed are 1 (genuine) and 0 (impostor)")
-    if with_fold and not _is_count((row["fold"] or "").strip()):
+    if "fold" in row and not _is_count((row["fold"] or "").strip()):
         raise ValueError(f"{path}: line {number}: fold {row['fold']!r} is not a whole number from 0")

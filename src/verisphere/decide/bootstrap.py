@@ -1,24 +1,35 @@
-"""How far a TAR moves when other people had been drawn: a bootstrap over identities.
+"""How far a figure moves when other people had been drawn: a bootstrap over identities.
 
 Comparisons that share a person rise and fall together, so people are redrawn, not comparisons (the subset bootstrap
 of Bolle, Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor
 pair then counts as often as the product of its two people's draws, a genuine pair as often as its person was drawn (two
 copies of one person are still one person: they make neither genuine nor impostor pairs with each other). The threshold
 is found anew in each replicate by the rule `at_most`.
+
+Many replicates are gone through together, a block of pairs at a time (`weights.py`).
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from verisphere.decide.point import Far, exact_rate
+from verisphere.decide.weights import Weights, first_over, weight_of_first
 from verisphere.vocabulary import Progress, quietly
+
+T = TypeVar("T")
+
+REPLICATES = 128  # gone through together: the draws of a block's people then stay in the cache
+COUNTS = 1 << 24  # draws held at once, where there are so many people that fewer replicates must do
 
 
 @dataclass(frozen=True, eq=False)
 class PairScores:
-    """The pairs among a set of images that a bootstrap needs.
+    """The pairs that a bootstrap needs: among a set of images, or of a list.
 
     Attributes:
         genuine: score of every genuine pair.
@@ -26,6 +37,9 @@ class PairScores:
         impostor: the highest impostor scores, descending; enough of them for the target FAR (see `enough`).
         impostor_people: the two people of each.
         images: how many images each person has; impostor pairs are all pairs of two people's images.
+        listed: the impostor pairs are those of a list instead, and all of them are here; of `images` only its length,
+            the number of people, counts then.
+        down_to: every impostor score above this is here; the last one given where None.
     """
 
     genuine: Float64[np.ndarray, " genuine"]
@@ -33,15 +47,59 @@ class PairScores:
     impostor: Float64[np.ndarray, " impostor"]
     impostor_people: Int64[np.ndarray, "impostor 2"]
     images: Int64[np.ndarray, " people"]
+    listed: bool = False
+    down_to: float | None = None
 
     def __post_init__(self) -> None:
         if (self.impostor[1:] > self.impostor[:-1]).any():
             raise ValueError("impostor scores must be descending")
 
+    @classmethod
+    def of_list(
+        cls,
+        score: Float64[np.ndarray, " pairs"],
+        genuine: Bool[np.ndarray, " pairs"],
+        people: Int64[np.ndarray, "pairs 2"],
+    ) -> "PairScores":
+        """Those of a list, from the score of each pair, whether it shows one person, and its two people's numbers."""
+        numbers, members = np.unique(people, return_inverse=True)
+        members = members.reshape(people.shape).astype(np.int64)
+        order = np.argsort(-score[~genuine], kind="stable")
+        return cls(
+            genuine=score[genuine],
+            genuine_person=members[genuine, 0],
+            impostor=score[~genuine][order],
+            impostor_people=members[~genuine][order],
+            images=np.ones(len(numbers), np.int64),
+            listed=True,
+        )
+
     @property
     def impostor_total(self) -> int:
-        """Number of impostor pairs, listed or not."""
+        """Number of impostor pairs, handed over or not."""
+        if self.listed:
+            return len(self.impostor)
         return int((self.images.sum() ** 2 - (self.images**2).sum()) // 2)
+
+    @cached_property
+    def lowest_genuine(self) -> tuple[Float64[np.ndarray, " genuine"], Int64[np.ndarray, "genuine 1"]]:
+        """Genuine scores, ascending, and the person of each."""
+        order = np.argsort(self.genuine, kind="stable")
+        return self.genuine[order], self.genuine_person[order, None]
+
+    @property
+    def floor(self) -> float:
+        """Every impostor score above this was handed over."""
+        if self.complete:
+            return -np.inf
+        if self.down_to is not None:
+            return self.down_to
+        return float(self.impostor[-1]) if len(self.impostor) else np.inf
+
+    @property
+    def complete(self) -> bool:
+        """Every impostor pair was handed over."""
+        return len(self.impostor) == self.impostor_total
 
 
 class TooFewScoresError(ValueError):
@@ -53,124 +111,149 @@ def enough(far: Far, impostor_total: int, times: int = 2) -> int:
     return min(impostor_total, times * (int(exact_rate(far) * impostor_total) + 10_000))
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A figure with the middle 95 % of its bootstrap distribution."""
+def ask_deeper(ask: Callable[[int], T], times: int = 2) -> T:
+    """What `ask(times)` returns, asked again with twice the `times` as long as it raises `TooFewScoresError`.
 
-    value: float
-    lower_95: float
-    upper_95: float
-    replicates: int
+    A replicate needs more of the highest scores than `enough` where few people share most of them, and one of these was
+    drawn often.
+    """
+    while True:
+        try:
+            return ask(times)
+        except TooFewScoresError:
+            times *= 2
+
+
+# --- draws ---
 
 
 def draw_people(people: int, replicates: int, seed: int) -> Int64[np.ndarray, "replicates people"]:
     """How often each person is drawn in each replicate.
 
     Raises:
-        ValueError: fewer than one replicate.
+        ValueError: fewer than one replicate, or a negative seed.
     """
+    return np.concatenate(list(draws_of(people, replicates, seed)))
+
+
+def draws_of(people: int, replicates: int, seed: int) -> Iterator[Int64[np.ndarray, "some people"]]:
+    """The same in runs of replicates, so that memory does not grow with their number."""
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
     random = np.random.default_rng(seed)
-    return random.multinomial(people, np.full(people, 1 / people), size=replicates).astype(np.int64)
+    shares = np.full(people, 1 / people)
+    for done in range(0, replicates, _run(people)):
+        size = min(_run(people), replicates - done)
+        yield random.multinomial(people, shares, size=size).astype(np.int64)
+
+
+def _run(people: int) -> int:
+    return min(REPLICATES, max(COUNTS // people, 1))
+
+
+def redrawn(people: int, replicates: int, seed: int, progress: Progress) -> Iterator[Weights]:
+    """The replicates of `draw_people`, run by run, ready for sums over pairs.
+
+    Raises:
+        ValueError: fewer than one replicate, or a negative seed.
+    """
+    runs = -(-replicates // _run(people))
+    for draws in progress(draws_of(people, replicates, seed), "redrawing people", runs):
+        yield Weights(draws)
+
+
+def everyone(people: int) -> Weights:
+    """The replicate that is the set itself."""
+    return Weights(np.ones((1, people), np.int64))
+
+
+# --- figures of replicates ---
+
+
+def thresholds_of(pairs: PairScores, weights: Weights, fars: Sequence[Far]) -> Float64[np.ndarray, "fars replicates"]:
+    """The threshold at each target FAR, by the rule `at_most`, in each replicate.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
+    """
+    rates, totals = [exact_rate(far) for far in fars], _impostor_weight(pairs, weights).tolist()
+    allowed = np.array([[int(rate * total) for total in totals] for rate in rates], np.int64)
+    first = first_over(weights, pairs.impostor_people, allowed)
+    beyond = first == len(pairs.impostor)
+    if beyond.any() and not pairs.complete:
+        raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach the target FAR in a replicate")
+    found = np.full(first.shape, -np.inf)
+    found[~beyond] = pairs.impostor[first[~beyond]]
+    return found
+
+
+def tars_at(
+    pairs: PairScores, weights: Weights, thresholds: Float64[np.ndarray, "cuts replicates"]
+) -> Float64[np.ndarray, "cuts replicates"]:
+    """TAR of each replicate at thresholds of its own; NaN where nobody with a genuine pair was drawn."""
+    score, person = pairs.lowest_genuine
+    rejected = np.searchsorted(score, thresholds, side="right")  # the lowest are summed: most sets have fewer of them
+    total = weights.draws @ np.bincount(pairs.genuine_person, minlength=len(pairs.images))
+    return _share(total - weight_of_first(weights, person, rejected), total)
+
+
+def fars_at(
+    pairs: PairScores, weights: Weights, thresholds: Float64[np.ndarray, " cuts"]
+) -> Float64[np.ndarray, "cuts replicates"]:
+    """FAR of each replicate at fixed thresholds; NaN where no two people with an impostor pair were drawn.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach down to a threshold.
+    """
+    if (thresholds < pairs.floor).any():
+        raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
+    accepted = [np.count_nonzero(pairs.impostor > threshold) for threshold in thresholds]
+    ends = np.repeat(np.array(accepted, np.int64)[:, None], len(weights), axis=1)
+    return _share(weight_of_first(weights, pairs.impostor_people, ends), _impostor_weight(pairs, weights))
+
+
+def _impostor_weight(pairs: PairScores, weights: Weights) -> Int64[np.ndarray, " replicates"]:
+    """How many impostor pairs each replicate has."""
+    if pairs.listed:
+        return weights.total(pairs.impostor_people)
+    images = weights.draws * pairs.images
+    return (images.sum(1) ** 2 - (images**2).sum(1)) // 2  # pairs within one person's copies are no impostors
+
+
+def _share(
+    accepted: Int64[np.ndarray, "cuts replicates"], total: Int64[np.ndarray, " replicates"]
+) -> Float64[np.ndarray, "cuts replicates"]:
+    return np.divide(accepted, total, out=np.full(accepted.shape, np.nan), where=total > 0)
 
 
 def weighted_tar(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Far) -> float:
     """TAR at the target FAR when person p counts draws[p] times.
 
     Raises:
-        TooFewScoresError: the listed impostors do not reach the target FAR under these draws.
+        TooFewScoresError: the impostors handed over do not reach the target FAR under these draws.
     """
-    threshold = weighted_threshold(pairs, draws, far)
-    weight = draws[pairs.genuine_person]
-    counted = weight.sum()
-    return float((weight * (pairs.genuine > threshold)).sum() / counted) if counted else float("nan")
+    weights = Weights(draws[None])
+    return float(tars_at(pairs, weights, thresholds_of(pairs, weights, [far]))[0, 0])
 
 
 def weighted_threshold(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Far) -> float:
     """The threshold at the target FAR, by the rule `at_most`, when person p counts draws[p] times.
 
     Raises:
-        TooFewScoresError: the listed impostors do not reach the target FAR under these draws.
+        TooFewScoresError: the impostors handed over do not reach the target FAR under these draws.
     """
-    images = draws * pairs.images
-    total = int(images.sum() ** 2 - images @ images) // 2  # pairs within one person's copies are no impostors
-    return _score_over(pairs, draws, int(exact_rate(far) * total))
+    return float(thresholds_of(pairs, Weights(draws[None]), [far])[0, 0])
 
 
-def _score_over(pairs: PairScores, draws: Int64[np.ndarray, " people"], allowed: int) -> float:
-    """The score of the first impostor pair, from the top, whose weight would bring the sum over `allowed`."""
-    passed, step = 0, max(allowed // 4, 1024)  # in runs: most replicates need little more than `allowed` of the pairs
-    for start in range(0, len(pairs.impostor), step):
-        first, second = pairs.impostor_people[start : start + step].T
-        sums = passed + np.cumsum(draws[first] * draws[second])
-        if sums[-1] > allowed:
-            return float(pairs.impostor[start + int(np.searchsorted(sums, allowed, side="right"))])
-        passed = int(sums[-1])
-    if len(pairs.impostor) < pairs.impostor_total:
-        raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach the target FAR in a replicate")
-    return -np.inf
-
-
-def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
-    """TAR at a target FAR with its 95 % interval over redrawn people."""
-    draws = draw_people(len(pairs.images), replicates, seed)
-    tars = np.array([weighted_tar(pairs, draw, far) for draw in draws])
-    return _interval(weighted_tar(pairs, np.ones_like(pairs.images), far), tars)
-
-
-def tar_difference(
-    ours: PairScores,
-    theirs: PairScores,
-    far: Far,
-    replicates: int = 1000,
-    seed: int = 0,
-    progress: Progress = quietly,
-) -> Interval:
-    """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
-
-    Both models see the same draws, so what people have in common cancels.
+def redrawn_thresholds(
+    pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+) -> Float64[np.ndarray, " replicates"]:
+    """The threshold at a target FAR in each replicate.
 
     Raises:
-        ValueError: the two do not describe the same images of the same people.
+        TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
     """
-    if not np.array_equal(ours.images, theirs.images):
-        raise ValueError("the two models were not given the same images of the same people")
-    draws = draw_people(len(ours.images), replicates, seed)
-    shown = progress(draws, "redrawing people", replicates)
-    gaps = np.array([weighted_tar(ours, draw, far) - weighted_tar(theirs, draw, far) for draw in shown])
-    ones = np.ones_like(ours.images)
-    return _interval(weighted_tar(ours, ones, far) - weighted_tar(theirs, ones, far), gaps)
-
-
-def accuracy_difference(
-    ours: Float64[np.ndarray, " pairs"],
-    theirs: Float64[np.ndarray, " pairs"],
-    people: Int64[np.ndarray, "pairs 2"],
-    weights: Float64[np.ndarray, " pairs"] | None = None,
-    replicates: int = 1000,
-    seed: int = 0,
-) -> Interval:
-    """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
-
-    Args:
-        ours: 1 where our decision on a pair was right, else 0; decisions are fixed, at each fold's threshold.
-        theirs: the same for the other model.
-        people: the two people of each pair, the same number twice for a genuine pair, which then counts once for each
-            time its person was drawn.
-        weights: of each pair in the mean; alike without.
-    """
-    weights = np.full(len(ours), 1 / len(ours)) if weights is None else weights
-    numbers, members = np.unique(people, return_inverse=True)
-    first, second = members.reshape(people.shape).T
-    gap = ours - theirs
-    values = []
-    for draw in draw_people(len(numbers), replicates, seed):
-        weight = weights * np.where(first == second, draw[first], draw[first] * draw[second])
-        values.append(float(weight @ gap / weight.sum()) if weight.any() else np.nan)
-    return _interval(float(weights @ gap / weights.sum()), np.array(values))
-
-
-def _interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
-    lower, upper = np.nanquantile(replicates, [0.025, 0.975])
-    return Interval(value, float(lower), float(upper), len(replicates))
+    runs = redrawn(len(pairs.images), replicates, seed, progress)
+    return np.concatenate([thresholds_of(pairs, weights, [far])[0] for weights in runs])

@@ -1,11 +1,16 @@
-"""ROC and DET points with their counts."""
+"""ROC and DET points with their counts: of scores in memory, or of any that answer questions of order."""
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from verisphere.decide.order import ScoresLike, SortedScores, ordered
+from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
+from verisphere.vocabulary import OperatingPoint
+
+POINTS = 1000  # about how many points a thinned curve has
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +30,17 @@ class Curve:
     genuine_accepted: Int64[np.ndarray, " points"]
     impostor_total: int
     genuine_total: int
+
+    def __post_init__(self) -> None:
+        if not len(self.thresholds) == len(self.impostor_accepted) == len(self.genuine_accepted):
+            raise ValueError(
+                f"{len(self.thresholds)} thresholds, but {len(self.impostor_accepted)} impostor and "
+                f"{len(self.genuine_accepted)} genuine counts"
+            )
+        if not len(self.thresholds) or self.thresholds[-1] != -np.inf:
+            raise ValueError("the last threshold of a curve must be minus infinity, where everything is accepted")
+        if not (self.thresholds[1:] < self.thresholds[:-1]).all():
+            raise ValueError("thresholds of a curve must be descending")
 
     @property
     def far(self) -> Float64[np.ndarray, " points"]:
@@ -67,4 +83,69 @@ def roc(genuine: ScoresLike, impostor: ScoresLike) -> Curve:
         genuine_accepted=len(high) - np.searchsorted(high, thresholds, side="right"),
         impostor_total=len(low),
         genuine_total=len(high),
+    )
+
+
+def curve_at(genuine: Ordered, impostor: Ordered, thresholds: Iterable[float]) -> Curve:
+    """The exact points of a curve at these thresholds, in any order, and at minus infinity.
+
+    >>> curve = curve_at(SortedScores([0.9, 0.4]), SortedScores([0.4, 0.1]), [0.1, 0.5])
+    >>> curve.thresholds.tolist(), curve.far.tolist(), curve.tar.tolist()
+    ([0.5, 0.1, -inf], [0.0, 0.5, 1.0], [0.5, 1.0, 1.0])
+
+    Raises:
+        ValueError: a class is empty, or a threshold is NaN.
+    """
+    genuine, impostor = ordered(genuine, "genuine"), ordered(impostor, "impostor")
+    descending = sorted({*map(float, thresholds), -math.inf}, reverse=True)
+    if any(math.isnan(threshold) for threshold in descending):
+        raise ValueError("a threshold is NaN, which decides nothing")
+    return Curve(
+        thresholds=np.array(descending),
+        impostor_accepted=np.array([impostor.above(threshold) for threshold in descending], np.int64),
+        genuine_accepted=np.array([genuine.above(threshold) for threshold in descending], np.int64),
+        impostor_total=impostor.total,
+        genuine_total=genuine.total,
+    )
+
+
+def thinned_roc(genuine: Ordered, impostor: Ordered, points: int = POINTS) -> Curve:
+    """The curve at some hundred thresholds: the exact one, of which points are left out.
+
+    Half of the thresholds are impostor scores whose ranks are even on a logarithmic scale from the highest, half are
+    genuine scores whose ranks are so from the lowest: both tails are kept, where error rates are small.
+
+    Raises:
+        ValueError: a class is empty.
+    """
+    genuine, impostor = ordered(genuine, "genuine"), ordered(impostor, "impostor")
+    highest = np.geomspace(1, impostor.total, points // 2).round().astype(np.int64)
+    lowest = genuine.total + 1 - np.geomspace(1, genuine.total, points // 2).round().astype(np.int64)
+    thresholds = {impostor.ranked(rank) for rank in np.unique(highest).tolist()}
+    return curve_at(genuine, impostor, thresholds | {genuine.ranked(rank) for rank in np.unique(lowest).tolist()})
+
+
+def with_points(curve: Curve, points: Sequence[OperatingPoint]) -> Curve:
+    """The curve with the thresholds of some operating points of the same scores among its own.
+
+    Raises:
+        ValueError: a point is of other scores.
+    """
+    rows = {
+        float(threshold): (int(passed), int(accepted))
+        for threshold, passed, accepted in zip(
+            curve.thresholds, curve.impostor_accepted, curve.genuine_accepted, strict=True
+        )
+    }
+    for point in points:
+        if (point.impostor_total, point.genuine_total) != (curve.impostor_total, curve.genuine_total):
+            raise ValueError(
+                f"an operating point of {point.genuine_total} genuine and {point.impostor_total} impostor comparisons "
+                f"is not of this curve's {curve.genuine_total} and {curve.impostor_total}"
+            )
+        rows[point.threshold] = (point.impostor_accepted, point.genuine_accepted)
+    thresholds = sorted(rows, reverse=True)
+    passed, accepted = np.array([rows[threshold] for threshold in thresholds], np.int64).T
+    return Curve(
+        np.array(thresholds, np.float64), passed.copy(), accepted.copy(), curve.impostor_total, curve.genuine_total
     )

@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Int64
 from scipy.special import betainc
 
-from verisphere.decide.bootstrap import PairScores, draw_people, weighted_threshold
+from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
 from verisphere.vocabulary import Progress, quietly
@@ -298,9 +298,7 @@ def approximate_threshold(
     people = len(pairs.images)
     if people < people_needed(far, "approximate"):
         raise TooFewComparisonsError(_too_few_to_redraw(far, people))
-    draws = draw_people(people, replicates, seed)
-    shown = progress(draws, f"redrawing people at FAR {far_text(far)}", replicates)
-    found = np.sort([weighted_threshold(pairs, draw, far) for draw in shown])
+    found = np.sort(redrawn_thresholds(pairs, far, replicates, seed, progress))
     threshold = float(found[math.ceil(Fraction(95, 100) * replicates) - 1])
     if not math.isfinite(threshold):
         raise ValueError(f"the threshold at FAR {far_text(far)} would be {threshold}; a shipped one must be finite")

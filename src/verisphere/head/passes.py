@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
 from verisphere.compiling import fused
+from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
 from verisphere.head.subcenters import spread
 
 #: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)

@@ -1,16 +1,28 @@
 """Protocols take embeddings, never a model: embed once, evaluate again in seconds."""
 
 from verisphere.protocols.all_pairs import AllPairsResult, PairsOfSet, all_pairs, calibration_impostors, tar_differences
+from verisphere.protocols.identification import (
+    GalleryResult,
+    IdentificationResult,
+    identification,
+    search_gallery,
+    split_gallery,
+)
 from verisphere.protocols.listed_pairs import ListedPairsResult, listed_folds, listed_pairs, score_listed
 
 __all__ = [
     "AllPairsResult",
+    "GalleryResult",
+    "IdentificationResult",
     "ListedPairsResult",
     "PairsOfSet",
     "all_pairs",
     "calibration_impostors",
+    "identification",
     "listed_folds",
     "listed_pairs",
     "score_listed",
+    "search_gallery",
+    "split_gallery",
     "tar_differences",
 ]

@@ -12,14 +12,14 @@ from verisphere.decide import (
     OneThreshold,
     Ordered,
     PairScores,
-    TooFewScoresError,
     accepted_impostors,
+    ask_deeper,
     compare_domains,
     enough,
     exact_rate,
     operating_point,
     ordered,
-    tar_difference,
+    tar_differences_at,
     tar_interval,
     threshold_at,
 )
@@ -136,12 +136,7 @@ def interval_of_tar(pairs: PairsOfSet, far: Far, replicates: int = 1000, seed: i
         replicates: of the bootstrap over people.
         seed: of its draws.
     """
-    times = 2
-    while True:
-        try:
-            return tar_interval(pairs.highest(far, times), far, replicates, seed)
-        except TooFewScoresError:  # see `tar_differences`
-            times *= 2
+    return ask_deeper(lambda times: tar_interval(pairs.highest(far, times), far, replicates, seed))
 
 
 def tar_differences(
@@ -165,17 +160,16 @@ def tar_differences(
     Raises:
         ValueError: the models do not hold the same images of the same people.
     """
-    largest, times = max(fars, key=exact_rate), 2
-    while True:
+    largest = max(fars, key=exact_rate)
+
+    def ask(times: int) -> list[tuple[Interval, ...]]:
         first = ours.highest(largest, times)
-        try:
-            found = []
-            for theirs in others:
-                second = theirs.highest(largest, times)
-                found.append(tuple(tar_difference(first, second, far, replicates, seed, progress) for far in fars))
-            return found
-        except TooFewScoresError:  # few people share most of the highest scores, and one of them was drawn often
-            times *= 2
+        return [
+            tar_differences_at(first, theirs.highest(largest, times), fars, replicates, seed, progress)
+            for theirs in others
+        ]
+
+    return ask_deeper(ask)
 
 
 def all_pairs(

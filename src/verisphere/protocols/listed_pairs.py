@@ -1,4 +1,4 @@
-"""Listed pairs, the LFW family: k-fold accuracy and operating points."""
+"""Listed pairs: k-fold accuracy and operating points of the LFW family, operating points of lists of millions (IJB)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from verisphere.decide import Accuracy, Far, kfold_accuracy, operating_point
+from verisphere.decide import Accuracy, Far, accepted_impostors, kfold_accuracy, operating_point, ordered
 from verisphere.score import pair_scores, unit_rows
-from verisphere.vocabulary import Comparisons, Embeddings, OperatingPoint, Rule, Scores
+from verisphere.score.listed import ListedPairs
+from verisphere.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
 
 BLOCKS = 10
 
@@ -74,9 +75,10 @@ def listed_pairs(
         ValueError: the list has no genuine or no impostor pair, or too few pairs for its folds.
     """
     scores = score_listed(embeddings, comparisons)
-    genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
     folds = listed_folds(comparisons)
     accuracy = kfold_accuracy(scores.score, scores.genuine, folds)
+    genuine = ordered(scores.score[scores.genuine], "genuine")  # sorted once, whatever the number of FARs
+    impostor = ordered(scores.score[~scores.genuine], "impostor")
     _, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
     cut = np.array(accuracy.thresholds)[fold]
     return ListedPairsResult(
@@ -86,3 +88,31 @@ def listed_pairs(
         right_decisions=((scores.score > cut) == scores.genuine).astype(np.float64),
         weights=1 / (len(size) * size[fold]),
     )
+
+
+def listed_operating_points(
+    embeddings: Embeddings,
+    comparisons: Comparisons,
+    fars: Sequence[Far] = FARS,
+    rule: Rule = "at_most",
+    progress: Progress = quietly,
+) -> tuple[OperatingPoint, ...]:
+    """Operating points of listed pairs without a score of each: the same as `listed_pairs` finds, for any list.
+
+    Args:
+        embeddings: the rows, a template each for the IJB sets.
+        comparisons: the list.
+        fars: target FARs.
+        rule: see `threshold_at`.
+        progress: shown over blocks of products.
+
+    Raises:
+        ValueError: the list has no genuine or no impostor pair, or names a row that there is not; a bad FAR.
+    """
+    units = unit_rows(embeddings.embeddings)
+    pairs = ListedPairs(units, comparisons.left, comparisons.right, comparisons.genuine, progress)
+    impostors = pairs.scores(genuine=False)
+    genuine, impostor = ordered(pairs.scores(genuine=True), "genuine"), ordered(impostors, "impostor")
+    ranks = (accepted_impostors(far, impostor.total) + 1 for far in fars)
+    impostors.prepare(rank for rank in ranks if rank <= impostor.total)
+    return tuple(operating_point(genuine, impostor, far, rule) for far in fars)

@@ -1,12 +1,31 @@
-"""Results as JSON: the field names of the objects, null for a number that is not finite and a field that says so."""
+"""Results as JSON: the field names of the objects, null for a number that is not finite and a field that says so.
 
+A curve is CSV.
+"""
+
+import csv
 import dataclasses
+import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from verisphere.vocabulary import Origin
+from verisphere.decide import Curve
+from verisphere.vocabulary import OperatingPoint, Origin
+
+CURVE_COLUMNS = (
+    "threshold",
+    "far",
+    "tar",
+    "frr",
+    "impostor_accepted",
+    "impostor_total",
+    "genuine_accepted",
+    "genuine_total",
+    "far_target",
+    "rule",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,3 +82,28 @@ def _sign(value: float) -> int:
 def json_text(value: object) -> str:
     """A result as JSON text, which any JSON reader takes (no NaN or Infinity)."""
     return json.dumps(to_json(value), indent=2, allow_nan=False) + "\n"
+
+
+def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
+    """A curve as CSV, FAR descending: the first line accepts everything.
+
+    Accept iff score > threshold. The columns far_target and rule are filled where the threshold is that of an operating
+    point; several targets stand with a space between.
+
+    Args:
+        curve: the curve.
+        points: operating points whose thresholds are among its own (see `with_points`).
+    """
+    targets: dict[float, list[str]] = {}
+    for point in points:
+        targets.setdefault(point.threshold, []).append(point.far_target)
+    rules = " ".join(dict.fromkeys(point.rule for point in points))
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(CURVE_COLUMNS)
+    columns = (curve.thresholds, curve.far, curve.tar, curve.frr, curve.impostor_accepted, curve.genuine_accepted)
+    for threshold, far, tar, frr, passed, accepted in zip(*(column[::-1].tolist() for column in columns), strict=True):
+        marks = [" ".join(targets[threshold]), rules] if threshold in targets else ["", ""]
+        counts = [passed, curve.impostor_total, accepted, curve.genuine_total]
+        lines.writerow([repr(threshold), repr(far), repr(tar), repr(frr), *counts, *marks])
+    return text.getvalue()

@@ -1,16 +1,20 @@
-"""Pictures of how genuine and impostor scores are spread, with thresholds: over all pairs, and within each domain."""
+"""Pictures of how genuine and impostor scores are spread, with thresholds: over all pairs, and within each domain.
 
-from collections.abc import Mapping
+And of the curve that all thresholds make.
+"""
+
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from verisphere.decide import OneThreshold
+from verisphere.decide import Curve, OneThreshold
 from verisphere.decide.histogram import Histogram
-from verisphere.report.plots import INK, in_picture, new_figure, tidy
+from verisphere.report.plots import INK, LINES, in_picture, new_figure, tidy
 from verisphere.report.tables import number
+from verisphere.vocabulary import OperatingPoint
 
 MOST_DOMAINS = 12
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
@@ -85,6 +89,47 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     grid[0].set_title(in_picture(f"{title}, FAR {result.far_target}"), loc="left", color=INK, fontsize=11)
+    return figure
+
+
+def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:
+    """ROC above and DET below, over one logarithmic FAR axis, with the operating points that can be resolved.
+
+    The DET curve's FRR = 1 - TAR is logarithmic too. A point where no impostor, or every genuine pair, is accepted has
+    no place on such an axis.
+
+    Args:
+        curve: the curve.
+        points: operating points on it.
+        title: of the picture.
+    """
+    figure = new_figure(5.6)
+    roc, det = figure.subplots(2, 1, sharex=True)
+    seen = curve.impostor_accepted > 0
+    marked = [point for point in points if point.impostor_accepted and not point.below_resolution]
+    fars = np.array([point.far for point in marked])
+    tars = np.array([point.tar for point in marked])
+    rules = ", ".join(dict.fromkeys(point.rule for point in marked))
+    for axes, rate, marks in ((roc, curve.tar, tars), (det, curve.frr, 1 - tars)):
+        shown = seen & ((rate > 0) | (axes is roc))
+        axes.plot(curve.far[shown], rate[shown], color=GENUINE, drawstyle="steps-post" if shown.sum() < 100 else None)
+        kept = (marks > 0) | (axes is roc)
+        if kept.any():  # an empty line that is not clipped would have no place, and the layout none either
+            style = {"linestyle": "none", "marker": "o", "color": IMPOSTOR, "markersize": 5, "clip_on": False}
+            axes.plot(fars[kept], marks[kept], label=f"at the FARs asked for, rule: {rules}", **style)
+        axes.grid(color=LINES, linewidth=0.7)
+        tidy(axes)
+    if marked:
+        roc.legend(loc="lower right", frameon=False, fontsize=9)
+    roc.set_xscale("log")
+    roc.set_xlim(min(1 / curve.impostor_total, 0.1), 1)
+    roc.set_ylim(0, 1.005)
+    roc.set_ylabel("TAR (true accept rate)")
+    det.set_yscale("log")
+    det.set_ylim(max(0.5 / curve.genuine_total, 1e-9), 1)
+    det.set_ylabel("FRR = 1 - TAR (false reject rate)")
+    det.set_xlabel("FAR (false accept rate)")
+    roc.set_title(in_picture(title), loc="left", color=INK, fontsize=11)
     return figure
 
 

@@ -1,10 +1,26 @@
 """Results as plain tables for a terminal, a log or a README."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from verisphere.decide import Accuracy, Interval, OneThreshold
+from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
 from verisphere.vocabulary import OperatingPoint
+
+RULES_MEAN = {
+    "at_most": "a realised FAR is never above its target",
+    "nearest": "a realised FAR may lie above its target",
+    "interpolated": "a realised FAR may lie above its target",
+}
+#: Columns of the table of group differences, by the names of the figures.
+GROUP_FIGURES = {
+    "far_max_min": "FAR max/min",
+    "far_max_geometric_mean": "FAR max/mean",
+    "frr_max_min": "FRR max/min",
+    "frr_max_geometric_mean": "FRR max/mean",
+    "fdr": "FDR",
+    "inequity_rate": "IR",
+    "garbe": "GARBE",
+}
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -35,14 +51,28 @@ def small(value: float) -> str:
     return "0" if value == 0 else f"{value:.3g}"
 
 
-def operating_points_table(points: Sequence[OperatingPoint]) -> str:
-    """TAR at each target FAR with its counts and 95 % bounds; no TAR where the impostors are too few for the target."""
+def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence[PointIntervals] | None = None) -> str:
+    """TAR at each target FAR with its counts and 95 % bounds; no TAR where the impostors are too few for the target.
+
+    Args:
+        points: one a row.
+        intervals: of some of them over redrawn people, in a column of their own.
+    """
+    redrawn = {one.far_target: one.tar for one in intervals or ()}
+
+    def over_people(point: OperatingPoint) -> list[str]:
+        if intervals is None:
+            return []
+        found = redrawn.get(point.far_target)
+        return ["-" if found is None else between(found.lower_95, found.upper_95)]
+
     rows = [
         [
             point.far_target + ("*" if point.below_resolution else ""),
             number(point.threshold, 6),
             "-" if point.below_resolution else number(point.tar),
-            "-" if point.below_resolution else f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
+            "-" if point.below_resolution else between(point.tar_lower_95, point.tar_upper_95),
+            *over_people(point),
             f"{point.genuine_accepted:,} / {point.genuine_total:,}",
             small(point.far),
             f"{small(point.far_lower_95)} .. {small(point.far_upper_95)}",
@@ -50,15 +80,41 @@ def operating_points_table(points: Sequence[OperatingPoint]) -> str:
         ]
         for point in points
     ]
+    extra = [] if intervals is None else ["95 % over people"]
     text = table(
-        ["FAR target", "threshold", "TAR", "95 % bounds", "genuine", "FAR", "95 % bounds", "impostors"],
+        ["FAR target", "threshold", "TAR", "95 % bounds", *extra, "genuine", "FAR", "95 % bounds", "impostors"],
         rows,
     )
     if any(point.below_resolution for point in points):
         text += f"\n* below resolution: {points[0].impostor_total:,} impostors cannot show a FAR this low"
-    if points and points[0].rule != "at_most":
-        text += f"\nrule: {points[0].rule} (a realised FAR may lie above its target)"
+    if points:
+        text += f"\nrule: {points[0].rule} ({RULES_MEAN[points[0].rule]})"
     return text
+
+
+def between(lower: float, upper: float, digits: int = 4) -> str:
+    """Two bounds."""
+    return f"{number(lower, digits)} .. {number(upper, digits)}"
+
+
+def intervals_table(intervals: Sequence[PointIntervals]) -> str:
+    """Threshold, and FAR at that threshold, with their 95 % intervals over redrawn people."""
+    rows = [
+        [
+            one.far_target,
+            number(one.threshold.value, 6),
+            between(one.threshold.lower_95, one.threshold.upper_95, 6),
+            small(one.far.value),
+            f"{small(one.far.lower_95)} .. {small(one.far.upper_95)}",
+        ]
+        for one in intervals
+    ]
+    text = table(["FAR target", "threshold", "95 % over people", "FAR at this threshold", "95 % over people"], rows)
+    first = intervals[0]
+    return (
+        f"{text}\n95 % of {first.tar.replicates:,} redrawings of {first.people:,} people (seed {first.seed}), TAR and "
+        f"threshold with the threshold found anew in each, rule: {first.rule}"
+    )
 
 
 def one_threshold_table(result: OneThreshold) -> str:
@@ -78,7 +134,7 @@ def one_threshold_table(result: OneThreshold) -> str:
     ]
     head = (
         f"one threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target} "
-        f"(impostors: {result.union})"
+        f"(impostors: {result.union}), rule: {result.rule}"
     )
     text = table(["domain", "TAR", "FAR", "95 % bounds", "own threshold", "TAR at own", "genuine", "impostors"], rows)
     foot = (
@@ -107,3 +163,53 @@ def accuracy_line(accuracy: Accuracy) -> str:
 def interval_text(interval: Interval) -> str:
     """A figure with its bootstrap interval."""
     return f"{interval.value:+.4f} ({interval.lower_95:+.4f} .. {interval.upper_95:+.4f})"
+
+
+def group_differences_table(results: Sequence[GroupDifferences]) -> str:
+    """How far groups lie apart at each one threshold, with what each figure is and why some are undefined."""
+    rows = [
+        [
+            one.far_target,
+            number(one.threshold),
+            *(measure_text(measure, number if name == "fdr" else small) for name, measure in one.measures.items()),
+        ]
+        for one in results
+    ]
+    first = results[0]
+    away = 1 - first.alpha
+    text = f"differences of {len(first.groups)} groups at one threshold, rule: {first.rule}\n"
+    text += table(["FAR target", "threshold", *(GROUP_FIGURES[name] for name in first.measures)], rows)
+    text += (
+        "\nmax/mean: to the geometric mean; "
+        f"FDR = 1 - ({first.alpha:g} (max FAR - min FAR) + {away:g} (max FRR - min FRR)); "
+        f"IR = (max/min FAR)^{first.alpha:g} (max/min FRR)^{away:g}; "
+        f"GARBE = {first.alpha:g} Gini(FAR) + {away:g} Gini(FRR)"
+    )
+    text += "".join(f"\nbounds: {words}" for words in dict.fromkeys(one.bounds for one in results))
+    reasons: dict[str, list[str]] = {}
+    for one in results:
+        for ratio in (one.far_max_min, one.frr_max_min):  # whatever else is undefined is so for one of their reasons
+            if ratio.undefined is not None and one.far_target not in reasons.setdefault(ratio.undefined, []):
+                reasons[ratio.undefined].append(one.far_target)
+    return text + "".join(f"\nundefined at FAR {', '.join(fars)}: {reason}" for reason, fars in reasons.items())
+
+
+def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str:
+    """A figure of difference with its bounds, or the bound that is left where it is undefined."""
+    lower, upper = ("-" if end is None else write(end) for end in (measure.lower_95, measure.upper_95))
+    if measure.value is not None:
+        return f"{write(measure.value)} ({lower} .. {upper})"
+    ends = [f"{sign} {end}" for sign, end in ((">=", lower), ("<=", upper)) if end != "-"]
+    return " ".join(["undefined", *([f"({', '.join(ends)})"] if ends else [])])
+
+
+def noise_line(interval: Interval, what: str) -> str:
+    """A difference that may be chance, in plain words.
+
+    >>> noise_line(Interval(0.0021, -0.0044, 0.0081, 1000), "accuracy against b.npz")
+    'accuracy against b.npz: 0.0021 is inside the noise: 95 % of redrawn people give -0.0044 to 0.0081'
+    """
+    return (
+        f"{what}: {number(round(interval.value, 4) + 0.0)} is inside the noise: 95 % of redrawn people give "
+        f"{number(interval.lower_95)} to {number(interval.upper_95)}"
+    )

@@ -4,6 +4,7 @@ from verisphere.score.all_pairs import AllPairs, Group, StreamedScores
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.screen import PRECISIONS, Precision
 from verisphere.score.sweep import Keeper
+from verisphere.score.top_k import top_k
 
 __all__ = [
     "PRECISIONS",
@@ -13,5 +14,6 @@ __all__ = [
     "Precision",
     "StreamedScores",
     "pair_scores",
+    "top_k",
     "unit_rows",
 ]

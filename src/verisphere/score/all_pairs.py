@@ -130,13 +130,13 @@ class AllPairs:
             if not scores.genuine and math.isfinite(threshold) and self.window_at(threshold, scores.groups) is None:
                 counted.setdefault(threshold + 0.0, set()).update(scores.groups)
         windows = [Window(at, at, tuple(sorted(groups))) for at, groups in sorted(counted.items())]
-        tried = False
+        attempt = 0
         while True:
-            windows += self._around([(g, rank) for g, rank in asked if self.window_of(rank, g) is None], tried)
+            windows += self._around([(g, rank) for g, rank in asked if self.window_of(rank, g) is None], attempt)
             if not windows:
                 return
             self._ready([(window.low, window.high) for window in windows]).fill(windows)
-            windows, tried = [], True
+            windows, attempt = [], attempt + 1
 
     def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
         """The `count` highest scores, of all domains and across them, descending, and the rows of each pair.
@@ -240,8 +240,8 @@ class AllPairs:
     def _windows(self) -> Sequence[Window]:
         return () if self._sweep is None else self._sweep.windows
 
-    def _around(self, asked: Iterable[tuple[frozenset[int], int]], tried: bool) -> list[Window]:
-        """Windows that are expected to hold these ranks; certain to, where expectation has failed before."""
+    def _around(self, asked: Iterable[tuple[frozenset[int], int]], attempt: int) -> list[Window]:
+        """Windows that should hold these ranks; where that has failed, the gap, narrowed with ever more care."""
         windows: list[Window] = []
         for groups, rank in sorted((tuple(sorted(groups)), rank) for groups, rank in asked):
             if windows and windows[-1].groups == groups and rank - windows[-1].ranks[-1] <= _NEIGHBOURS:
@@ -250,11 +250,12 @@ class AllPairs:
             else:
                 low, high, ranks, members = math.inf, -math.inf, (rank,), frozenset(groups)
             first, last = self._gap(rank, members)
-            if not tried:
+            if not attempt:
                 expected = self.pilot.around(rank, groups)
                 if max(first, expected[0]) <= min(last, expected[1]):
                     first, last = max(first, expected[0]), min(last, expected[1])
-            windows.append(Window(min(low, first), max(high, last), groups, ranks))
+            total = sum(self.totals[kind][group] for kind in (True, False) for group in groups)
+            windows.append(Window(min(low, first), max(high, last), groups, ranks, total, 8.0**attempt))
         return windows
 
     def _gap(self, rank: int, groups: frozenset[int]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 KEYS = 1 << 15  # keys are 1 .. KEYS - 1; 0 marks what is no pair
 _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+PART = 1 << 14  # rows measured at once
 _CHECKED = 64  # rows of each side whose bound is tried when a screen is made
 
 
@@ -52,14 +53,32 @@ class Rounded:
     longest: float
 
 
-def rounded(units: Float32[Tensor, "rows dim"], precision: Precision) -> Rounded:
-    """Rows of about unit length rounded to a type, with what that took, measured in float64."""
+def rounded(units: Float32[Tensor, "rows dim"], precision: Precision, first: int = 0) -> Rounded:
+    """Unit rows in the type of the screening products, and the most that rounding took from one.
+
+    Lengths are measured in float32, where a row less its rounded form is exact, and widened by what that may lose.
+
+    Args:
+        units: rows of length 1.
+        precision: the type.
+        first: number of the first row, for the error.
+
+    Raises:
+        ValueError: a row has not length 1.
+    """
     rows = units.to(getattr(torch, precision))
+    widened = 1 + units.shape[1] * 2.0**-23
     lost, longest = 0.0, 0.0
-    for exact, kept in zip(units.split(1 << 14), rows.split(1 << 14), strict=True):
-        lost = max(lost, float(torch.linalg.vector_norm(exact.double() - kept.double(), dim=1).max()))
-        longest = max(longest, float(torch.linalg.vector_norm(kept.double(), dim=1).max()))
-    return Rounded(rows, lost * (1 + 1e-9), longest * (1 + 1e-9))
+    for start, exact, kept in zip(range(0, len(rows), PART), units.split(PART), rows.split(PART), strict=True):
+        length = torch.linalg.vector_norm(exact, dim=1)
+        wrong = (~((length - 1).abs() < 1e-3)).nonzero()[:, 0]
+        if len(wrong):
+            row, found = first + start + int(wrong[0]), float(length[wrong[0]])
+            raise ValueError(f"row {row} has length {found:.6g}, not 1; rows come from `unit_rows`")
+        longest = max(longest, float(length.max()) * widened)
+        if precision == "bfloat16":
+            lost = max(lost, float(torch.linalg.vector_norm(exact - kept.float(), dim=1).max()) * widened)
+    return Rounded(rows, lost, longest + lost)
 
 
 class Screen:

@@ -96,9 +96,7 @@ class Sweep:
         self.plan, self.progress, self.processes, self.keeper = plan, progress, processes, keeper
         self.tiles = plan.tiles()
         self.scorer = Scorer(self.tiles, plan.compiled)
-        pairs = np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64)
-        self.pairs = pairs
-        self.batches = _batches(pairs)
+        self.batches = _batches(np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64))
         self.windows: list[Window] = [] if before is None else before.windows
         self.kept: State | None = self._load() if before is None else before.kept
 
@@ -108,18 +106,14 @@ class Sweep:
         left = [number for number in range(len(self.batches)) if not done[number]]
         saved = time.monotonic()
         stretches = [window.stretch for window in windows]
-        looked = [tile for number in np.flatnonzero(done) for tile in self.batches[number]]
-        tiles, pairs = len(looked), int(self.pairs[looked].sum())
-        total = int(self.pairs.sum())
         with ExitStack() as stack:
             found = self._found(left, lambda: [window.stretch for window in windows], stack)
             for number, asked, results in self.progress(found, "comparing all pairs", len(left)):
                 for window, stretch, part in zip(windows, asked, results, strict=True):
                     window.add(part, stretch)
                 done[number] = True
-                tiles, pairs = tiles + len(self.batches[number]), pairs + int(self.pairs[self.batches[number]].sum())
                 for window in windows:
-                    window.narrow(pairs / total, tiles)
+                    window.narrow()
                 if self.keeper is not None and time.monotonic() - saved > SAVED:
                     self._save(windows, stretches, done)
                     saved = time.monotonic()

@@ -63,12 +63,14 @@ class Patch:
         keys: of pairs of neighbouring rows, 0 where there is no pair.
         left: first row on the left.
         right: first row on the right.
+        pairs: how many pairs that is, genuine ones, which have no key, included.
     """
 
     group: int
     keys: Int16[Tensor, "left right"]
     left: int
     right: int
+    pairs: int
 
 
 class Tiles:
@@ -116,19 +118,18 @@ class Tiles:
         for left, right in genuine_pairs(self.left.people[rows], self.right.people[columns]):
             keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
         home, away = self.left.domains[rows], self.right.domains[columns]
-        whole = home[0] == home[-1] == away[0] == away[-1]
-        if whole:
-            yield Patch(int(home[0]), keys, a, b)
+        rest = self.pairs(number)
+        if home[0] == home[-1] == away[0] == away[-1]:
+            yield Patch(int(home[0]), keys, a, b, rest)
             return
         for domain in np.intersect1d(home, away).tolist():
-            (r0, r1), (c0, c1) = (
-                np.searchsorted(home, [domain, domain + 1]),
-                np.searchsorted(away, [domain, domain + 1]),
-            )
+            (r0, r1), (c0, c1) = (np.searchsorted(side, [domain, domain + 1]).tolist() for side in (home, away))
             inside = keys[r0:r1, c0:c1]
-            yield Patch(domain, inside.clone(), a + int(r0), b + int(c0))
+            pairs = (r1 - r0) * (r1 - r0 - 1) // 2 if self.symmetric and a == b else (r1 - r0) * (c1 - c0)
+            yield Patch(domain, inside.clone(), a + r0, b + c0, pairs)
             inside.zero_()
-        yield Patch(self.across, keys, a, b)
+            rest -= pairs
+        yield Patch(self.across, keys, a, b, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +260,7 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], sco
     bands = [tiles.screen.between(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
     inside: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in stretches]
-    room = [HELD_APART for _ in stretches]
+    room, seen, patches = ([start] * len(stretches) for start in (HELD_APART, 0, 0))
     shift = tiles.screen.shift(min(first for first, _ in bands))
     bands = [(first - shift, last - shift) for first, last in bands]
     with full_float32():
@@ -271,6 +272,7 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], sco
                 near = look(patch, [bands[w] for w in wanted])
                 score, key = _settled(near, [stretches[w] for w in wanted], scorer), near.key.cpu().numpy()
                 for w in wanted:
+                    seen[w], patches[w] = seen[w] + patch.pairs, patches[w] + 1
                     (low, high, groups), (first, last) = stretches[w], bands[w]
                     place = groups.index(patch.group)
                     open_ = score[(key >= first) & (key <= last)]
@@ -282,7 +284,7 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], sco
                         if room[w] < 0:
                             inside[w] = [_together(inside[w])]
                             room[w] = max(HELD_APART, len(inside[w][0][0]))
-    return [Found(above[w], *_together(inside[w])) for w in range(len(stretches))]
+    return [Found(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
 
 
 def _settled(near: Near, stretches: Sequence[Stretch], scorer: Scorer) -> Float64[np.ndarray, " pairs"]:

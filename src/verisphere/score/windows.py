@@ -26,12 +26,16 @@ class Found:
         score: distinct scores inside, ends included, ascending.
         group: number of the group, in the window's order, of each.
         count: how many pairs have it.
+        seen: pairs of the window's groups that were looked at.
+        patches: in how many runs of neighbouring rows.
     """
 
     above: Int64[np.ndarray, " groups"]
     score: Float64[np.ndarray, " scores"]
     group: Int64[np.ndarray, " scores"]
     count: Int64[np.ndarray, " scores"]
+    seen: int
+    patches: int
 
 
 Stretch: TypeAlias = tuple[float, float, tuple[int, ...]]  # low, high, groups: what a batch is looked through for
@@ -50,7 +54,15 @@ def counted(
 class Window:
     """Pairs of some groups whose exact scores lie from `low` to `high`, and how many lie above."""
 
-    def __init__(self, low: float, high: float, groups: tuple[int, ...], ranks: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        groups: tuple[int, ...],
+        ranks: tuple[int, ...] = (),
+        total: int = 1,
+        slack: float = 1.0,
+    ) -> None:
         """An empty window.
 
         Args:
@@ -58,12 +70,14 @@ class Window:
             high: highest score inside.
             groups: numbers of the groups of pairs that it looks at.
             ranks: ranks, from the top and in all its groups together, that it may be narrowed around.
+            total: pairs of its groups.
+            slack: how much more carefully than usual it is narrowed.
         """
         assert low <= high, (low, high)
         self.low, self.high, self.groups, self.ranks = low, high, groups, ranks
         self.above = np.zeros(len(groups), np.int64)
         self.score, self.group, self.count = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
-        self.room = HELD
+        self.room, self.seen, self.patches, self.total, self.slack = HELD, 0, 0, total, slack
 
     @property
     def stretch(self) -> Stretch:
@@ -75,6 +89,7 @@ class Window:
         low, high, groups = stretch
         assert (low <= self.low, self.high <= high, groups) == (True, True, self.groups)
         over = found.score > self.high
+        self.seen, self.patches = self.seen + found.seen, self.patches + found.patches
         self.above += found.above
         np.add.at(self.above, found.group[over], found.count[over])
         inside = (found.score >= self.low) & ~over
@@ -85,20 +100,16 @@ class Window:
                 np.concatenate([self.count, found.count[inside]]),
             )
 
-    def narrow(self, share: float, tiles: int) -> None:
+    def narrow(self) -> None:
         """Drop scores that the ranks, once all pairs are in, are not expected to lie at.
 
         Should one lie there after all, the window will say so by its counts, and another pass is needed.
-
-        Args:
-            share: part of all pairs that is in.
-            tiles: how many tiles that is.
         """
         if not self.ranks or len(self.score) <= self.room:
             return
-        # Pairs share rows, so a tile tells less than as many independent pairs would.
-        ends = [share * rank for rank in (min(self.ranks), max(self.ranks))]
-        margins = [8 + 6 * math.sqrt(end) + end / (5 * math.sqrt(tiles)) for end in ends]
+        # Pairs share rows, so a patch tells less than as many independent pairs would.
+        ends = [self.seen / self.total * rank for rank in (min(self.ranks), max(self.ranks))]
+        margins = [self.slack * (8 + 6 * math.sqrt(end) + end / (5 * math.sqrt(self.patches))) for end in ends]
         at_least = int(self.above.sum()) + self.count[::-1].cumsum()[::-1]  # pairs that score this much or more
         keep = at_least >= ends[0] - margins[0]  # true for the lower ones
         high = self.high if keep.all() else self.score[keep][-1] if keep.any() else self.low
@@ -133,7 +144,9 @@ class Window:
         return {
             "ends": np.array([self.low, self.high]),
             "ranks": np.array(self.ranks, np.int64),
-            "groups": np.array([self.room, *self.groups], np.int64),
+            "groups": np.array(self.groups, np.int64),
+            "pairs": np.array([self.room, self.seen, self.patches, self.total], np.int64),
+            "slack": np.array(self.slack),
             "above": self.above,
             "score": self.score,
             "group": self.group,
@@ -143,10 +156,10 @@ class Window:
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> "Window":
         """A window from its arrays."""
-        room, *groups = state["groups"].tolist()
-        low, high = state["ends"].tolist()
-        window = cls(low, high, tuple(groups), tuple(state["ranks"].tolist()))
-        window.room, window.above = room, state["above"]
+        (low, high), (room, seen, patches, total) = state["ends"].tolist(), state["pairs"].tolist()
+        groups, ranks = tuple(state["groups"].tolist()), tuple(state["ranks"].tolist())
+        window = cls(low, high, groups, ranks, total, float(state["slack"]))
+        window.room, window.seen, window.patches, window.above = room, seen, patches, state["above"]
         window.score, window.group, window.count = state["score"], state["group"], state["count"]
         return window
 

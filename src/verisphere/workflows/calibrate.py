@@ -21,8 +21,8 @@ from verisphere.decide import (
     Ordered,
     SortedScores,
     TooFewComparisonsError,
-    TooFewScoresError,
     approximate_threshold,
+    ask_deeper,
     disjoint_pairs,
     exact_rate,
     independent_threshold,
@@ -151,13 +151,13 @@ class _EmbeddingsFile:
         return tuple(independent_threshold(scores, far, guarantee, len(people), seed) for far in fars)
 
     def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
-        largest, times = max(fars, key=exact_rate), 2
-        while True:
+        largest = max(fars, key=exact_rate)
+
+        def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
             pairs = self.pairs.highest(largest, times)
-            try:
-                return tuple(approximate_threshold(pairs, far, replicates, seed, self.progress) for far in fars)
-            except TooFewScoresError:  # a person in most of the highest scores was drawn often
-                times *= 2
+            return tuple(approximate_threshold(pairs, far, replicates, seed, self.progress) for far in fars)
+
+        return ask_deeper(ask)
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
         self.pairs.prepare([], [], thresholds)

@@ -1,4 +1,4 @@
-"""From an embeddings or scores file to figures, as an object, as text and as JSON."""
+"""From an embeddings or scores file to figures, as an object, as text, as JSON, and as a curve."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,24 +8,38 @@ from pathlib import Path
 import numpy as np
 
 from verisphere.data.embeddings_file import pool_embeddings, read_embeddings
-from verisphere.data.files import digest, write_whole
+from verisphere.data.files import digest
 from verisphere.data.lists import read_pairs
 from verisphere.data.scores_file import read_scores
+from verisphere.data.sweep_file import SweepFile
 from verisphere.decide import (
-    Accuracy,
+    Curve,
     Far,
+    GroupDifferences,
     OneThreshold,
     Ordered,
+    PairScores,
+    PointIntervals,
     ScoresLike,
+    SortedScores,
+    accuracy_interval,
+    differences_of,
+    enough,
     exact_rate,
     one_threshold,
     operating_point,
+    point_intervals,
+    roc,
     split_domains,
+    thinned_roc,
+    with_points,
 )
-from verisphere.decide.bootstrap import Interval, accuracy_difference
-from verisphere.protocols import PairsOfSet, all_pairs, calibration_impostors, listed_pairs, tar_differences
-from verisphere.report.results import EvaluatedFile, json_text
-from verisphere.report.tables import accuracy_line, interval_text, one_threshold_table, operating_points_table, table
+from verisphere.protocols import ListedPairsResult, PairsOfSet, all_pairs, calibration_impostors, listed_pairs
+from verisphere.protocols.pictures import thinned_curve
+from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
+from verisphere.report.evaluation import Evaluation
+from verisphere.report.results import EvaluatedFile
+from verisphere.score import Precision
 from verisphere.vocabulary import (
     Comparisons,
     Embeddings,
@@ -37,24 +51,20 @@ from verisphere.vocabulary import (
     Union,
     quietly,
 )
+from verisphere.workflows.against import Difference, all_pairs_against, listed_against
 
+__all__ = [
+    "Difference",
+    "Evaluation",
+    "Options",
+    "evaluate_all_pairs",
+    "evaluate_one_threshold",
+    "evaluate_pairs",
+    "evaluate_scores",
+]
 
-@dataclass(frozen=True)
-class Difference:
-    """One model less another on the same images, with its 95 % interval over redrawn people.
-
-    Attributes:
-        figure: what is compared: `tar` at a target FAR, or `accuracy`.
-        against: the other model's file.
-    """
-
-    figure: str
-    far_target: str | None
-    against: str
-    value: float
-    lower_95: float
-    upper_95: float
-    replicates: int
+MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while they are collected, 0.8 GB after
+WHOLE = 20_000  # scores of which every one is a point of the curve
 
 
 def evaluated(path: Path, origin: Origin | None = None) -> EvaluatedFile:
@@ -63,44 +73,18 @@ def evaluated(path: Path, origin: Origin | None = None) -> EvaluatedFile:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Everything one call of `verisphere evaluate` found."""
-
-    operating_points: tuple[OperatingPoint, ...]
-    sources: tuple[EvaluatedFile, ...]
-    accuracy: Accuracy | None = None
-    one_threshold: tuple[OneThreshold, ...] | None = None
-    differences: tuple[Difference, ...] | None = None
-
-    def text(self) -> str:
-        """The figures as tables."""
-        parts = [operating_points_table(self.operating_points)]
-        if self.accuracy is not None:
-            parts.append(accuracy_line(self.accuracy))
-        parts += [one_threshold_table(result) for result in self.one_threshold or ()]
-        if self.differences:
-            rows = [
-                [
-                    difference.against,
-                    difference.figure + (f" at FAR {difference.far_target}" if difference.far_target else ""),
-                    interval_text(
-                        Interval(difference.value, difference.lower_95, difference.upper_95, difference.replicates)
-                    ),
-                ]
-                for difference in self.differences
-            ]
-            parts.append(table(["against", "figure", "difference, 95 % over people"], rows))
-        return "\n\n".join(parts)
-
-    def write_json(self, path: Path) -> None:
-        """Write the figures; keys of what was not asked for are left out."""
-        present = {name: value for name, value in vars(self).items() if value is not None}
-        write_whole(path, lambda partial: partial.write_text(json_text(present)))
-
-
-@dataclass(frozen=True)
 class Options:
-    """What every kind of evaluation takes; see `threshold_at` and `one_threshold`."""
+    """What every kind of evaluation takes; see `threshold_at` and `one_threshold`.
+
+    Attributes:
+        intervals: redraw people for the 95 % interval of each figure, as often as each evaluation is told.
+        seed: of every redrawing.
+        alpha: weight of FAR against FRR in the differences of groups.
+        curve: also make the curve of all thresholds.
+        processes: how many compare pairs, where all pairs of a set are compared.
+        screen: type of the products that screen them; chosen by itself without.
+        sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
+    """
 
     fars: Sequence[Far]
     rule: Rule = "at_most"
@@ -108,17 +92,33 @@ class Options:
     calibration: Path | None = None
     skip_empty: bool = False
     progress: Progress = quietly
+    intervals: bool = False
+    seed: int = 0
+    alpha: float = 0.5
+    curve: bool = False
+    processes: int = 1
+    screen: Precision | None = None
+    sweep: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"processes must be at least 1, got {self.processes}")
         for far in self.fars:
             exact_rate(far)  # a slip in a FAR is told before minutes of work, not after
+        if self.seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {self.seed}")
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha must lie between 0 and 1, got {self.alpha}")
 
 
 def evaluate_scores(path: Path, options: Options) -> Evaluation:
     """Figures of a scores file; with a domain column also at one threshold.
 
-    `options.calibration` is another scores file, whose impostors alone set the common threshold.
+    `options.calibration` is another scores file, whose impostors alone set the common threshold. People are unknown, so
+    there are no intervals over them.
     """
+    if options.intervals:
+        raise ValueError(f"{path}: a scores file does not say who was compared, so no people can be redrawn")
     calibration = None
     if options.calibration is not None:
         other = read_scores(options.calibration)
@@ -131,31 +131,55 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
     with _naming(path):
         points, common = _points(scores, options), _by_domain(scores, options, calibration)
-    return Evaluation(points, (evaluated(path),), one_threshold=common)
+    return Evaluation(
+        points,
+        (evaluated(path),),
+        one_threshold=common,
+        group_differences=_apart(common, options),
+        curve=_curve(scores, points) if options.curve else None,
+        people_known=False,
+    )
 
 
 def evaluate_pairs(
     path: Path, pairs: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
 ) -> Evaluation:
     """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points."""
+    _check_redrawing(options, against, replicates)
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
     with _naming(pairs):
         result = listed_pairs(embeddings, comparisons, options.fars, options.rule)
-    differences = []
+    resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
+    differences: list[Difference] = []
     for file in against:
         rows = read_embeddings(file)
         theirs, _ = _comparisons(rows, pairs, file)
-        right = listed_pairs(rows, theirs, options.fars, options.rule).right_decisions
-        interval = accuracy_difference(result.right_decisions, right, people, result.weights, replicates)
-        differences.append(_difference("accuracy", None, file, interval))
+        other = listed_pairs(rows, theirs, options.fars, options.rule)
+        differences += listed_against(
+            result,
+            other,
+            people,
+            file,
+            resolved if options.rule == "at_most" else (),
+            replicates,
+            options.seed,
+            options.progress,
+        )
     calibration = _calibration_impostors(embeddings, path, options)
+    common = _by_domain(result.scores, options, calibration)
     return Evaluation(
         result.operating_points,
         (evaluated(path, embeddings.origin), evaluated(pairs)),
         result.accuracy,
-        _by_domain(result.scores, options, calibration),
+        common,
         tuple(differences) or None,
+        _apart(common, options),
+        _listed_intervals(result, people, resolved, replicates, options) if options.intervals else None,
+        accuracy_interval(result.right_decisions, people, result.weights, replicates, options.seed)
+        if options.intervals
+        else None,
+        _curve(result.scores, result.operating_points) if options.curve else None,
     )
 
 
@@ -167,13 +191,13 @@ def evaluate_all_pairs(
     return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against, replicates)
 
 
-def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
+def evaluate_one_threshold(paths: Sequence[Path], options: Options, replicates: int = 1000) -> Evaluation:
     """Figures of several embeddings files, each a domain, or of one with domains, at one threshold."""
     sets = [(path.stem, read_embeddings(path)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
     sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
-    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options)
+    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options, (), replicates)
 
 
 def _all_pairs(
@@ -191,8 +215,10 @@ def _all_pairs(
         raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
     if against and options.rule != "at_most":
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
+    _check_redrawing(options, against, replicates)
     calibration = _calibration_impostors(embeddings, source, options)
-    pairs = PairsOfSet(embeddings, options.progress)
+    keeper = None if options.sweep is None else SweepFile(options.sweep)
+    pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen)
     with _naming(source):
         result = all_pairs(
             pairs,
@@ -203,21 +229,72 @@ def _all_pairs(
             options.skip_empty,
             options.progress,
         )
-    differences: list[Difference] = []
-    if against:
-        others = [PairsOfSet(_same_rows(embeddings, file), options.progress) for file in against]
-        found = tar_differences(pairs, others, options.fars, replicates, progress=options.progress)
-        differences = [
-            _difference("tar", str(far), file, intervals[number])
-            for number, far in enumerate(options.fars)
-            for file, intervals in zip(against, found, strict=True)
-        ]
+    how = replicates, options.seed, options.progress
+    groups, intervals, notes = _apart(result.one_threshold, options), None, list[str]()
+    if options.intervals:
+        within, notes = _within_memory(result.operating_points)
+        intervals = intervals_of_set(pairs, within, *how)
+        groups = (
+            None
+            if groups is None
+            else tuple(domain_bounds(pairs, one, *how) if one.far_target in within else one for one in groups)
+        )
+    differences = all_pairs_against(pairs, embeddings, against, options.fars, *how) if against else []
     return Evaluation(
         result.operating_points,
         tuple(sources),
         one_threshold=result.one_threshold,
         differences=tuple(differences) or None,
+        group_differences=groups,
+        intervals=intervals,
+        curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
+        notes=tuple(notes),
     )
+
+
+# --- over redrawn people ---
+
+
+def _check_redrawing(options: Options, against: Sequence[Path], replicates: int) -> None:
+    """Tell a slip before minutes of work."""
+    if (against or options.intervals) and replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    if options.intervals and options.rule != "at_most":
+        raise ValueError(f"--intervals redraws people at the rule at_most; leave --rule {options.rule} out")
+
+
+def _within_memory(points: Sequence[OperatingPoint]) -> tuple[list[str], list[str]]:
+    """Target FARs that have an interval, and why the others that can be resolved have none."""
+    resolved = {point.far_target: enough(point.far_target, point.impostor_total) for point in points
+                if not point.below_resolution}  # fmt: skip
+    notes = [
+        f"no interval at FAR {far}: it would take {count:,} impostor scores in memory, more than {MOST_SCORES:,}"
+        for far, count in resolved.items()
+        if count > MOST_SCORES
+    ]
+    return [far for far, count in resolved.items() if count <= MOST_SCORES], notes
+
+
+def _listed_intervals(
+    result: ListedPairsResult, people: np.ndarray, fars: Sequence[str], replicates: int, options: Options
+) -> tuple[PointIntervals, ...]:
+    scores = PairScores.of_list(result.scores.score, result.scores.genuine, people)
+    return point_intervals(scores, fars, replicates, options.seed, options.progress) if fars else ()
+
+
+# --- groups and curves ---
+
+
+def _apart(common: Sequence[OneThreshold] | None, options: Options) -> tuple[GroupDifferences, ...] | None:
+    return None if common is None else tuple(differences_of(one, options.alpha) for one in common)
+
+
+def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
+    """The curve of scores in memory; of many of them thinned, but for the operating points."""
+    genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
+    if len(scores.score) <= WHOLE:
+        return with_points(roc(genuine, impostor), points)
+    return with_points(thinned_roc(SortedScores(genuine), SortedScores(impostor)), points)
 
 
 @contextmanager
@@ -227,29 +304,6 @@ def _naming(source: str | Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
-
-
-def _difference(figure: str, far: str | None, against: Path, interval: Interval) -> Difference:
-    return Difference(
-        figure, far, against.name, interval.value, interval.lower_95, interval.upper_95, interval.replicates
-    )
-
-
-def _same_rows(embeddings: Embeddings, file: Path) -> Embeddings:
-    """Another model's embeddings of the same images, in the same order.
-
-    Raises:
-        ValueError: it misses images, or gives one to another person.
-    """
-    other = read_embeddings(file)
-    row = {str(name): number for number, name in enumerate(other.names)}
-    missing = [str(name) for name in embeddings.names if str(name) not in row]
-    if missing:
-        raise ValueError(f"{file}: {len(missing)} of {len(embeddings)} images are missing, the first is {missing[0]!r}")
-    rows = np.array([row[str(name)] for name in embeddings.names])
-    if not np.array_equal(other.identities[rows], embeddings.identities):
-        raise ValueError(f"{file}: it gives some of the images to other people, so the two cannot be compared")
-    return Embeddings(other.embeddings[rows], embeddings.names, embeddings.identities, embeddings.domains)
 
 
 def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Comparisons, np.ndarray]:

@@ -18,6 +18,7 @@ import torch
 import yaml
 
 import verisphere
+from verisphere.compiling import compiled
 from verisphere.data.augment import augment
 from verisphere.data.faces import Faces
 from verisphere.data.files import write_whole
@@ -26,7 +27,6 @@ from verisphere.data.memory import in_memory
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.data.select import positions_with_images, require_people
 from verisphere.embed.backbone import Backbone
-from verisphere.compiling import compiled
 from verisphere.embed.extract import extract
 from verisphere.head.head import Head
 from verisphere.protocols import all_pairs

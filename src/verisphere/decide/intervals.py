@@ -1,0 +1,269 @@
+"""Figures with their intervals over redrawn people (see `bootstrap.py`), and differences of two models with theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from verisphere.decide.bootstrap import (
+    PairScores,
+    draws_of,
+    everyone,
+    fars_at,
+    redrawn,
+    tars_at,
+    thresholds_of,
+)
+from verisphere.decide.point import Far, far_text
+from verisphere.vocabulary import Progress, quietly
+
+_PAIRS = 1 << 15  # of a list, weighed at once in every replicate of a run
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure with the middle 95 % of its bootstrap distribution; replicates without the figure are left out."""
+
+    value: float
+    lower_95: float
+    upper_95: float
+    replicates: int
+
+    @property
+    def holds_zero(self) -> bool:
+        """As a difference, it may be chance."""
+        return self.lower_95 <= 0 <= self.upper_95
+
+
+@dataclass(frozen=True)
+class PointIntervals:
+    """An operating point with its 95 % intervals over redrawn people.
+
+    Attributes:
+        far_target: the FAR asked for, as it was given.
+        rule: by which each replicate finds its threshold; `at_most`.
+        tar: TAR at the target FAR, each replicate at its own threshold.
+        threshold: the threshold; an end may be minus infinity.
+        far: FAR at the threshold of the whole set, held fixed.
+        people: how many were redrawn.
+        seed: of the draws.
+    """
+
+    far_target: str
+    rule: str
+    tar: Interval
+    threshold: Interval
+    far: Interval
+    people: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """A figure of one model less that of another, over the same comparisons.
+
+    Attributes:
+        interval: of the difference, over redrawn people.
+        only_ours: comparisons that ours alone decides rightly (McNemar 1947 counts them so).
+        only_theirs: those that theirs alone decides rightly.
+        compared: all comparisons.
+    """
+
+    interval: Interval
+    only_ours: int
+    only_theirs: int
+    compared: int
+
+    @classmethod
+    def of(
+        cls, interval: Interval, ours: Bool[np.ndarray, " pairs"], theirs: Bool[np.ndarray, " pairs"]
+    ) -> "PairedDifference":
+        """A difference with its counts, from what each model decided rightly."""
+        return cls(interval, int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
+
+
+def point_intervals(
+    pairs: PairScores, fars: Sequence[Far], replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+) -> tuple[PointIntervals, ...]:
+    """TAR, threshold, and FAR at the fixed threshold, for each target FAR, with their intervals over redrawn people.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
+        ValueError: no replicate has such a figure.
+    """
+    people = len(pairs.images)
+    whole = everyone(people)
+    fixed = thresholds_of(pairs, whole, fars)
+    tar, far = tars_at(pairs, whole, fixed), fars_at(pairs, whole, fixed[:, 0])
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for weights in redrawn(people, replicates, seed, progress):
+        thresholds = thresholds_of(pairs, weights, fars)
+        found.append((tars_at(pairs, weights, thresholds), thresholds, fars_at(pairs, weights, fixed[:, 0])))
+    tars, thresholds, rates = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+    return tuple(
+        PointIntervals(
+            far_target=far_text(target),
+            rule="at_most",
+            tar=_interval(float(tar[place, 0]), tars[place]),
+            threshold=_interval(float(fixed[place, 0]), thresholds[place]),
+            far=_interval(float(far[place, 0]), rates[place]),
+            people=people,
+            seed=seed,
+        )
+        for place, target in enumerate(fars)
+    )
+
+
+def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarray, " fars"]:
+    """The threshold at each target FAR, by the rule `at_most`, of everyone once.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach a target FAR.
+    """
+    return thresholds_of(pairs, everyone(len(pairs.images)), fars)[:, 0]
+
+
+def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
+    """TAR at a target FAR with its 95 % interval over redrawn people.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
+    """
+    return _interval(*_redrawn_tars(pairs, [far], replicates, seed, quietly)[0])
+
+
+def tar_difference(
+    ours: PairScores,
+    theirs: PairScores,
+    far: Far,
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> Interval:
+    """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
+
+    Both models see the same draws, so what people have in common cancels.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
+        ValueError: the two do not describe the same images of the same people.
+    """
+    return tar_differences_at(ours, theirs, [far], replicates, seed, progress)[0]
+
+
+def tar_differences_at(
+    ours: PairScores,
+    theirs: PairScores,
+    fars: Sequence[Far],
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> tuple[Interval, ...]:
+    """`tar_difference` at several target FARs, of the same draws."""
+    if not np.array_equal(ours.images, theirs.images):
+        raise ValueError("the two models were not given the same images of the same people")
+    both = [_redrawn_tars(pairs, fars, replicates, seed, progress) for pairs in (ours, theirs)]
+    return tuple(_interval(one[0] - other[0], one[1] - other[1]) for one, other in zip(*both, strict=True))
+
+
+def _redrawn_tars(
+    pairs: PairScores, fars: Sequence[Far], replicates: int, seed: int, progress: Progress
+) -> list[tuple[float, Float64[np.ndarray, " replicates"]]]:
+    """TAR of the set itself and of each replicate, for each target FAR."""
+    whole = everyone(len(pairs.images))
+    value = tars_at(pairs, whole, thresholds_of(pairs, whole, fars))[:, 0]
+    runs = redrawn(len(pairs.images), replicates, seed, progress)
+    tars = np.concatenate([tars_at(pairs, weights, thresholds_of(pairs, weights, fars)) for weights in runs], axis=1)
+    return [(float(value[place]), tars[place]) for place in range(len(fars))]
+
+
+def rates_at(
+    sets: Sequence[PairScores], threshold: float, replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+) -> tuple[Float64[np.ndarray, "sets replicates"], Float64[np.ndarray, "sets replicates"]]:
+    """FAR and TAR of several sets of the same people at one fixed threshold, in each replicate.
+
+    A rate is NaN where a replicate drew nobody who has such a pair.
+
+    Raises:
+        TooFewScoresError: a set's impostors do not reach down to the threshold.
+        ValueError: the sets do not number the same people.
+    """
+    people = {len(pairs.images) for pairs in sets}
+    if len(people) != 1:
+        raise ValueError(f"sets that are redrawn together must number the same people, got {sorted(people)}")
+    cut = np.array([threshold])
+    far, tar = [], []
+    for weights in redrawn(people.pop(), replicates, seed, progress):
+        fixed = np.full((1, len(weights)), threshold)
+        far.append(np.concatenate([fars_at(pairs, weights, cut) for pairs in sets]))
+        tar.append(np.concatenate([tars_at(pairs, weights, fixed) for pairs in sets]))
+    return np.concatenate(far, axis=1), np.concatenate(tar, axis=1)
+
+
+# --- accuracy of listed pairs ---
+
+
+def accuracy_interval(
+    right: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"] | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Share of right decisions on listed pairs, with its interval over redrawn people.
+
+    Args:
+        right: 1 where the decision on a pair was right, else 0; decisions are fixed, at each fold's threshold.
+        people: the two people of each pair, the same number twice for a genuine pair, which then counts once for each
+            time its person was drawn.
+        weights: of each pair in the mean; alike without.
+
+    Raises:
+        ValueError: fewer than one replicate; no replicate has a pair.
+    """
+    weights = np.full(len(right), 1 / len(right)) if weights is None else weights
+    numbers, members = np.unique(people, return_inverse=True)
+    members = members.reshape(people.shape)
+    same = members[:, 0] == members[:, 1]
+    means = []
+    for draws in draws_of(len(numbers), replicates, seed):
+        total, hit = np.zeros(len(draws)), np.zeros(len(draws))
+        for start in range(0, len(right), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            first, second = members[part].T
+            counts = draws[:, first] * np.where(same[part], 1, draws[:, second])  # (replicates, pairs)
+            total += counts @ weights[part]
+            hit += counts @ (weights[part] * right[part])
+        means.append(np.divide(hit, total, out=np.full(len(draws), np.nan), where=total > 0))
+    return _interval(float(weights @ right / weights.sum()), np.concatenate(means))
+
+
+def accuracy_difference(
+    ours: Float64[np.ndarray, " pairs"],
+    theirs: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"] | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
+
+    Args:
+        ours: 1 where our decision on a pair was right, else 0; see `accuracy_interval` for these and what follows.
+        theirs: the same for the other model.
+        people: the two people of each pair.
+        weights: of each pair in the mean.
+    """
+    return accuracy_interval(ours - theirs, people, weights, replicates, seed)
+
+
+def _interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
+    found = replicates[~np.isnan(replicates)]
+    if not len(found):
+        raise ValueError(f"none of {len(replicates)} replicates drew people that have such a pair; take more of them")
+    if np.isinf(found).any():  # nothing lies between an infinity and a number: take the outer one
+        lower, upper = np.quantile(found, 0.025, method="lower"), np.quantile(found, 0.975, method="higher")
+    else:
+        lower, upper = np.quantile(found, [0.025, 0.975])
+    return Interval(value, float(lower), float(upper), len(replicates))

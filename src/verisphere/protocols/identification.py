@@ -1,0 +1,299 @@
+"""1:N: probes searched in galleries of people, exactly and in bounded memory; probe x gallery is never held.
+
+A person's score is the best of that person's images in the gallery. `top_k` finds each probe's best score with anybody
+else. Only mated probes that somebody outranks are looked at again: products screen who scores as high as the mate or
+higher, the few that rounding leaves open are scored exactly, and each person counts once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int64
+from torch import Tensor
+
+from verisphere.decide.identification import (
+    Cmc,
+    IdentificationPoint,
+    MeanPoint,
+    MeanRank,
+    RankRate,
+    Searches,
+    cmc,
+    identification_point,
+    mean_point,
+    mean_rank,
+    rank_rate,
+)
+from verisphere.decide.point import Far
+from verisphere.score.pairs import pair_scores, unit_rows
+from verisphere.score.screen import Precision, Screen, full_float32, rounded
+from verisphere.score.top_k import product, top_k, true_places
+from verisphere.vocabulary import Embeddings, Progress, Rule, quietly
+
+FPIRS = ("1e-1", "1e-2", "1e-3")
+RANKS = (1, 5, 10)
+BLOCK = 2048  # gallery rows at a time
+TILE = 1 << 21  # products at a time
+LISTED = 1 << 20  # mated pairs at a time
+
+
+@dataclass(frozen=True)
+class GalleryResult:
+    """What the searches in one gallery say.
+
+    Attributes:
+        people: enrolled.
+        images: of them, one or more a person.
+        mated_probes: probes of people who are enrolled.
+        nonmated_probes: probes of people who are not.
+        operating_points: open set, one for each target FPIR; empty where only ranks were asked for.
+        ranks: closed set, over the mated probes, one for each rank asked for.
+        cmc: every rank.
+    """
+
+    people: int
+    images: int
+    mated_probes: int
+    nonmated_probes: int
+    operating_points: tuple[IdentificationPoint, ...]
+    ranks: tuple[RankRate, ...]
+    cmc: Cmc
+
+
+@dataclass(frozen=True)
+class IdentificationResult:
+    """Every gallery by itself, and the mean over galleries where there are several."""
+
+    galleries: dict[str, GalleryResult]
+    mean_points: tuple[MeanPoint, ...] | None
+    mean_ranks: tuple[MeanRank, ...] | None
+
+
+def identification(
+    searches: Mapping[str, tuple[Searches, int]],
+    fpirs: Sequence[Far] = FPIRS,
+    ranks: Sequence[int] = RANKS,
+    rule: Rule = "at_most",
+    open_rank: int = 1,
+) -> IdentificationResult:
+    """Open-set points and closed-set ranks of each gallery, then averaged.
+
+    Args:
+        searches: of each gallery, by its name, and how many images it has.
+        fpirs: target FPIRs; none asks for ranks alone.
+        ranks: closed-set ranks.
+        rule: see `threshold_at`.
+        open_rank: in open-set points a mate counts where its rank is no higher.
+
+    Raises:
+        ValueError: a gallery without mated, or for an FPIR without non-mated probes; a bad FPIR or rank.
+    """
+    galleries = {}
+    for name, (found, images) in searches.items():
+        galleries[name] = GalleryResult(
+            people=found.people,
+            images=images,
+            mated_probes=len(found.mate),
+            nonmated_probes=len(found.stranger),
+            ranks=tuple(rank_rate(found, rank) for rank in ranks),
+            operating_points=tuple(identification_point(found, fpir, open_rank, rule) for fpir in fpirs),
+            cmc=cmc(found),
+        )
+    several = list(galleries.values()) if len(galleries) > 1 else []
+    return IdentificationResult(
+        galleries,
+        tuple(mean_point([one.operating_points[n] for one in several]) for n in range(len(fpirs))) if several else None,
+        tuple(mean_rank([one.ranks[n] for one in several]) for n in range(len(ranks))) if several else None,
+    )
+
+
+def search_gallery(
+    probes: Embeddings,
+    gallery: Embeddings,
+    precision: Precision = "float32",
+    block: int = BLOCK,
+    progress: Progress = quietly,
+) -> Searches:
+    """Search every probe in a gallery; identities say who is mated.
+
+    Args:
+        probes: one search each.
+        gallery: of the enrolled people, one or more images each.
+        precision: type of the screening products; changes speed, never the answer. bfloat16 is fastest where most mates
+            stand far above everybody else; float32 leaves less open where they do not.
+        block: gallery rows at a time; changes speed and memory, never the answer.
+        progress: shown over blocks.
+
+    Raises:
+        ValueError: there are no probes; the sizes of the embeddings do not agree.
+    """
+    if not len(probes):
+        raise ValueError("there are no probes to search")
+    sizes = probes.embeddings.shape[1], gallery.embeddings.shape[1]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"probes have {sizes[0]} numbers a row but the gallery has {sizes[1]}")
+    names, person = np.unique(gallery.identities.astype(str), return_inverse=True)
+    order = np.argsort(person, kind="stable")  # the images of a person lie together
+    enrolled = torch.from_numpy(person[order].astype(np.int64))
+    rows = unit_rows(gallery.embeddings[order])
+    shown = probes.identities.astype(str)
+    place = np.searchsorted(names, shown).clip(max=len(names) - 1)
+    own = torch.from_numpy(np.where(names[place] == shown, place, -1).astype(np.int64))
+    units = unit_rows(probes.embeddings)
+    best = top_k(units, rows, 1, precision, (own, enrolled), block, progress)[0][:, 0]
+    mated = true_places(own >= 0)
+    mate = _mate_scores(units[mated], own[mated], rows, enrolled)
+    rank = torch.ones(len(mated), dtype=torch.int64)
+    outranked = true_places(best[mated] >= mate)
+    behind = mated[outranked]
+    rank[outranked] += people_reaching(
+        units[behind], own[behind], mate[outranked], rows, enrolled, precision, block, progress
+    )
+    return Searches(
+        mate=mate.numpy(),
+        rival=best[mated].numpy(),
+        rank=rank.numpy(),
+        stranger=best[own < 0].numpy(),
+        people=len(names),
+    )
+
+
+def people_reaching(
+    probes: Float32[Tensor, "probes dim"],
+    own: Int64[Tensor, " probes"],
+    level: Float64[Tensor, " probes"],
+    gallery: Float32[Tensor, "gallery dim"],
+    people: Int64[Tensor, " gallery"],
+    precision: Precision = "float32",
+    block: int = BLOCK,
+    progress: Progress = quietly,
+) -> Int64[Tensor, " probes"]:
+    """How many people of the gallery, a probe's own left out, score as high as the probe's level or higher.
+
+    Args:
+        probes: rows of length 1, from `unit_rows`.
+        own: number of the person on each probe.
+        level: a score for each probe.
+        gallery: rows of length 1, those of a person together.
+        people: number of each row's person, ascending.
+        precision: type of the screening products.
+        block: gallery rows at a time; the rows of a person are never divided.
+        progress: shown over blocks.
+    """
+    counts = torch.zeros(len(probes), dtype=torch.int64)
+    if not len(probes):
+        return counts
+    left = rounded(probes, precision)
+    parts = list(_whole_people(people, block))
+    with full_float32():
+        for part in progress(parts, "counting who outranks a mate", len(parts)):
+            right = rounded(gallery[part], precision, part.start)
+            error = Screen(left, right).error
+            height = max(TILE // len(right.rows), 1)
+            for start in range(0, len(probes), height):
+                tile = slice(start, start + height)
+                products = product(left.rows[tile], right.rows)
+                # Rounded as the products were, which keeps the order: below `low` a score is under its level, above
+                # `high` it is not.
+                low, high = ((level[tile] + off).to(products.dtype) for off in (-error, error))
+                place = true_places(products >= low[:, None])
+                probe = torch.div(place, products.shape[1], rounding_mode="floor")
+                row = place - probe * products.shape[1] + part.start
+                reached = people[row] != own[tile][probe]
+                doubtful = true_places(reached & (products.view(-1)[place] <= high[probe]))
+                close = start + probe[doubtful]
+                reached[doubtful] = pair_scores(probes, close, row[doubtful], gallery) >= level[close]
+                probe, person = probe[reached], people[row[reached]]
+                # The rows of a person follow each other, so each person counts where it first appears.
+                first = torch.ones(len(probe), dtype=torch.bool)
+                first[1:] = (probe.diff() != 0) | (person.diff() != 0)
+                counts[tile] += torch.bincount(probe[first], minlength=len(products))
+    return counts
+
+
+def split_gallery(
+    embeddings: Embeddings, enrol: int = 1, strangers: float = 0.5, seed: int = 0
+) -> tuple[Embeddings, Embeddings]:
+    """Probes and a gallery from one set, by a seeded draw.
+
+    A share of the people is held out: all their images are non-mated probes. Of every other person `enrol` random
+    images go into the gallery, and the rest are mated probes; who has no more images than that is enrolled without a
+    probe.
+
+    Args:
+        embeddings: the set.
+        enrol: images a person in the gallery.
+        strangers: share of the people who are not enrolled, rounded to whole people.
+        seed: of the draw.
+
+    Returns:
+        The probes and the gallery, rows in the order of the set.
+
+    Raises:
+        ValueError: enrol below 1, a share outside [0, 1), or a share that leaves nobody to enrol.
+    """
+    if enrol < 1:
+        raise ValueError(f"enrol must be at least 1, got {enrol}")
+    if not 0 <= strangers < 1:
+        raise ValueError(f"strangers must be a share of the people, at least 0 and below 1, got {strangers}")
+    names, person = np.unique(embeddings.identities, return_inverse=True)
+    held_out = round(strangers * len(names))
+    if held_out == len(names):
+        raise ValueError(f"a share of {strangers} strangers leaves none of {len(names)} people to enrol")
+    random = np.random.default_rng(seed)
+    known = np.ones(len(names), dtype=bool)
+    known[random.permutation(len(names))[:held_out]] = False
+    order = random.permutation(len(person))
+    order = order[np.argsort(person[order], kind="stable")]  # by person, images in random order
+    first = np.searchsorted(person[order], person[order])
+    turn = np.empty(len(order), dtype=np.int64)
+    turn[order] = np.arange(len(order)) - first
+    enrolled = known[person] & (turn < enrol)
+    return _rows(embeddings, ~enrolled), _rows(embeddings, enrolled)
+
+
+def _rows(embeddings: Embeddings, chosen: np.ndarray) -> Embeddings:
+    return replace(
+        embeddings,
+        embeddings=embeddings.embeddings[chosen],
+        names=embeddings.names[chosen],
+        identities=embeddings.identities[chosen],
+        domains=None if embeddings.domains is None else embeddings.domains[chosen],
+    )
+
+
+def _mate_scores(
+    probes: Float32[Tensor, "probes dim"],
+    own: Int64[Tensor, " probes"],
+    gallery: Float32[Tensor, "gallery dim"],
+    people: Int64[Tensor, " gallery"],
+) -> Float64[Tensor, " probes"]:
+    """The best score of each probe with its own person's rows, of which there is at least one."""
+    first, last = torch.searchsorted(people, own), torch.searchsorted(people, own, right=True)
+    best = torch.empty(len(probes), dtype=torch.float64)
+    reach = (last - first).cumsum(0)
+    start = 0
+    while start < len(probes):
+        before = int(reach[start - 1]) if start else 0
+        stop = max(int(torch.searchsorted(reach, before + LISTED, right=True)), start + 1)
+        images = (last - first)[start:stop]
+        offset = images.cumsum(0) - images
+        left = torch.arange(start, stop).repeat_interleave(images)
+        right = torch.arange(len(left)) + (first[start:stop] - offset).repeat_interleave(images)
+        scores = pair_scores(probes, left, right, gallery).numpy()
+        best[start:stop] = torch.from_numpy(np.maximum.reduceat(scores, offset.numpy()))
+        start = stop
+    return best
+
+
+def _whole_people(people: Int64[Tensor, " gallery"], block: int) -> Iterator[slice]:
+    """Runs of about `block` rows that end where a person ends."""
+    ends = torch.cat([true_places(people.diff() != 0) + 1, torch.tensor([len(people)])])
+    start = 0
+    while start < len(people):
+        fits = int(torch.searchsorted(ends, start + block, right=True)) - 1
+        stop = int(ends[fits]) if fits >= 0 and ends[fits] > start else int(ends[torch.searchsorted(ends, start + 1)])
+        yield slice(start, stop)
+        start = stop

@@ -1,0 +1,334 @@
+"""Each probe's best gallery rows, exactly and in bounded memory.
+
+Products of a lower precision screen the pairs: one differs from the exact score by no more than a bound that is known
+(`Screen`). The k-th best product that a probe has met, less the bound, is a floor that its k best scores cannot lie
+under; a pair is kept only where its product reaches the floor within the bound. What is kept in the end is scored as
+`pair_scores` does, so block size, precision and threads cannot change an answer. Memory is one tile of products and a
+few times k candidates a probe, for some thousand probes at a time.
+"""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int64
+from torch import Tensor
+
+from verisphere.score.pairs import COLUMNS, pair_scores
+from verisphere.score.screen import PRECISIONS, Precision, Screen, full_float32, rounded
+from verisphere.vocabulary import Progress, quietly
+
+BLOCK = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
+TILE = {"cpu": 1 << 22}  # products at a time: 8 MB of bfloat16, which a CPU's last cache holds
+GPU_BLOCK, GPU_TILE = 1 << 16, 1 << 27
+RUN = (
+    64  # products whose maximum is looked at before they are; shorter runs are slower, their maxima are not vectorised
+)
+PROBES = 8192  # probes gone through together, so that rounding the gallery's rows costs little beside the products
+HELD = 1 << 23  # candidates held at a time, of all probes
+SCORED = 1 << 17  # numbers multiplied at once when candidates are scored: they stay in a core's cache
+GROWTH = 1.5  # the floor rises when the part of the gallery that has been seen has grown by this
+NOTHING = -4.0  # product of what is no pair, below every cosine
+_STORED = 2.0**-23  # more than keeping a product or a score as float32 changes it
+
+
+def top_k(
+    probes: Float32[Tensor, "probes dim"],
+    gallery: Float32[Tensor, "gallery columns"] | Float32[np.ndarray, "gallery columns"],
+    k: int,
+    precision: Precision = "bfloat16",
+    exclude: tuple[Int64[Tensor, " numbers"], Int64[Tensor, " others"]] | None = None,
+    block: int | None = None,
+    progress: Progress = quietly,
+) -> tuple[Float64[Tensor, "probes k"], Int64[Tensor, "probes k"]]:
+    """The k highest scores of each probe, descending, and the gallery rows that have them.
+
+    Of equal scores the lower row comes first. Where exclusion leaves a probe fewer than k rows, the rest has score
+    minus infinity and row -1.
+
+    >>> units = torch.eye(3)
+    >>> scores, rows = top_k(units[:1], units, k=2)
+    >>> scores.tolist(), rows.tolist()
+    ([[1.0, 0.0]], [[0, 1]])
+
+    Args:
+        probes: rows of length 1, from `unit_rows`; the answer lies on their device.
+        gallery: likewise; a memory-mapped array is read block by block, wherever the probes are.
+        k: how many rows.
+        precision: type of the screening products; changes speed, never the answer.
+        exclude: a number for each probe and for each gallery row; equal numbers never meet. Of persons, or of rows
+            where the probes lie in the gallery themselves.
+        block: gallery rows at a time, as suits the device without; changes speed and memory, never the answer.
+        progress: shown over blocks.
+
+    Raises:
+        ValueError: k, block or precision is none; the sizes do not agree; a row has not length 1.
+    """
+    rows = as_tensor(gallery)
+    block = BLOCK.get(probes.device.type, GPU_BLOCK) if block is None else block
+    _check(probes, rows, k, precision, exclude, block)
+    scores = torch.empty(len(probes), k, dtype=torch.float64, device=probes.device)
+    found = torch.empty(len(probes), k, dtype=torch.int64, device=probes.device)
+    together = min(PROBES, max(HELD // (4 * k + RUN), 512))
+    parts = [slice(start, start + together) for start in range(0, len(probes), together)]
+    steps = [(part, start) for part in parts for start in range(0, len(rows), block)]
+    with full_float32():
+        for part, start in progress(steps, f"searching {len(rows):,} rows", len(steps)):
+            if start == 0:
+                best = _Best(probes[part], rows, k, precision, exclude and (exclude[0][part], exclude[1]))
+            best.take(start, rows[start : start + block])
+            if start + block >= len(rows):
+                scores[part], found[part] = best.result()
+    return scores, found
+
+
+def as_tensor(rows: Float32[Tensor, "rows dim"] | Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "rows dim"]:
+    """The rows as a tensor that shares their memory; one of a read-only array must not be written to."""
+    if isinstance(rows, Tensor):
+        return rows
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.asarray(rows))
+
+
+def product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+    """Products of all rows of both sides, in the rows' type; of bfloat16 rows in float32 where not on a CPU.
+
+    Args:
+        left: rounded rows.
+        right: rounded rows of the same type.
+        out: memory for the products, of which as much is taken as they need.
+    """
+    if left.dtype == torch.bfloat16 and left.device.type != "cpu":
+        return torch.mm(left, right.T, out_dtype=torch.float32)
+    place = None if out is None else out[: len(left) * len(right)].view(len(left), len(right))
+    return torch.mm(left, right.T, out=place)
+
+
+def true_places(mask: Bool[Tensor, "*shape"]) -> Int64[Tensor, " true"]:
+    """Places of what is true, counted through the flattened mask."""
+    if mask.device.type == "cpu":  # numpy finds them several times faster than torch
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))
+    return mask.flatten().nonzero()[:, 0]
+
+
+class _Best:
+    """Some probes and, of the gallery rows seen so far, those that may be among the k best; rows always ascend."""
+
+    def __init__(
+        self,
+        probes: Float32[Tensor, "probes dim"],
+        gallery: Float32[Tensor, "gallery dim"],
+        k: int,
+        precision: Precision,
+        exclude: tuple[Int64[Tensor, " probes"], Int64[Tensor, " gallery"]] | None,
+    ) -> None:
+        self.probes, self.gallery, self.k, self.precision, self.exclude = probes, gallery, k, precision, exclude
+        self.rounded = rounded(probes, precision)
+        count, device = len(probes), probes.device
+        self.width = 4 * k + RUN
+        self.value = torch.full((count, self.width), NOTHING, device=device)
+        self.row = torch.full((count, self.width), -1, dtype=torch.int64, device=device)
+        self.fill = torch.zeros(count, dtype=torch.int64, device=device)
+        self.floor = torch.full((count,), 2 * NOTHING, dtype=torch.float64, device=device)
+        self.error = 0.0  # no product or kept value is further from its score, but for `shortened`
+        # bfloat16 products leave a CPU as bfloat16, rounded by up to this part of themselves
+        self.shortened = 2.0**-8 if precision == "bfloat16" and device.type == "cpu" else 0.0
+        self.seen = self.raised = 0  # gallery rows, in all and when the floor was raised last
+        self.memory: Tensor | None = None
+
+    def take(self, first: int, rows: Float32[Tensor, "block dim"]) -> None:
+        """See the next rows of the gallery."""
+        side = rounded(rows.to(self.probes.device), self.precision, first)
+        self.error = max(self.error, Screen(self.rounded, side).error + _STORED)
+        spare = -len(rows) % RUN
+        columns = torch.cat([side.rows, side.rows.new_zeros(spare, rows.shape[1])]) if spare else side.rows
+        tile = TILE.get(self.probes.device.type, GPU_TILE)
+        if self.memory is None:
+            self.memory = columns.new_empty(max(tile, len(columns)))
+        height = max(tile // len(columns), 1)
+        self.seen += len(rows)
+        rise = self.seen >= GROWTH * self.raised
+        for start in range(0, len(self.probes), height):
+            part = slice(start, min(start + height, len(self.probes)))
+            products = product(self.rounded.rows[part], columns, self.memory)
+            products[:, len(rows) :] = NOTHING
+            if first == 0:
+                self._first_floor(part, products, len(rows))
+            self._add(part, *self._reaching(part, products, first))
+            if rise:
+                self._raise_floor(part, self.value[part])
+        if rise:
+            self.raised = self.seen
+
+    def result(self) -> tuple[Float64[Tensor, "probes k"], Int64[Tensor, "probes k"]]:
+        """The k best, once the whole gallery has been seen."""
+        everything = slice(0, len(self.probes))
+        self._raise_floor(everything, self.value)
+        self._drop(everything)
+        near = self.row[:, : max(int(self.fill.max()), self.k)]
+        some = near.clamp(min=0)
+        scores = torch.empty(near.shape, dtype=torch.float64, device=near.device)
+        for part, width in _alike(self.fill, max(SCORED // self.probes.shape[1], 1)):
+            scores[part, :width] = _score(self.probes[part], self.gallery, some[part, :width])
+        scores.masked_fill_(near < 0, -torch.inf)
+        order = _descending(scores)[:, : self.k]
+        return scores.gather(1, order), near.gather(1, order)
+
+    def _first_floor(self, part: slice, products: Tensor, columns: int) -> None:
+        """The floor from the first rows: at least k of them reach the k-th highest maximum of disjoint groups."""
+        if self.exclude is not None:
+            same = self.exclude[0][part, None] == self.exclude[1][None, :columns]
+            products[:, :columns][same] = NOTHING
+        size = 1
+        while products.shape[1] % (2 * size) == 0 and products.shape[1] // (2 * size) >= 4 * self.k:
+            size *= 2
+        best = products.view(len(products), size, -1).amax(1)
+        if best.shape[1] >= self.k:
+            self._raise_floor(part, best.float())
+
+    def _reaching(
+        self, part: slice, products: Tensor, first: int
+    ) -> tuple[Int64[Tensor, " found"], Int64[Tensor, " found"], Float32[Tensor, " found"]]:
+        """Probes, gallery rows and products of the pairs that reach their probe's floor, within the error."""
+        cut = (self.floor[part] - self.error).clamp(min=NOTHING / 2)
+        cut = cut.to(products.dtype)  # rounded as the products were, which keeps the order
+        # Maxima of integers are several times faster, and the bits of floating-point numbers above 0 rise with them.
+        # A floor of 0 or less lets all runs through here.
+        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[products.element_size()]
+        least = torch.where(cut > 0, cut.view(whole), torch.iinfo(whole).min)
+        runs = products.view(-1, RUN)
+        columns = products.shape[1] // RUN
+        hit = true_places(runs.view(whole).amax(1).view(-1, columns) >= least[:, None])
+        probe = torch.div(hit, columns, rounding_mode="floor")
+        inside = runs.index_select(0, hit)
+        place = true_places(inside.view(whole) >= least.index_select(0, probe)[:, None])
+        run = torch.div(place, RUN, rounding_mode="floor")
+        value, probe = inside.view(-1).index_select(0, place), probe.index_select(0, run)
+        row = (hit.index_select(0, run) - probe * columns) * RUN + place - run * RUN + first
+        kept = value >= cut.index_select(0, probe)
+        probe += part.start
+        if self.exclude is not None:
+            kept &= self.exclude[0][probe] != self.exclude[1][row.clamp(max=len(self.gallery) - 1)]
+        found = probe, row, value.float()
+        return found if bool(kept.all()) else (found[0][kept], found[1][kept], found[2][kept])
+
+    def _add(
+        self,
+        part: slice,
+        probe: Int64[Tensor, " found"],
+        row: Int64[Tensor, " found"],
+        value: Float32[Tensor, " found"],
+    ) -> None:
+        """Keep what was found for these probes, probes ascending."""
+        more = torch.bincount(probe - part.start, minlength=part.stop - part.start)
+        if bool((self.fill[part] + more > self.width).any()):
+            self._raise_floor(part, self.value[part])
+            self._drop(part)
+            full = self.fill[part] + more > self.width
+            for number in (true_places(full) + part.start).tolist():
+                mine = probe == number
+                self._settle(number, row[mine])
+            fits = ~full[probe - part.start]
+            probe, row, value, more = probe[fits], row[fits], value[fits], more.masked_fill(full, 0)
+        # a probe's first free place, less how many were found for the probes before it
+        free = torch.arange(part.start, part.stop, device=probe.device) * self.width + self.fill[part]
+        free -= more.cumsum(0) - more
+        place = free.index_select(0, probe - part.start) + torch.arange(len(probe), device=probe.device)
+        self.value.view(-1).scatter_(0, place, value)
+        self.row.view(-1).scatter_(0, place, row)
+        self.fill[part] += more
+
+    def _raise_floor(self, part: slice, values: Float32[Tensor, "part values"]) -> None:
+        """Let the floor of these probes rise to their k-th highest value, as low as its score can be."""
+        count = values.shape[1]
+        if values.device.type == "cpu":  # numpy's partition is vectorised
+            high = torch.from_numpy(np.partition(values.numpy(), count - self.k, axis=1)[:, count - self.k])
+        else:
+            high = values.topk(self.k, sorted=False).values.amin(1)
+        lowest = high.double() - high.double().abs() * self.shortened - self.error
+        self.floor[part] = torch.maximum(self.floor[part], lowest)
+
+    def _drop(self, part: slice) -> None:
+        """Let go of what the floor has risen over."""
+        cut = self.floor[part] - self.error
+        cut -= cut.abs() * self.shortened
+        kept = (self.value[part] >= cut[:, None]) & (self.row[part] >= 0)
+        place = true_places(kept)
+        value, row = self.value[part].reshape(-1)[place], self.row[part].reshape(-1)[place]
+        self.value[part], self.row[part], self.fill[part] = NOTHING, -1, 0
+        self._add(part, torch.div(place, self.width, rounding_mode="floor") + part.start, row, value)
+
+    def _settle(self, number: int, more: Int64[Tensor, " more"]) -> None:
+        """Of one probe's candidates and these, too many to be held, keep the k best by exact score: many are equal."""
+        near = torch.cat([self.row[number, : int(self.fill[number])], more])
+        exact = _score(self.probes[number : number + 1], self.gallery, near[None])[0]
+        kept = _descending(exact[None])[0, : self.k].sort().values  # back to ascending rows
+        self.value[number], self.row[number], self.fill[number] = NOTHING, -1, len(kept)
+        self.value[number, : len(kept)], self.row[number, : len(kept)] = exact[kept].float(), near[kept]
+
+
+def _score(
+    probes: Float32[Tensor, "probes dim"], gallery: Float32[Tensor, "gallery dim"], rows: Int64[Tensor, "probes near"]
+) -> Float64[Tensor, "probes near"]:
+    """Scores of each probe with its own rows of the gallery, the same numbers as `pair_scores`.
+
+    On a CPU a probe's row is multiplied with all of its gallery rows at once, several times faster than pair by pair.
+    """
+    if probes.device.type != "cpu":
+        left = torch.arange(len(probes), device=probes.device).repeat_interleave(rows.shape[1])
+        near = gallery[rows.flatten().to(gallery.device)].to(probes.device)
+        return pair_scores(probes, left, torch.arange(len(left), device=probes.device), near).view(rows.shape)
+    scores = torch.zeros(rows.shape, dtype=torch.float64)
+    own = probes.double()[:, None]
+    step = max(SCORED // probes.shape[1], 1)
+    for start in range(0, rows.shape[1], step):
+        part, score = rows[:, start : start + step], scores[:, start : start + step]
+        near = gallery.index_select(0, part.flatten()).double().view(*part.shape, own.shape[-1]).mul_(own)
+        for column in range(0, own.shape[-1], COLUMNS):
+            score += near[..., column : column + COLUMNS].sum(-1)
+    return scores
+
+
+def _descending(scores: Float64[Tensor, "probes near"]) -> Int64[Tensor, "probes near"]:
+    """The order of falling scores; equal ones stay in the order they have."""
+    if scores.device.type == "cpu":
+        return torch.from_numpy(np.argsort(-scores.numpy(), axis=1, kind="stable"))
+    return scores.sort(dim=1, descending=True, stable=True).indices
+
+
+def _alike(fill: Int64[Tensor, " probes"], most: int) -> Iterator[tuple[slice, int]]:
+    """Runs of probes and the candidates of the one with most, together no more than asked unless one alone has more."""
+    start, widest = 0, 0
+    counts = fill.tolist()
+    for number, count in enumerate(counts):
+        if number > start and max(widest, count) * (number - start + 1) > most:
+            yield slice(start, number), widest
+            start, widest = number, 0
+        widest = max(widest, count)
+    if counts:
+        yield slice(start, len(counts)), widest
+
+
+def _check(
+    probes: Float32[Tensor, "probes dim"],
+    gallery: Float32[Tensor, "gallery columns"],
+    k: int,
+    precision: Precision,
+    exclude: tuple[Tensor, Tensor] | None,
+    block: int,
+) -> None:
+    if probes.shape[1] != gallery.shape[1]:
+        raise ValueError(f"probes have {probes.shape[1]} numbers a row but the gallery has {gallery.shape[1]}")
+    if not 1 <= k <= len(gallery):
+        raise ValueError(f"k must lie between 1 and the {len(gallery)} rows of the gallery, got {k}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    if block < 1:
+        raise ValueError(f"block must be at least 1, got {block}")
+    sizes = len(probes), len(gallery)
+    if exclude is not None and (len(exclude[0]), len(exclude[1])) != sizes:
+        raise ValueError(
+            f"exclude has {len(exclude[0])} and {len(exclude[1])} numbers for {sizes[0]} probes and {sizes[1]} rows"
+        )
