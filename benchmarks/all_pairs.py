@@ -19,7 +19,7 @@ import torch
 from harness import cpu_seconds, write
 from sklearn.metrics import roc_curve
 
-from verisphere.score import AllPairs, Group, pair_scores, unit_rows
+from verisphere.score import AllPairs, Group, pair_scores, top_k, unit_rows
 from verisphere.workflows.device import keep_memory
 
 DEEP = ("1e-3", "1e-4", "1e-5", "1e-6", "1e-7", "1e-8")
