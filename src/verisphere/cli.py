@@ -361,6 +361,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         processes=options.processes,
         screen=options.screen,
         sweep=options.sweep,
+        points_only=options.points_only,
     )
 
 
@@ -481,6 +482,11 @@ def _parser() -> argparse.ArgumentParser:
     verb = _evaluation(kinds, "pairs", evaluate_pairs)
     verb.add_argument("embeddings", type=Path, help="embeddings file")
     verb.add_argument("--pairs", type=Path, required=True, help="LFW pairs list, or CSV with left,right,label[,fold]")
+    verb.add_argument(
+        "--points-only",
+        action="store_true",
+        help="operating points alone, no accuracy: for lists of millions of pairs, most of which then need no score",
+    )
     _against(verb)
     _redrawing(verb)
     _curve(verb)
@@ -695,6 +701,7 @@ def _evaluation(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], str
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
     verb.set_defaults(intervals=False, seed=0, curve=None, plot=None, processes=1, screen=None, sweep=None)
+    verb.set_defaults(points_only=False)
     return verb
 
 

@@ -90,6 +90,6 @@ def test_products_in_float32_are_in_float32_whatever_the_process_allows():
 
 def test_a_device_that_computes_too_roughly_is_not_used(monkeypatch: pytest.MonkeyPatch):
     half = rounded(rows(16), "float32")
-    monkeypatch.setattr(Screen, "_product", lambda self, left, right, room=None: (left @ right.T) * 1.01)
+    monkeypatch.setattr(Screen, "product", lambda self, left, right, room=None: (left @ right.T) * 1.01)
     with pytest.raises(RuntimeError, match=r"products in torch.float32 are off by 0\.01, which is more than they may"):
         Screen(half, half)

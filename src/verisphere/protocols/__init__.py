@@ -8,7 +8,13 @@ from verisphere.protocols.identification import (
     search_gallery,
     split_gallery,
 )
-from verisphere.protocols.listed_pairs import ListedPairsResult, listed_folds, listed_pairs, score_listed
+from verisphere.protocols.listed_pairs import (
+    ListedPairsResult,
+    listed_folds,
+    listed_operating_points,
+    listed_pairs,
+    score_listed,
+)
 
 __all__ = [
     "AllPairsResult",
@@ -20,6 +26,7 @@ __all__ = [
     "calibration_impostors",
     "identification",
     "listed_folds",
+    "listed_operating_points",
     "listed_pairs",
     "score_listed",
     "search_gallery",

@@ -1,6 +1,7 @@
 """Embeddings become scores: cosines of listed pairs, and of all pairs in bounded memory."""
 
 from verisphere.score.all_pairs import AllPairs, Group, StreamedScores
+from verisphere.score.listed import ListedPairs, ListedScores
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.screen import PRECISIONS, Precision
 from verisphere.score.sweep import Keeper
@@ -11,6 +12,8 @@ __all__ = [
     "AllPairs",
     "Group",
     "Keeper",
+    "ListedPairs",
+    "ListedScores",
     "Precision",
     "StreamedScores",
     "pair_scores",

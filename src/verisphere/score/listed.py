@@ -109,13 +109,13 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
     with full_float32():
         screen = Screen(left, right)
         for some, others, pairs in progress(strips, "scoring listed pairs", len(strips)):
-            product = screen._product(screen.left[some], screen.right[others], screen._room).view(-1)
+            product = screen.product(screen.left[some], screen.right[others], screen.room).view(-1)
             line = row * (others.stop - others.start) - others.start  # where its products begin, less those left out
             for share in shares(pairs.stop, pairs.start):
                 on_left, on_right = listing.rows(share)
                 place = line[on_left]
                 place += column[on_right]
-                key = screen._key(product.index_select(0, torch.from_numpy(place).to(product.device))).cpu()
+                key = screen.key(product.index_select(0, torch.from_numpy(place).to(product.device))).cpu()
                 keys[share] = key.numpy()
                 counts[0] += torch.bincount(key, minlength=KEYS).numpy()
                 counts[1] += np.bincount(keys[share][listing.genuine[share]], minlength=KEYS)

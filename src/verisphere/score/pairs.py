@@ -53,5 +53,7 @@ def pair_scores(
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
         for start in range(0, units.shape[1], COLUMNS):
             columns = slice(start, start + COLUMNS)
-            part += (units[a, columns].double() * others[b, columns].double()).sum(-1)
+            # index_select takes whole rows at a time, which indexing does not
+            first, second = units[:, columns].index_select(0, a), others[:, columns].index_select(0, b)
+            part += (first.double() * second.double()).sum(-1)
     return scores

@@ -20,7 +20,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 KEYS = 1 << 15  # keys are 1 .. KEYS - 1; 0 marks what is no pair
 _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
-PART = 1 << 14  # rows measured at once
+PART = 1 << 8  # rows measured at once: they stay in a core's cache
 _CHECKED = 64  # rows of each side whose bound is tried when a screen is made
 
 
@@ -109,7 +109,7 @@ class Screen:
         self.by_bits = self.dtype == torch.bfloat16 and self.left.device.type == "cpu"
         width = max(highest - lowest, 1e-12)
         self.centre, self.scale = (lowest + highest) / 2, (KEYS - 2048) / width
-        self._room = self.left.new_empty(0)  # products are written to one place, which stays in the cache
+        self.room = self.left.new_empty(0)  # products are written to one place, which stays in the cache
         self._check()
 
     def keys(self, left: slice, right: slice, positive: bool = False) -> Int16[Tensor, "left right"]:
@@ -120,10 +120,10 @@ class Screen:
             right: rows on the right.
             positive: only keys above KEYS / 2 matter and `shift` has been taken from them; the others may become 0.
         """
-        product = self._product(self.left[left], self.right[right], self._room)
+        product = self.product(self.left[left], self.right[right], self.room)
         if positive and self.by_bits:
             return product.view(torch.int16).clamp_(min=0)  # the bits of positive numbers rise with them
-        return self._key(product)
+        return self.key(product)
 
     def shift(self, lowest: int) -> int:
         """What may be taken from all keys where none below this one matters: that saves most of their making."""
@@ -137,12 +137,13 @@ class Screen:
         ends = torch.tensor([low - self.error, high + self.error], dtype=torch.float64, device=self.left.device)
         # Rounding never changes an order, so what is true of the ends is true of their keys.
         ends = ends.clamp(-1.5, 1.5).to(torch.bfloat16 if self.by_bits else self.product_type)
-        first, last = self._key(ends).tolist()
+        first, last = self.key(ends).tolist()
         if self.by_bits and ends[0] == 0:
             first = KEYS // 2 - 1  # the key of -0.0, which is the same number
         return (1 if low == -torch.inf else first), (KEYS - 1 if high == torch.inf else last)
 
-    def _product(self, left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
+    def product(self, left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
+        """Products of rounded rows, in one place in memory where `room` is given: valid until the next call."""
         if self.dtype == torch.bfloat16 and not self.by_bits:
             return torch.mm(left, right.T, out_dtype=torch.float32)
         if room is None or not self.by_bits:
@@ -152,7 +153,8 @@ class Screen:
             room.resize_(len(left) * len(right))
         return torch.mm(left, right.T, out=room[: len(left) * len(right)].view(size))
 
-    def _key(self, product: Tensor) -> Int16[Tensor, "*shape"]:
+    def key(self, product: Tensor) -> Int16[Tensor, "*shape"]:
+        """The key of each product."""
         if self.by_bits:
             bits = product.view(torch.int16)
             # The bits of a negative number fall as it rises: all but the sign are turned round.
@@ -162,7 +164,7 @@ class Screen:
 
     def _check(self) -> None:
         left, right = self.left[:_CHECKED], self.right[-_CHECKED:]
-        off = (self._product(left, right).double() - left.double() @ right.double().T).abs().max()
+        off = (self.product(left, right).double() - left.double() @ right.double().T).abs().max()
         allowed = self.error + (2.0**-7 if self.by_bits else 0)
         if len(left) and not off <= allowed:
             raise RuntimeError(f"products in {self.dtype} are off by {float(off):.2g}, which is more than they may be")

@@ -34,7 +34,14 @@ from verisphere.decide import (
     thinned_roc,
     with_points,
 )
-from verisphere.protocols import ListedPairsResult, PairsOfSet, all_pairs, calibration_impostors, listed_pairs
+from verisphere.protocols import (
+    ListedPairsResult,
+    PairsOfSet,
+    all_pairs,
+    calibration_impostors,
+    listed_operating_points,
+    listed_pairs,
+)
 from verisphere.protocols.pictures import thinned_curve
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
 from verisphere.report.evaluation import Evaluation
@@ -84,6 +91,7 @@ class Options:
         processes: how many compare pairs, where all pairs of a set are compared.
         screen: type of the products that screen them; chosen by itself without.
         sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
+        points_only: of listed pairs, operating points alone, which needs no score of each pair.
     """
 
     fars: Sequence[Far]
@@ -99,6 +107,7 @@ class Options:
     processes: int = 1
     screen: Precision | None = None
     sweep: Path | None = None
+    points_only: bool = False
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -148,6 +157,15 @@ def evaluate_pairs(
     _check_redrawing(options, against, replicates)
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
+    if options.points_only:
+        if against or options.calibration or options.intervals or options.curve:
+            raise ValueError(
+                "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
+                "--plot need"
+            )
+        with _naming(pairs):
+            points = listed_operating_points(embeddings, comparisons, options.fars, options.rule, options.progress)
+        return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)))
     with _naming(pairs):
         result = listed_pairs(embeddings, comparisons, options.fars, options.rule)
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
