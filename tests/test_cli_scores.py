@@ -268,3 +268,25 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(refused, files: Path, words
     before = {path: path.read_bytes() for path in files.iterdir()}
     assert says in refused(*placed(words, files))
     assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        (("--json", "empty"), "empty: a folder, and a file was to be written under its name"),
+        (("--json", "ok.json", "--curve", "empty"), "empty: a folder, and a file"),
+        (("--json", "ok.json", "--plot", "faces.npz/x.png"), "faces.npz is a file, no folder"),
+        (("--json", "ok.json", "--curve", "ok.json/x.csv"), "above it is a file to be written, no folder"),
+        (("--curve", "deep/x.csv", "--json", "deep"), "above it is a file to be written, no folder"),
+        (("--json", "ok.json", "--curve", "/dev/null"), "/dev/null: neither a file nor a folder"),
+    ],
+)
+def test_every_output_is_looked_at_before_the_work(
+    refused, files: Path, last: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("verisphere.workflows.evaluate.evaluate_scores", lambda *_: pytest.fail("must not be called"))
+    (files / "empty").mkdir()
+    before = sorted(files.rglob("*"))
+    assert says in refused("scores", "scores.csv", *last)
+    assert sorted(files.rglob("*")) == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.cli import _parser, main
+from verisphere.cli import SCREENS, _parser, main
 from verisphere.score.screen import PRECISIONS
 
 
@@ -77,15 +77,17 @@ def test_closed_set_and_rule(run, files: Path):
     out_file = files / "out.json"
     code, out, _ = run(files / "all.npz", "--strangers", 0, "--closed-set", "--json", out_file)
     assert (code, "FPIR" in out) == (0, False)
-    run(files / "all.npz", "--rule", "nearest", "--open-rank", 3, "--precision", "bfloat16", "--json", out_file)
+    run(files / "all.npz", "--rule", "nearest", "--open-rank", 3, "--screen", "bfloat16", "--json", out_file)
     read = json.loads(out_file.read_text())
     point = read["galleries"]["seed 0"]["operating_points"][0]
     assert (read["rule"], point["rule"], point["rank"]) == ("nearest", "nearest", 3)
 
 
-def test_every_precision_can_be_named():
-    for precision in PRECISIONS:
-        assert _parser().parse_args(["evaluate", "search", "x", "--precision", precision]).precision == precision
+@pytest.mark.parametrize("kind", ["search", "all-pairs"])
+def test_every_screen_can_be_named(kind: str):
+    assert set(SCREENS) == set(PRECISIONS)
+    for screen in PRECISIONS:
+        assert _parser().parse_args(["evaluate", kind, "x", "--screen", screen]).screen == screen
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,9 @@ def test_every_precision_can_be_named():
         (["all.npz", "--strangers", "0"], "all 36 probes show people of the gallery, so there is no FPIR"),
         (["all.npz", "--fpir", "few"], "an FPIR must be a decimal number such as 1e-4, got 'few'"),
         (["all.npz", "--rank", "0"], "rank must be at least 1, got 0"),
+        (["all.npz", "--seed", "-1"], "seed must be 0 or more, got -1"),
+        (["all.npz", "--json", "o.json", "--plot", "all.npz/x.png"], "all.npz is a file, no folder"),
+        (["all.npz", "--top", "1", "--json", "o.json", "--candidates", "o.json/o.csv"], "o.json above it is a file to"),
         (["none.npz"], "there is no such file"),
     ],
 )

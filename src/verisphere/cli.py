@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` sho
     from verisphere.workflows.verify import FindFaces
 
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
+SCREENS = ("bfloat16", "float32", "float64")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -291,18 +292,11 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
 
 def evaluate_search(options: argparse.Namespace) -> str:
     """Identification: probes searched in galleries (1:N)."""
-    from verisphere.data.files import refuse_overwriting
     from verisphere.protocols.identification import FPIRS, RANKS
     from verisphere.report.progress import shown
     from verisphere.workflows.search import SearchOptions, search_files, search_split
 
-    outputs = [out for out in (options.json, options.candidates, options.plot) if out is not None]
-    for place, out in enumerate(outputs):
-        refuse_overwriting(out, [options.probes, *options.gallery])
-        if out.resolve() in [other.resolve() for other in outputs[:place]]:
-            raise ValueError(f"{out}: two of --json, --candidates and --plot would be written to it")
-    if options.plot is not None and options.plot.suffix not in (".png", ".svg"):
-        raise ValueError(f"{options.plot}: a picture's name must end in .png or .svg")
+    _check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
     if options.closed_set and options.fpir:
@@ -313,7 +307,7 @@ def evaluate_search(options: argparse.Namespace) -> str:
         rule=options.rule,
         open_rank=options.open_rank,
         top=options.top,
-        precision=options.precision,
+        screen=options.screen,
         progress=shown,
     )
     drawing = {name: getattr(options, name) for name in ("enrol", "strangers", "seed", "galleries")}
@@ -336,17 +330,10 @@ def evaluate_search(options: argparse.Namespace) -> str:
 
 def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     """What an evaluation of these files is asked for."""
-    from verisphere.data.files import refuse_overwriting
     from verisphere.report.progress import shown
     from verisphere.workflows.evaluate import Options
 
-    outputs = [out for out in (options.json, options.curve, options.plot, options.sweep) if out is not None]
-    for place, out in enumerate(outputs):
-        refuse_overwriting(out, [*inputs, options.calibration])
-        if out.resolve() in [other.resolve() for other in outputs[:place]]:
-            raise ValueError(f"{out}: two of --json, --curve, --plot and --sweep would be written to it")
-    if options.plot is not None and options.plot.suffix not in (".png", ".svg"):
-        raise ValueError(f"{options.plot}: a picture's name must end in .png or .svg")
+    _check_outputs(options, ("json", "curve", "plot", "sweep"), [*inputs, options.calibration])
     return Options(
         fars=options.far or FARS,
         rule=options.rule,
@@ -363,6 +350,25 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         sweep=options.sweep,
         points_only=options.points_only,
     )
+
+
+def _check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
+    """Refuse, before any work, an output that cannot be written, or that takes the place of an input or of another."""
+    from verisphere.data.files import check_writable, refuse_overwriting
+
+    outputs = [out for name in names if (out := getattr(options, name)) is not None]
+    for number, out in enumerate(outputs):
+        refuse_overwriting(out, inputs)
+        check_writable(out)
+        place = out.resolve()
+        if place in [other.resolve() for other in outputs[:number]]:
+            listed = [f"--{name}" for name in names]
+            raise ValueError(f"{out}: two of {', '.join(listed[:-1])} and {listed[-1]} would be written to it")
+        for other in outputs:
+            if other.resolve() in place.parents:
+                raise ValueError(f"{out}: {other} above it is a file to be written, no folder; choose another name")
+    if options.plot is not None and options.plot.suffix not in (".png", ".svg"):
+        raise ValueError(f"{options.plot}: a picture's name must end in .png or .svg")
 
 
 def _show(options: argparse.Namespace, result: "Evaluation") -> str:
@@ -545,10 +551,10 @@ def _search(kinds: Verbs) -> None:
     verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
     verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw CMC and TPIR over FPIR (.png or .svg)")
     verb.add_argument(
-        "--precision",
-        choices=("bfloat16", "float32", "float64"),
+        "--screen",
+        choices=SCREENS,
         default="float32",
-        help="of the products that screen: changes speed, never a figure (float32)",
+        help="type of the products that screen the pairs; the figures are the same (float32)",
     )
 
 
@@ -734,7 +740,7 @@ def _sweeping(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument(
         "--screen",
-        choices=["bfloat16", "float32", "float64"],
+        choices=SCREENS,
         help="type of the products that screen the pairs; the figures are the same (the fastest, by a sample)",
     )
     verb.add_argument(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.data.files import refuse_overwriting, write_whole
+from verisphere.data.files import check_writable, refuse_overwriting, write_whole
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path):
@@ -64,12 +64,16 @@ def test_an_interrupted_folder_is_removed(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_folder_gives_way_to_either(tmp_path: Path):
+def test_an_empty_folder_gives_way_to_a_folder_but_not_to_a_file(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     write_whole(tmp_path / "a", make_folder)
-    write_whole(tmp_path / "b", lambda partial: partial.write_text("b"))
-    assert (tmp_path / "a" / "b").read_text() == (tmp_path / "b").read_text() == "b"
+    assert (tmp_path / "a" / "b").read_text() == "b"
+    with pytest.raises(FileExistsError, match="b: a folder, and a file was to be written") as caught:
+        write_whole(tmp_path / "b", lambda partial: partial.write_text("b"))
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "b").is_dir()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_a_folder_with_content_is_refused_before_anything_is_written(tmp_path: Path):
@@ -156,6 +160,47 @@ def test_what_is_read_is_not_written_over(tmp_path: Path):
     for out in (photos / "crops", tmp_path / "new", tmp_path / "marks.jso"):
         refuse_overwriting(out, [None, photos, marks])
     refuse_overwriting(marks, [])
+
+
+def test_what_can_be_written_is_asked_without_a_trace(tmp_path: Path):
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    for name in ("new", "old", "deep/er/new", "link"):
+        check_writable(tmp_path / name)
+    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["link", "old"]
+    assert (tmp_path / "old").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("empty", FileExistsError, "empty: a folder, and a file was to be written under its name"),
+        ("full", FileExistsError, "full: a folder that is not empty"),
+        ("to_empty", FileExistsError, "to_empty: a folder, and a file"),
+        ("null", FileExistsError, "null: neither a file nor a folder"),
+        ("full/a/x.csv", NotADirectoryError, r"full/a/x\.csv: cannot be written, for .*full/a is a file, no folder"),
+        ("full/a/b/x.csv", NotADirectoryError, r"x\.csv: cannot be written, for .*full/a is a file, no folder"),
+    ],
+)
+def test_what_cannot_be_written_is_told_as_by_the_writing(tmp_path: Path, name: str, error: type[OSError], says: str):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text("a")
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "to_empty").symlink_to("empty")
+    before = sorted(tmp_path.rglob("*"))
+    for refuse in (check_writable, lambda path: write_whole(path, lambda partial: partial.write_text("text"))):
+        with pytest.raises(error, match=says) as caught:
+            refuse(tmp_path / name)
+        assert "\n" not in str(caught.value)
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_in_which_nothing_may_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # the superuser may write anywhere
+    with pytest.raises(PermissionError, match=r"a/b: cannot be written, for nothing may be made in .*") as caught:
+        check_writable(tmp_path / "a" / "b")
+    assert str(caught.value).endswith(str(tmp_path))
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path):

@@ -191,6 +191,7 @@ def test_people_with_few_images_are_enrolled_without_probes():
         ({"enrol": 0}, "enrol must be at least 1, got 0"),
         ({"strangers": 1.0}, "strangers must be a share of the people, at least 0 and below 1, got 1.0"),
         ({"strangers": -0.1}, "strangers must be a share of the people"),
+        ({"seed": -1}, "seed must be 0 or more, got -1"),
         ({"strangers": 0.95}, "a share of 0.95 strangers leaves none of 4 people to enrol"),
     ],
 )

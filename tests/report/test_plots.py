@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from PIL import Image
 from scipy.special import ndtri
 
@@ -92,16 +93,83 @@ def test_roc_and_det_share_their_far_axis_and_show_the_operating_points(tmp_path
     figure = curve_plot(roc(genuine, impostor), points, "a set")
     above, below = figure.axes
     curve, marks = above.lines
-    # FAR 0 has no place on a logarithmic axis; at 0.5, 0.2, 0.1, 0.05 and minus infinity some impostor passes
-    assert curve.get_xdata().tolist() == [0.25, 0.5, 0.5, 0.75, 1]
-    assert curve.get_ydata().tolist() == pytest.approx([2 / 3, 2 / 3, 1, 1, 1])
+    # From FAR 0, at the left edge, where 1/3 pass at the threshold 0.6, in steps; 2/3 at FAR 1/4, all at FAR 1/2.
+    assert corners(curve) == [(0.01, 1 / 3), (0.25, 1 / 3), (0.25, 2 / 3), (0.5, 2 / 3), (0.5, 1), (0.75, 1), (1, 1)]
     assert (marks.get_xdata().tolist(), marks.get_ydata().tolist()) == ([0.25], [pytest.approx(2 / 3)])  # 1e-3: too few
     curve, marks = below.lines
-    assert curve.get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3])  # nor has FRR 0
+    # FRR 0 is the bottom edge
+    assert corners(curve) == [
+        *[(0.01, 2 / 3), (0.25, 2 / 3), (0.25, 1 / 3), (0.5, 1 / 3), (0.5, 0.01), (0.75, 0.01), (1, 0.01)]
+    ]
     assert marks.get_ydata().tolist() == pytest.approx([1 / 3])
     assert (above.get_xscale(), below.get_xscale(), below.get_yscale()) == ("log", "log", "log")
-    assert "rule: nearest" in above.get_legend().get_texts()[0].get_text()
+    assert legend(figure) == ["at the FARs asked for, rule: nearest"]
     save_plot(figure, tmp_path / "curve.png")
+
+
+def corners(line: Line2D) -> list[tuple[float, float]]:
+    """Where a line turns, without what is there twice."""
+    points = [(round(float(x), 12), round(float(y), 12)) for x, y in zip(*line.get_data(), strict=True)]
+    return [pytest.approx(point) for point in dict.fromkeys(points)]
+
+
+def test_an_operating_point_of_far_0_has_an_open_mark_at_the_left_edge(tmp_path: Path):
+    genuine, impostor = np.r_[np.full(500, 0.9), np.full(500, 0.5)], np.full(1000, 0.5)
+    figure = curve_plot(roc(genuine, impostor), [operating_point(genuine, impostor, far="0.5")], "ties")
+    for axes, low in zip(figure.axes, (0.0, 5e-4), strict=True):
+        curve, mark = axes.lines
+        last = 1.0 if axes is figure.axes[0] else low
+        assert corners(curve) == [(5e-4, 0.5), (1, 0.5), (1, last)]  # 0.5 / 1000: left of one impostor
+        assert corners(mark) == [(5e-4, 0.5)]
+        assert mark.get_markerfacecolor() == "white"
+        assert axes.get_xlim() == (5e-4, 1)
+    assert legend(figure) == ["with a rate of 0, at the edge, rule: at_most"]
+    save_plot(figure, tmp_path / "curve.png")
+
+
+def test_an_operating_point_of_frr_0_has_an_open_mark_at_the_bottom(tmp_path: Path):
+    genuine, impostor = [0.9] * 100, [0.5, *np.linspace(0, 0.4, 199)]
+    points = [operating_point(genuine, impostor, far=far) for far in ("0.1", "0.01")]
+    figure = curve_plot(roc(genuine, impostor), points, "apart")
+    above, below = (axes.lines[1] for axes in figure.axes)
+    assert corners(above) == [(0.1, 1), (0.01, 1)]
+    assert above.get_markerfacecolor() != "white"
+    assert corners(below) == [(0.1, 0.005), (0.01, 0.005)]
+    assert below.get_markerfacecolor() == "white"
+    assert len(legend(figure)) == 2
+    save_plot(figure, tmp_path / "curve.png")
+
+
+def test_no_slope_of_a_long_curve_leads_to_an_edge():
+    curve = roc(np.linspace(0.3, 0.9, 400), np.linspace(0, 0.5, 400))
+    for axes, low in zip(curve_plot(curve, [], "long").axes, (0.0, 1 / 800), strict=True):
+        x, y = axes.lines[0].get_data()
+        slopes = (x[1:] != x[:-1]) & (y[1:] != y[:-1])
+        assert slopes.any()
+        assert not (slopes & ((x[:-1] == 1 / 800) | (y[1:] == low))).any()
+        assert (x.min(), y.min() >= low) == (1 / 800, True)
+
+
+def test_curves_with_infinities_have_a_line(tmp_path: Path):
+    genuine, impostor = [np.inf, 0.5, -np.inf], [-np.inf, -np.inf, 0.2, -np.inf]
+    figure = curve_plot(roc(genuine, impostor), [operating_point(genuine, impostor, far="0.5")], "infinite")
+    # Above 0.5 and 0.2 no impostor: TAR 2/3; above minus infinity one of four; no threshold accepts the rest.
+    assert corners(figure.axes[0].lines[0]) == [(0.01, 2 / 3), (0.25, 2 / 3)]
+    save_plot(figure, tmp_path / "curve.png")
+
+
+@pytest.mark.parametrize(
+    ("genuine", "impostor", "says"),
+    [
+        ([0.9, 0.2], [0.5, 0.1], "no operating point: too few impostors for these FARs"),
+        ([-np.inf] * 2, [-np.inf] * 2, "no curve: it has one threshold alone"),
+    ],
+)
+def test_a_picture_says_what_it_cannot_show(tmp_path: Path, genuine: list[float], impostor: list[float], says: str):
+    figure = curve_plot(roc(genuine, impostor), [operating_point(genuine, impostor, far="1e-3")], "little")
+    assert says in figure.axes[1].get_xlabel()
+    save_plot(figure, tmp_path / "curve.png")
+    assert "\n" not in curve_plot(roc([0.9, 0.2], [0.5, 0.1]), [], "nothing asked").axes[1].get_xlabel()
 
 
 @pytest.mark.parametrize(("genuine", "impostor"), [([0.9], [0.1]), ([0.1], [0.9]), ([0.5] * 3, [0.5] * 3)])
@@ -110,6 +178,8 @@ def test_curves_without_a_middle_can_be_drawn(tmp_path: Path, genuine: list[floa
     figure = curve_plot(roc(genuine, impostor), points, "$ _odd {")
     for axes in figure.axes:
         assert axes.get_ylim()[0] < axes.get_ylim()[1]
+        assert axes.get_xlim()[0] <= 0.01  # two decades: marks at less would touch
+    assert figure.axes[1].get_ylim()[0] <= 0.01
     save_plot(figure, tmp_path / "curve.svg")
 
 

@@ -49,7 +49,11 @@ def test_a_table_is_markdown_with_aligned_columns():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.5, "0.5000"), (-math.inf, "-inf"), (math.inf, "inf"), (math.nan, "nan"), (1 / 3, "0.3333")]
+    ("value", "text"),
+    [
+        *[(0.5, "0.5000"), (-math.inf, "-inf"), (math.inf, "inf"), (math.nan, "nan"), (1 / 3, "0.3333")],
+        *[(-7e30, "-7e+30"), (1e300, "1e+300"), (1234567.0, "1.235e+06"), (-1e6, "-1e+06"), (999_999.5, "999999.5000")],
+    ],
 )
 def test_numbers(value: float, text: str):
     assert number(value) == text
@@ -68,6 +72,11 @@ def test_an_operating_point_in_a_row():
     assert (row[5], row[7]) == ("0.25", "1 / 4")
     # Clopper-Pearson for 2 of 3 and 1 of 4
     assert (row[3], row[6]) == ("0.0943 .. 0.9916", "0.00631 .. 0.806")
+
+
+def test_a_threshold_of_many_digits_is_short():
+    point = dataclasses.replace(operating_point(GENUINE, IMPOSTOR, far="0.25"), threshold=-7e30)
+    assert cells(operating_points_table([point]))[2][1] == "-7e+30"
 
 
 def test_below_resolution_no_tar_is_printed():

@@ -1,7 +1,12 @@
 """Sweeps in several processes, interrupted ones, other screens, galleries: always the same integers."""
 
 import math
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,12 +189,83 @@ def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
     broken.state = {"sweep": np.zeros(3)}
     with pytest.raises(ValueError, match="memory: it keeps the sweep of other"):
         integers(AllPairs(units, people, block=64, keeper=broken))
-    broken.state = {name: value for name, value in kept.state.items() if name != "filled"}
-    with pytest.raises(ValueError, match="memory: it holds no sweep that was interrupted; name another file"):
-        integers(AllPairs(units, people, block=64, keeper=broken))
     # another question begins anew, and keeps what was found
     scores = impostors(AllPairs(units, people, block=64, keeper=kept))
     assert scores.above(0.33) == brute_above(units, people, 0.33)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("done", None),
+        ("done", np.ones((3, 3), bool)),
+        ("done", np.full(28, np.nan)),
+        ("filled", None),
+        ("filling", np.array([1, 2])),
+        ("asked.0", None),
+        ("filling.0.score", None),
+        ("filling.0.score", np.zeros(2)),
+        ("filling.0.ends", np.array([1.0, 0.0])),
+        ("filling.0.groups", np.array([0, 1, 2, 3, 4])),
+        ("filling.0.count", np.full(3, -1)),
+    ],
+)
+def test_a_sweep_that_was_tampered_with_is_refused(
+    name: str, wrong: np.ndarray | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sweep, "SAVED", 0.0)
+    monkeypatch.setattr(sweep, "BATCH", 1)
+    units, people = rows()
+    kept = Kept()
+
+    def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        for number, item in enumerate(items):
+            if number == 9:
+                raise Stop
+            yield item
+
+    with pytest.raises(Stop):
+        integers(AllPairs(units, people, block=64, progress=stopping, keeper=kept))
+    assert kept.state is not None
+    assert name in kept.state
+    kept.state = {key: value for key, value in kept.state.items() if key != name}
+    if wrong is not None:
+        kept.state[name] = wrong
+    with pytest.raises(ValueError, match="memory: it holds no sweep that was interrupted; name another file"):
+        integers(AllPairs(units, people, block=64, keeper=kept))
+
+
+ORPHAN = """
+import os, signal, sys, numpy as np, torch
+from verisphere.score import AllPairs, Group, unit_rows
+
+def shown(items, description, total=None):
+    for item in items:
+        print("working", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield item
+
+if __name__ == "__main__":
+    rows = np.random.default_rng(0).normal(size=(3000, 16)).astype(np.float32)
+    AllPairs(unit_rows(rows), torch.arange(3000), progress=shown, processes=2).scores([Group(0, False)]).ranked(100)
+"""
+
+
+def test_a_killed_sweep_leaves_no_process_and_no_file(tmp_path: Path):
+    """Those who work for it hold its standard output: that it ends shows that they have ended."""
+    script = tmp_path / "orphan.py"
+    script.write_text(ORPHAN)
+    (tmp_path / "room").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "room")}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (-9, "working\n")
+    for _ in range(100):
+        if not list((tmp_path / "room").glob("verisphere-*")):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"left behind: {list((tmp_path / 'room').iterdir())}")
 
 
 def brute_above(units: torch.Tensor, people: torch.Tensor, cut: float) -> int:

@@ -113,10 +113,10 @@ def test_candidates(files: Path):
     assert [int(line["mate"]) for line in own] == mates
 
 
-def test_precision_changes_no_figure(files: Path):
+def test_the_screen_changes_no_figure(files: Path):
     results = [
-        search_split(files / "probes.npz", SearchOptions(fpirs=("1e-1",), precision=precision)).result
-        for precision in ("bfloat16", "float32", "float64")
+        search_split(files / "probes.npz", SearchOptions(fpirs=("1e-1",), screen=screen)).result
+        for screen in ("bfloat16", "float32", "float64")
     ]
     assert results[0] == results[1] == results[2]
 

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+_FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
+
 
 def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     """Write a file or a folder under a temporary name beside `path`, and rename it once it is safely on the disk.
@@ -17,30 +19,20 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     is written, in its own folder.
 
     Args:
-        path: the final name. A file there is replaced; a folder there is not, because that cannot be done in one step.
+        path: the final name. A file there is replaced by a file, an empty folder by a folder; nothing else gives way.
         write: writes to the path it is given, either a file or a folder; that path does not exist when it is called.
 
     Raises:
         FileExistsError: `path` is a folder that holds something, or a device or pipe, which a rename would replace by a
-            file; both are noticed before `write` is called. Or `write` made a folder and `path` is a file.
+            file; both are noticed before `write` is called. Or `write` made a folder and `path` is a file, or a file
+            and `path` is a folder.
         FileNotFoundError: `write` returned and left nothing at the path it was given.
         NotADirectoryError: a file stands where a folder above `path` should be.
         OSError: `path` cannot be written.
     """
     path = Path(path)
-    if path.is_dir() and any(path.iterdir()):
-        raise FileExistsError(f"{path}: a folder that is not empty; it is never overwritten, choose another name")
-    target = Path(os.path.realpath(path))
-    # A link to nothing is followed. The target is asked for too because a link in a circle counts as not existing.
-    if (path.exists() or os.path.lexists(target)) and not (path.is_file() or path.is_dir()):
-        raise FileExistsError(
-            f"{path}: neither a file nor a folder but a device, a pipe or a circle of links; name a file"
-        )
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        inside = next(folder for folder in target.parents if folder.exists())
-        raise NotADirectoryError(f"{path}: cannot be written, for {inside} is a file, no folder") from None
+    target, _ = _place(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
     try:
         write(partial)
@@ -48,9 +40,9 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
         if partial.is_dir() and target.is_file():
             raise FileExistsError(f"{path}: a file, and a folder was to be written under its name")
-        _sync_tree(partial)
         if target.is_dir() and not partial.is_dir():
-            target.rmdir()  # empty, or the call would have been refused; a file cannot be renamed onto a folder
+            raise FileExistsError(_FOLDER.format(path))
+        _sync_tree(partial)
         os.replace(partial, target)
         _sync(target.parent)
     except OSError as error:
@@ -60,6 +52,22 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         raise OSError(error.errno, error.strerror, named) from None
     finally:
         _remove(partial)
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse, before any work, a name that `write_whole` could not give to a file; nothing is made or changed.
+
+    Raises:
+        FileExistsError: `path` is a folder, a device or a pipe.
+        NotADirectoryError: a file stands where a folder above `path` should be.
+        PermissionError: nothing may be made in the folder that `path`, or the first missing folder above it, lies in.
+    """
+    path = Path(path)
+    target, inside = _place(path)
+    if target.is_dir():
+        raise FileExistsError(_FOLDER.format(path))
+    if not os.access(inside, os.W_OK | os.X_OK):
+        raise PermissionError(f"{path}: cannot be written, for nothing may be made in {inside}")
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
@@ -90,6 +98,22 @@ def digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _place(path: Path) -> tuple[Path, Path]:
+    """Where a path leads when links are followed, and the nearest folder above that is there; refuses what is taken."""
+    if path.is_dir() and any(path.iterdir()):
+        raise FileExistsError(f"{path}: a folder that is not empty; it is never overwritten, choose another name")
+    target = Path(os.path.realpath(path))
+    # A link to nothing is followed. The target is asked for too because a link in a circle counts as not existing.
+    if (path.exists() or os.path.lexists(target)) and not (path.is_file() or path.is_dir()):
+        raise FileExistsError(
+            f"{path}: neither a file nor a folder but a device, a pipe or a circle of links; name a file"
+        )
+    inside = next(folder for folder in target.parents if folder.exists())
+    if not inside.is_dir():
+        raise NotADirectoryError(f"{path}: cannot be written, for {inside} is a file, no folder")
+    return target, inside
 
 
 def _sync_tree(path: Path) -> None:

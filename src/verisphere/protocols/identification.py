@@ -226,18 +226,20 @@ def split_gallery(
         embeddings: the set.
         enrol: images a person in the gallery.
         strangers: share of the people who are not enrolled, rounded to whole people.
-        seed: of the draw.
+        seed: of the draw, 0 or more.
 
     Returns:
         The probes and the gallery, rows in the order of the set.
 
     Raises:
-        ValueError: enrol below 1, a share outside [0, 1), or a share that leaves nobody to enrol.
+        ValueError: enrol below 1, a share outside [0, 1), a seed below 0, or a share that leaves nobody to enrol.
     """
     if enrol < 1:
         raise ValueError(f"enrol must be at least 1, got {enrol}")
     if not 0 <= strangers < 1:
         raise ValueError(f"strangers must be a share of the people, at least 0 and below 1, got {strangers}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
     names, person = np.unique(embeddings.identities, return_inverse=True)
     held_out = round(strangers * len(names))
     if held_out == len(names):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
+from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -17,6 +18,7 @@ from verisphere.report.tables import number
 from verisphere.vocabulary import OperatingPoint
 
 MOST_DOMAINS = 12
+FEW = 100  # points of a curve that are drawn as the steps they are
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
 _PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
 
@@ -95,8 +97,9 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
 def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:
     """ROC above and DET below, over one logarithmic FAR axis, with the operating points that can be resolved.
 
-    The DET curve's FRR = 1 - TAR is logarithmic too. A point where no impostor, or every genuine pair, is accepted has
-    no place on such an axis.
+    The DET curve's FRR = 1 - TAR is logarithmic too. A rate of 0 has no place on such an axis: curves go on to the
+    edge, where an operating point has an open mark. An axis shows two decades at least. Where no operating point can be
+    resolved, or the curve is one point alone, the picture says so.
 
     Args:
         curve: the curve.
@@ -105,32 +108,66 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
     """
     figure = new_figure(5.6)
     roc, det = figure.subplots(2, 1, sharex=True)
-    seen = curve.impostor_accepted > 0
-    marked = [point for point in points if point.impostor_accepted and not point.below_resolution]
+    left, bottom = (min(0.5 / total, 0.01) for total in (curve.impostor_total, curve.genuine_total))
+    marked = [point for point in points if not point.below_resolution]
+    rules = ", ".join(dict.fromkeys(point.rule for point in marked))
     fars = np.array([point.far for point in marked])
     tars = np.array([point.tar for point in marked])
-    rules = ", ".join(dict.fromkeys(point.rule for point in marked))
-    for axes, rate, marks in ((roc, curve.tar, tars), (det, curve.frr, 1 - tars)):
-        shown = seen & ((rate > 0) | (axes is roc))
-        axes.plot(curve.far[shown], rate[shown], color=GENUINE, drawstyle="steps-post" if shown.sum() < 100 else None)
-        kept = (marks > 0) | (axes is roc)
-        if kept.any():  # an empty line that is not clipped would have no place, and the layout none either
-            style = {"linestyle": "none", "marker": "o", "color": IMPOSTOR, "markersize": 5, "clip_on": False}
-            axes.plot(fars[kept], marks[kept], label=f"at the FARs asked for, rule: {rules}", **style)
+    frrs = np.array([(point.genuine_total - point.genuine_accepted) / point.genuine_total for point in marked])
+    for axes, rate, marks, low in ((roc, curve.tar, tars, 0.0), (det, curve.frr, frrs, bottom)):
+        # Within the axes by its making; unclipped, so that what runs along an edge is as thick as the rest.
+        axes.plot(*_to_the_edges(curve, rate, left, low), color=GENUINE, clip_on=False, zorder=3)
+        edge = (fars == 0) | ((marks == 0) & (axes is det))
+        _mark(axes, fars[~edge], marks[~edge], f"at the FARs asked for, rule: {rules}", IMPOSTOR)
+        _mark(
+            axes, fars[edge].clip(left), marks[edge].clip(low), f"with a rate of 0, at the edge, rule: {rules}", "white"
+        )
         axes.grid(color=LINES, linewidth=0.7)
         tidy(axes)
-    if marked:
-        roc.legend(loc="lower right", frameon=False, fontsize=9)
+    names = {
+        label: handle for axes in (roc, det) for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if names:
+        figure.legend(names.values(), names, loc="outside lower center", frameon=False, fontsize=9)
+    words = ["FAR (false accept rate)"]
+    if len(curve.thresholds) == 1:
+        words.append("no curve: it has one threshold alone")
+    if points and not marked:
+        words.append("no operating point: too few impostors for these FARs")
     roc.set_xscale("log")
-    roc.set_xlim(min(1 / curve.impostor_total, 0.1), 1)
+    roc.set_xlim(left, 1)
     roc.set_ylim(0, 1.005)
     roc.set_ylabel("TAR (true accept rate)")
     det.set_yscale("log")
-    det.set_ylim(max(0.5 / curve.genuine_total, 1e-9), 1)
+    det.set_ylim(bottom, 1)
     det.set_ylabel("FRR = 1 - TAR (false reject rate)")
-    det.set_xlabel("FAR (false accept rate)")
+    det.set_xlabel("\n".join(words))
     roc.set_title(in_picture(title), loc="left", color=INK, fontsize=11)
     return figure
+
+
+def _to_the_edges(
+    curve: Curve, rate: Float64[np.ndarray, " points"], left: float, low: float
+) -> tuple[Float64[np.ndarray, " corners"], Float64[np.ndarray, " corners"]]:
+    """FAR and another rate of a curve, no smaller than what the axes show, with the corners of its steps.
+
+    Of the points of FAR 0 the last stands for all. Few points are drawn as the steps they are, many as a line; but no
+    slope leads to an edge, which stands for 0 and is no place on the scale.
+    """
+    first = max(int(np.count_nonzero(curve.impostor_accepted == 0)) - 1, 0)
+    far, other = curve.far[first:].clip(left), rate[first:].clip(low)
+    step = (far[:-1] == left) | (other[1:] == low) | (len(far) < FEW)
+    after = np.flatnonzero(step) + 1
+    return np.insert(far, after, far[after]), np.insert(other, after, other[after - 1])
+
+
+def _mark(
+    axes: Axes, far: Float64[np.ndarray, " marks"], rate: Float64[np.ndarray, " marks"], label: str, face: str
+) -> None:
+    """Points as dots, in front of everything and over the edge; none draws nothing."""
+    if len(far):  # an empty line that is not clipped would have no place, and the layout none either
+        (marks,) = axes.plot(far, rate, "o", color=IMPOSTOR, markersize=5, label=label, clip_on=False, zorder=4)
+        marks.set_markerfacecolor(face)
 
 
 def _spread(axes: Axes, histogram: Histogram) -> None:

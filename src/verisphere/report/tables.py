@@ -42,8 +42,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A rate or a score as it is read in a table."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else str(value)
+    """A rate or a score as it is read in a table: from a million on, where digits would say nothing, the short form."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
 
 
 def small(value: float) -> str:

@@ -8,7 +8,8 @@ size, order of rows and number of processes. Questions asked together share one 
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,9 +115,10 @@ class AllPairs:
         ranks: Iterable[tuple["StreamedScores", int]] = (),
         thresholds: Iterable[tuple["StreamedScores", float]] = (),
     ) -> None:
-        """Find by one pass what these ranks and counts need, where it is not known yet.
+        """Find what these ranks and counts need, where it is not known yet: by one pass, as a rule.
 
-        A second pass follows where a sample of the pairs had pointed to the wrong place.
+        Further passes follow where a sample of the pairs had pointed to the wrong place, and where so many ranks are
+        asked that the scores around them would not stay few.
 
         Args:
             ranks: scores and a rank in them, 1 the largest.
@@ -124,19 +126,21 @@ class AllPairs:
         """
         if self.keeper is not None and self._sweep is None:
             self._ready([])  # what was kept may hold the answers
-        asked = {(scores.groups, rank) for scores, rank in ranks if not scores.genuine}
-        counted: dict[float, set[int]] = {}
-        for scores, threshold in thresholds:
-            if not scores.genuine and math.isfinite(threshold) and self.window_at(threshold, scores.groups) is None:
-                counted.setdefault(threshold + 0.0, set()).update(scores.groups)
-        windows = [Window(at, at, tuple(sorted(groups))) for at, groups in sorted(counted.items())]
-        attempt = 0
+        asked = {(tuple(sorted(scores.groups)), rank) for scores, rank in ranks if not scores.genuine}
+        cuts = {(scores.groups, threshold + 0.0) for scores, threshold in thresholds if not scores.genuine}
+        tries: Counter[tuple[tuple[int, ...], int]] = Counter()
         while True:
-            windows += self._around([(g, rank) for g, rank in asked if self.window_of(rank, g) is None], attempt)
+            counted: dict[float, set[int]] = {}  # one window for all groups of pairs that are asked for a threshold
+            for groups, threshold in cuts:
+                if math.isfinite(threshold) and self.window_at(threshold, groups) is None:
+                    counted.setdefault(threshold, set()).update(groups)
+            counts = [Window(at, at, tuple(sorted(members))) for at, members in sorted(counted.items())]
+            missing = [(group, rank) for group, rank in asked if self.window_of(rank, frozenset(group)) is None]
+            windows = self._at_once([*counts, *self._around(missing, tries)])
             if not windows:
                 return
             self._ready([(window.low, window.high) for window in windows]).fill(windows)
-            windows, attempt = [], attempt + 1
+            tries.update((window.groups, rank) for window in windows for rank in window.ranks)
 
     def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
         """The `count` highest scores, of all domains and across them, descending, and the rows of each pair.
@@ -240,23 +244,39 @@ class AllPairs:
     def _windows(self) -> Sequence[Window]:
         return () if self._sweep is None else self._sweep.windows
 
-    def _around(self, asked: Iterable[tuple[frozenset[int], int]], attempt: int) -> list[Window]:
+    def _around(
+        self, asked: Iterable[tuple[tuple[int, ...], int]], tries: Mapping[tuple[tuple[int, ...], int], int]
+    ) -> list[Window]:
         """Windows that should hold these ranks; where that has failed, the gap, narrowed with ever more care."""
         windows: list[Window] = []
-        for groups, rank in sorted((tuple(sorted(groups)), rank) for groups, rank in asked):
-            if windows and windows[-1].groups == groups and rank - windows[-1].ranks[-1] <= _NEIGHBOURS:
-                low, high = windows[-1].low, windows[-1].high
-                ranks, members = (*windows.pop().ranks, rank), frozenset(groups)
-            else:
-                low, high, ranks, members = math.inf, -math.inf, (rank,), frozenset(groups)
-            first, last = self._gap(rank, members)
-            if not attempt:
+        for groups, rank in sorted(asked):
+            low, high = self._gap(rank, frozenset(groups))
+            tried = tries[groups, rank]
+            if not tried:
                 expected = self.pilot.around(rank, groups)
-                if max(first, expected[0]) <= min(last, expected[1]):
-                    first, last = max(first, expected[0]), min(last, expected[1])
+                if max(low, expected[0]) <= min(high, expected[1]):
+                    low, high = max(low, expected[0]), min(high, expected[1])
+            ranks: tuple[int, ...] = (rank,)
+            if windows and windows[-1].groups == groups and rank - windows[-1].ranks[-1] <= _NEIGHBOURS:
+                before = windows.pop()
+                low, high, ranks = min(low, before.low), max(high, before.high), (*before.ranks, rank)
             total = sum(self.totals[kind][group] for kind in (True, False) for group in groups)
-            windows.append(Window(min(low, first), max(high, last), groups, ranks, total, 8.0**attempt))
+            windows.append(Window(low, high, groups, ranks, total, 8.0**tried))
         return windows
+
+    def _at_once(self, windows: Iterable[Window]) -> list[Window]:
+        """As many of these windows, one at least, as hold no more than a tile's scores before they are narrowed."""
+        chosen: list[Window] = []
+        held: dict[int, float] = defaultdict(float)
+        for window in windows:
+            seen = self.pilot.everything(window.groups)
+            inside = (seen >= window.low) & (seen <= window.high) if window.low < window.high else seen[:0]
+            share = float(inside.mean()) if len(inside) else 0.0
+            if not chosen or all(held[group] + share <= 1 for group in window.groups):
+                chosen.append(window)
+                for group in window.groups:
+                    held[group] += share
+        return chosen
 
     def _gap(self, rank: int, groups: frozenset[int]) -> tuple[float, float]:
         """Scores between which the rank-th largest lies for certain, by the windows filled so far."""

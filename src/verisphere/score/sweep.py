@@ -6,18 +6,23 @@ anywhere and in any order; one process collects them.
 
 import hashlib
 import multiprocessing
+import multiprocessing.connection
+import os
+import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from verisphere.score.screen import Precision
 from verisphere.score.tiles import Scorer, Side, Tiles, sift
@@ -98,7 +103,7 @@ class Sweep:
         self.scorer = Scorer(self.tiles, plan.compiled)
         self.batches = _batches(np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64))
         self.windows: list[Window] = [] if before is None else before.windows
-        self.kept: State | None = self._load() if before is None else before.kept
+        self.kept: Kept | None = self._load() if before is None else before.kept
 
     def fill(self, windows: Sequence[Window]) -> None:
         """Fill new windows by one pass over all pairs."""
@@ -117,6 +122,8 @@ class Sweep:
                 if self.keeper is not None and time.monotonic() - saved > SAVED:
                     self._save(windows, stretches, done)
                     saved = time.monotonic()
+        for window in windows:
+            window.finish()
         self.windows += windows
         if self.keeper is not None:
             self._save([], [], np.zeros(len(self.batches), bool))
@@ -142,7 +149,8 @@ class Sweep:
                 # Two a process: one in work and one at hand; more would be looked through for too wide windows.
                 for number in waiting:
                     asked = stretches()
-                    running[pool.submit(_work, self.batches[number], asked)] = number, asked
+                    with _interrupts_waiting():
+                        running[pool.submit(_work, self.batches[number], asked)] = number, asked
                     if len(running) >= 2 * self.processes:
                         break
                 if not running:
@@ -184,31 +192,63 @@ class Sweep:
             state[f"asked.{number}"] = np.array([low, high, *groups], np.float64)
         self.keeper.save(state)
 
-    def _load(self) -> State | None:
+    def _load(self) -> "Kept | None":
         state = None if self.keeper is None else self.keeper.load()
         if state is None:
             return None
         try:
             ours = np.array_equal(state["sweep"], fingerprint(self.plan))
-            if ours:
-                self.windows = [_window(state, f"filled.{number}.") for number in range(int(state["filled"]))]
-        except (KeyError, ValueError, TypeError):
+            kept = _kept(state, len(self.batches)) if ours else None
+        except (KeyError, ValueError, TypeError, OverflowError):
             raise ValueError(f"{self.keeper}: it holds no sweep that was interrupted; name another file") from None
-        if not ours:
+        if kept is None:
             raise ValueError(f"{self.keeper}: it keeps the sweep of other embeddings, or of another version of them")
-        return state
+        self.windows = kept.filled
+        return kept
 
     def _taken_up(self, windows: Sequence[Window]) -> tuple[list[Window], np.ndarray]:
         """The windows as an interrupted pass left them, where it was filling these; which batches it had done."""
-        nothing = list(windows), np.zeros(len(self.batches), bool)
-        state, self.kept = self.kept, None
-        if state is None or int(state["filling"]) != len(windows) or len(state["done"]) != len(self.batches):
-            return nothing
-        for number, window in enumerate(windows):
-            low, high, groups = window.stretch
-            if not np.array_equal(state[f"asked.{number}"], np.array([low, high, *groups], np.float64)):
-                return nothing
-        return [_window(state, f"filling.{number}.") for number in range(len(windows))], state["done"].copy()
+        kept, self.kept = self.kept, None
+        if kept is None or kept.asked != [window.stretch for window in windows]:
+            return list(windows), np.zeros(len(self.batches), bool)
+        return kept.filling, kept.done
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What is kept of a sweep.
+
+    Attributes:
+        filled: windows that whole passes have filled.
+        filling: those that an interrupted pass was filling.
+        asked: what that pass was asked to look for.
+        done: which of its batches were done.
+    """
+
+    filled: list[Window]
+    filling: list[Window]
+    asked: list[Stretch]
+    done: Bool[np.ndarray, " batches"]
+
+
+def _kept(state: State, batches: int) -> Kept:
+    """What was kept, from its arrays.
+
+    Raises:
+        KeyError: one of them is missing.
+        ValueError: they are none of a sweep in so many batches.
+    """
+    done = state["done"]
+    if done.dtype != np.bool_ or done.shape != (batches,):
+        raise ValueError(f"done must be {batches} truths, got {done.dtype} {done.shape}")
+    filled, filling = (
+        [_window(state, f"{kind}.{number}.") for number in range(int(state[kind]))] for kind in ("filled", "filling")
+    )
+    asked: list[Stretch] = []
+    for number in range(len(filling)):
+        low, high, *groups = state[f"asked.{number}"].tolist()
+        asked.append((low, high, tuple(int(group) for group in groups)))
+    return Kept(filled, filling, asked, done.copy())
 
 
 def _window(state: State, prefix: str) -> Window:
@@ -233,12 +273,32 @@ _here: list[tuple[Tiles, Scorer]] = []  # of a worker process
 
 
 def _start(folder: Path, two: bool, settings: tuple, threads: int) -> None:
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     torch.set_num_threads(threads)
     sides = [_side(folder / name) if name == "left" or two else None for name in ("left", "right")]
     assert sides[0] is not None
     plan = Plan(sides[0], sides[1], *settings)
     tiles = plan.tiles()
     _here.append((tiles, Scorer(tiles, plan.compiled)))
+
+
+@contextmanager
+def _interrupts_waiting() -> Iterator[None]:
+    """Ctrl-C reaches every process of a group. Those started meanwhile never see it, the first one sees it later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent(folder: Path) -> None:
+    """End this process when the first one is gone, even if that was killed; and leave none of its files behind."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
 
 
 def _side(path: Path) -> Side:

@@ -15,6 +15,8 @@ from jaxtyping import Float64, Int64
 
 #: Distinct scores held around a rank before the window is narrowed.
 HELD = 1 << 16
+#: Distinct scores kept on either side of a rank when all pairs are in.
+KEPT = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +111,15 @@ class Window:
             return
         # Pairs share rows, so a patch tells less than as many independent pairs would.
         ends = [self.seen / self.total * rank for rank in (min(self.ranks), max(self.ranks))]
-        margins = [self.slack * (8 + 6 * math.sqrt(end) + end / (5 * math.sqrt(self.patches))) for end in ends]
-        at_least = int(self.above.sum()) + self.count[::-1].cumsum()[::-1]  # pairs that score this much or more
-        keep = at_least >= ends[0] - margins[0]  # true for the lower ones
-        high = self.high if keep.all() else self.score[keep][-1] if keep.any() else self.low
-        reach = at_least >= ends[1] + margins[1]
-        low = self.score[reach][-1] if reach.any() else self.low
-        self._shrink(float(low), float(high))
+        first, last = (self.slack * (8 + 6 * math.sqrt(end) + end / (5 * math.sqrt(self.patches))) for end in ends)
+        self._keep(ends[0] - first, ends[1] + last)
         if len(self.score) > self.room // 2:
             self.room *= 2
+
+    def finish(self) -> None:
+        """Once all pairs are in: drop what is far from the ranks, whose places are known now."""
+        if self.ranks and len(self.score) > 2 * KEPT:
+            self._keep(float(min(self.ranks) - KEPT), float(max(self.ranks) + KEPT))
 
     def around(self, groups: frozenset[int]) -> tuple[int, int]:
         """How many pairs of some of its groups lie above it, and how many inside; valid once all pairs are in."""
@@ -155,13 +157,42 @@ class Window:
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> "Window":
-        """A window from its arrays."""
+        """A window from its arrays.
+
+        Raises:
+            KeyError: one of them is missing.
+            ValueError: they are none of a window.
+        """
         (low, high), (room, seen, patches, total) = state["ends"].tolist(), state["pairs"].tolist()
         groups, ranks = tuple(state["groups"].tolist()), tuple(state["ranks"].tolist())
+        above, score, group, count = (state[name] for name in ("above", "score", "group", "count"))
+        if not (
+            low <= high
+            and above.shape == (len(groups),)
+            and score.ndim == 1
+            and score.shape == group.shape == count.shape
+            and score.dtype == np.float64
+            and {array.dtype for array in (above, group, count)} == {np.dtype(np.int64)}
+            and ((score >= low) & (score <= high)).all()
+            and ((group >= 0) & (group < len(groups)) & (count > 0)).all()
+            and (np.diff(score) >= 0).all()
+            and (above >= 0).all()
+            and total > 0
+        ):
+            raise ValueError("these arrays are none of a window of scores")
         window = cls(low, high, groups, ranks, total, float(state["slack"]))
-        window.room, window.seen, window.patches, window.above = room, seen, patches, state["above"]
-        window.score, window.group, window.count = state["score"], state["group"], state["count"]
+        window.room, window.seen, window.patches, window.above = room, seen, patches, above
+        window.score, window.group, window.count = score, group, count
         return window
+
+    def _keep(self, first: float, last: float) -> None:
+        """Drop the scores above this rank, and those below the other, both counted in what is in so far."""
+        at_least = int(self.above.sum()) + self.count[::-1].cumsum()[::-1]  # pairs that score this much or more
+        keep = at_least >= first  # true for the lower ones
+        high = self.high if keep.all() else self.score[keep][-1] if keep.any() else self.low
+        reach = at_least >= last
+        low = self.score[reach][-1] if reach.any() else self.low
+        self._shrink(float(low), float(high))
 
     def _shrink(self, low: float, high: float) -> None:
         over = self.score > high

@@ -252,11 +252,20 @@ def _all_pairs(
     if options.intervals:
         within, notes = _within_memory(result.operating_points)
         intervals = intervals_of_set(pairs, within, *how)
-        groups = (
-            None
-            if groups is None
-            else tuple(domain_bounds(pairs, one, *how) if one.far_target in within else one for one in groups)
-        )
+        if groups is not None:
+            bounded = {one.far_target: pairs.everything(genuine=False).above(one.threshold) for one in groups}
+            notes += [
+                f"group differences at FAR {far}: bounds are binomial, for {count:,} impostor scores lie above the one "
+                f"threshold, more than the {MOST_SCORES:,} that are held in memory"
+                for far, count in bounded.items()
+                if far in within and count > MOST_SCORES
+            ]
+            groups = tuple(
+                domain_bounds(pairs, one, *how)
+                if one.far_target in within and bounded[one.far_target] <= MOST_SCORES
+                else one
+                for one in groups
+            )
     differences = all_pairs_against(pairs, embeddings, against, options.fars, *how) if against else []
     return Evaluation(
         result.operating_points,

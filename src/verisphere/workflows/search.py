@@ -41,7 +41,7 @@ class SearchOptions:
         ranks: closed-set ranks.
         open_rank: in open-set points a mate counts where its rank is no higher.
         top: how many images of the gallery to list for each probe.
-        precision: of the products that screen; changes speed, never a figure.
+        screen: type of the products that screen; changes speed, never a figure.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -49,7 +49,7 @@ class SearchOptions:
     rule: Rule = "at_most"
     open_rank: int = 1
     top: int = 0
-    precision: Precision = "float32"
+    screen: Precision = "float32"
     progress: Progress = quietly
 
     def __post_init__(self) -> None:
@@ -241,7 +241,7 @@ def _evaluate(
     for name, where, probes, gallery in sides:
         if options.top > len(gallery):
             raise ValueError(f"{where}: {options.top} candidates were asked for, but there are {len(gallery)} images")
-        found = search_gallery(probes, gallery, options.precision, progress=options.progress)
+        found = search_gallery(probes, gallery, options.screen, progress=options.progress)
         if not len(found.mate):
             raise ValueError(f"{where}: none of {len(probes)} probes shows a person of the gallery, so none is mated")
         if options.fpirs and not len(found.stranger):
@@ -252,7 +252,7 @@ def _evaluate(
         searches[name] = found, len(gallery)
         if options.top:
             units, rows = unit_rows(probes.embeddings), unit_rows(gallery.embeddings)
-            scores, best = top_k(units, rows, options.top, options.precision, progress=options.progress)
+            scores, best = top_k(units, rows, options.top, options.screen, progress=options.progress)
             candidates.append(Candidates(name, probes, gallery, scores.numpy(), best.numpy()))
     return SearchEvaluation(
         identification(searches, options.fpirs, options.ranks, options.rule, options.open_rank),
