@@ -54,21 +54,6 @@ def test_every_screen_gives_the_same_integers(precision: Precision | None):
     assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
 
 
-def test_a_loop_that_sums_in_another_order_changes_nothing(monkeypatch: pytest.MonkeyPatch):
-    """What a compiled loop would do, made worse: scores that are off by as much as they may be."""
-    units, people = rows()
-    random = np.random.default_rng(0)
-
-    def rough(left, right, a, b):
-        off = torch.from_numpy(random.choice([-1.0, 1.0], len(a)))
-        return (left[a].double() * right[b].double()).sum(-1) + off * 4 * left.shape[1] * 2.0**-53
-
-    monkeypatch.setattr("verisphere.score.all_pairs.COMPILED", 0)
-    monkeypatch.setattr("verisphere.score.tiles.compiler_works", lambda device: True)
-    monkeypatch.setattr("verisphere.score.tiles.fused", lambda function, device: rough)
-    assert integers(AllPairs(units, people, block=64)) == brute(units, people)
-
-
 def test_two_processes_give_the_same_integers():
     units, people = rows()
     assert integers(AllPairs(units, people, block=64, processes=2)) == brute(units, people)

@@ -26,9 +26,8 @@ from verisphere.score.tiles import BLOCK, look, side_of
 from verisphere.score.windows import Window
 from verisphere.vocabulary import Progress, quietly
 
-COMPILED = 1 << 30  # pairs from which on a compiled loop for close pairs earns the seconds that it costs
 _NEIGHBOURS = 16  # ranks that lie this close share a window
-_RESCORED = {True: 3e-7, False: 1.5e-6}  # seconds, about, for a pair scored exactly, by a compiled loop or not
+_RESCORED = 8e-7  # seconds, about, for a pair scored exactly
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ class AllPairs:
             for number in self.progress(numbers, "collecting the highest scores", len(numbers)):
                 for patch in sweep.tiles.patches(number):
                     near = look(patch, [(first, KEYS - 1)])
-                    score = sweep.scorer.exact(near.left, near.right)
+                    score = sweep.tiles.score(near.left, near.right)
                     chosen = (score >= least).nonzero()[:, 0]
                     rows = [
                         side.origin[row[chosen].cpu().numpy()]
@@ -296,11 +295,7 @@ class AllPairs:
         precision = self.precision or self._cheapest(stretches, seen)
         if self._sweep is None or self._sweep.plan.precision != precision:
             rim = (highest - lowest) / 10
-            total = sum(self.totals[False].values())
-            plan = Plan(
-                self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block,
-                total >= COMPILED,
-            )  # fmt: skip
+            plan = Plan(self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block)
             self._sweep = Sweep(plan, self.progress, self.processes, self.keeper, self._sweep)
         return self._sweep
 
@@ -316,8 +311,7 @@ class AllPairs:
             near = np.zeros(len(seen), bool)
             for low, high in stretches:
                 near |= (seen >= low - error) & (seen <= high + error)
-            compiled = sum(self.totals[False].values()) >= COMPILED
-            costs[precision] = seconds + _RESCORED[compiled] * float(near.mean() if len(near) else 0)
+            costs[precision] = seconds + _RESCORED * float(near.mean() if len(near) else 0)
         return min(costs, key=lambda precision: costs[precision])
 
 

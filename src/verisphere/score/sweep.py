@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Int64
 
 from verisphere.score.screen import Precision
-from verisphere.score.tiles import Scorer, Side, Tiles, sift
+from verisphere.score.tiles import Side, Tiles, sift
 from verisphere.score.windows import Found, Stretch, Window
 from verisphere.vocabulary import Progress
 
@@ -58,7 +58,6 @@ class Plan:
     precision: Precision
     span: tuple[float, float]
     block: int
-    compiled: bool
 
     def tiles(self) -> Tiles:
         """The tiles."""
@@ -100,7 +99,6 @@ class Sweep:
         """
         self.plan, self.progress, self.processes, self.keeper = plan, progress, processes, keeper
         self.tiles = plan.tiles()
-        self.scorer = Scorer(self.tiles, plan.compiled)
         self.batches = _batches(np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64))
         self.windows: list[Window] = [] if before is None else before.windows
         self.kept: Kept | None = self._load() if before is None else before.kept
@@ -130,7 +128,7 @@ class Sweep:
 
     def look(self, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
         """What some tiles say about some stretches, here and now."""
-        return sift(self.tiles, numbers, stretches, self.scorer)
+        return sift(self.tiles, numbers, stretches)
 
     def _found(
         self, left: Sequence[int], stretches: Callable[[], list[Stretch]], stack: ExitStack
@@ -169,7 +167,7 @@ class Sweep:
                 np.save(folder / f"{name}.npy", side.units.cpu().numpy())
                 np.savez(folder / f"{name}.npz", people=side.people, domains=side.domains, origin=side.origin)
         plan = self.plan
-        settings = (plan.across, plan.precision, plan.span, plan.block, plan.compiled)
+        settings = (plan.across, plan.precision, plan.span, plan.block)
         threads = max(torch.get_num_threads() // self.processes, 1)
         return ProcessPoolExecutor(
             self.processes,
@@ -269,7 +267,7 @@ def _batches(pairs: Int64[np.ndarray, " tiles"]) -> list[range]:
     return found
 
 
-_here: list[tuple[Tiles, Scorer]] = []  # of a worker process
+_here: list[Tiles] = []  # of a worker process
 
 
 def _start(folder: Path, two: bool, settings: tuple, threads: int) -> None:
@@ -277,9 +275,7 @@ def _start(folder: Path, two: bool, settings: tuple, threads: int) -> None:
     torch.set_num_threads(threads)
     sides = [_side(folder / name) if name == "left" or two else None for name in ("left", "right")]
     assert sides[0] is not None
-    plan = Plan(sides[0], sides[1], *settings)
-    tiles = plan.tiles()
-    _here.append((tiles, Scorer(tiles, plan.compiled)))
+    _here.append(Plan(sides[0], sides[1], *settings).tiles())
 
 
 @contextmanager
@@ -308,5 +304,4 @@ def _side(path: Path) -> Side:
 
 
 def _work(numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
-    tiles, scorer = _here[0]
-    return sift(tiles, numbers, stretches, scorer)
+    return sift(_here[0], numbers, stretches)

@@ -12,15 +12,13 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int16, Int64
 from torch import Tensor
 
-from verisphere.compiling import compiler_works, fused
 from verisphere.score.genuine import genuine_pairs
 from verisphere.score.pairs import pair_scores
 from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, rounded
 from verisphere.score.windows import Found, Stretch, counted
 
-BLOCK = 1024  # rows a side of a tile: its keys are 2 MB
+BLOCK = 1536  # rows a side of a tile: its keys are 4.5 MB
 RUN = 64  # keys whose maximum is looked at before they are
-LISTED = 1 << 10  # pairs that a compiled loop scores at once
 HELD_APART = 1 << 19  # scores found in a stretch before equal ones are merged
 DENSE = 0.3  # share of runs with a wanted key beyond which a tile is looked at key by key
 
@@ -107,6 +105,10 @@ class Tiles:
         a, b = self.corners[number]
         rows, columns = min(self.block, len(self.left) - a), min(self.block, len(self.right) - b)
         return rows * (rows - 1) // 2 if self.symmetric and a == b else rows * columns
+
+    def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
+        """Exact scores of pairs of rows."""
+        return pair_scores(self.left.units, left, right, self.right.units)
 
     def patches(self, number: int, positive: bool = False) -> Iterator[Patch]:
         """The impostor pairs of one tile, by group; `positive` as `Screen.keys` takes it."""
@@ -213,49 +215,13 @@ def _true(mask: Bool[Tensor, "runs run"]) -> Int64[Tensor, " true"]:
     return eight[place[:, 0]] * 8 + place[:, 1]
 
 
-class Scorer:
-    """Scores of listed pairs of two sides: the exact ones, and fast ones that are off by no more than `error`."""
-
-    def __init__(self, tiles: Tiles, compiled: bool) -> None:
-        """Scores of these tiles' pairs.
-
-        Args:
-            tiles: whose rows are scored.
-            compiled: build a loop for it, which takes seconds and is worth it for tens of millions of pairs.
-        """
-        self.left, self.right = tiles.left.units, tiles.right.units
-        device = self.left.device.type
-        self.loop = fused(_sums, device) if compiled and compiler_works(device) else None
-        self.error = 4 * self.left.shape[1] * 2.0**-53 if self.loop else 0.0
-
-    def exact(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
-        """The scores themselves."""
-        return pair_scores(self.left, left, right, self.right)
-
-    def fast(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
-        """The scores to within `error`."""
-        if self.loop is None:
-            return self.exact(left, right)
-        parts = []
-        for a, b in zip(left.split(LISTED), right.split(LISTED), strict=True):
-            spare = (0, LISTED - len(a))  # one length alone is compiled
-            pad = torch.nn.functional.pad
-            parts.append(self.loop(self.left, self.right, pad(a, spare), pad(b, spare))[: len(a)])
-        return torch.cat(parts)
-
-
-def _sums(left: Tensor, right: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return (left[a].double() * right[b].double()).sum(-1)
-
-
-def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], scorer: Scorer) -> list[Found]:
+def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
     """Look through some tiles for what lies in these stretches of score and above them.
 
     Args:
         tiles: all of them.
         numbers: which.
         stretches: low end, high end and groups of each window.
-        scorer: scores listed pairs of these tiles.
     """
     bands = [tiles.screen.between(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
@@ -270,7 +236,10 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], sco
                 if not wanted:
                     continue
                 near = look(patch, [bands[w] for w in wanted])
-                score, key = _settled(near, [stretches[w] for w in wanted], scorer), near.key.cpu().numpy()
+                score, key = (
+                    tiles.score(near.left, near.right).cpu().numpy() + 0.0,
+                    near.key.cpu().numpy(),
+                )  # -0.0 is 0.0
                 for w in wanted:
                     seen[w], patches[w] = seen[w] + patch.pairs, patches[w] + 1
                     (low, high, groups), (first, last) = stretches[w], bands[w]
@@ -285,18 +254,6 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch], sco
                             inside[w] = [_together(inside[w])]
                             room[w] = max(HELD_APART, len(inside[w][0][0]))
     return [Found(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
-
-
-def _settled(near: Near, stretches: Sequence[Stretch], scorer: Scorer) -> Float64[np.ndarray, " pairs"]:
-    """Scores of the pairs: exact where a stretch could hold them, elsewhere on the right side of each."""
-    fast = scorer.fast(near.left, near.right)
-    if scorer.error:
-        doubtful = torch.zeros(len(fast), dtype=torch.bool, device=fast.device)
-        for low, high, _ in stretches:
-            doubtful |= (fast >= low - scorer.error) & (fast <= high + scorer.error)
-        chosen = doubtful.nonzero()[:, 0]
-        fast[chosen] = scorer.exact(near.left[chosen], near.right[chosen])
-    return fast.cpu().numpy() + 0.0  # -0.0 is 0.0
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
