@@ -69,6 +69,7 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
     ("options", "message"),
     [
         (["--processes", "0"], "processes must be at least 1, got 0"),
+        (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),
         (["--screen", "int8"], "invalid choice: 'int8' (choose from 'bfloat16', 'float32', 'float64')"),
         (["--sweep", "rows.npz"], "rows.npz: "),
         (["--sweep", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),

@@ -347,6 +347,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         curve=options.curve is not None or options.plot is not None,
         processes=options.processes,
         screen=options.screen,
+        device=options.device,
         sweep=options.sweep,
         points_only=options.points_only,
     )
@@ -706,7 +707,9 @@ def _evaluation(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], str
         metavar="A",
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
-    verb.set_defaults(intervals=False, seed=0, curve=None, plot=None, processes=1, screen=None, sweep=None)
+    verb.set_defaults(
+        intervals=False, seed=0, curve=None, plot=None, processes=1, screen=None, device="cpu", sweep=None
+    )
     verb.set_defaults(points_only=False)
     return verb
 
@@ -743,6 +746,7 @@ def _sweeping(verb: argparse.ArgumentParser) -> None:
         choices=SCREENS,
         help="type of the products that screen the pairs; the figures are the same (the fastest, by a sample)",
     )
+    verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")
     verb.add_argument(
         "--sweep",
         type=Path,

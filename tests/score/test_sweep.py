@@ -54,6 +54,15 @@ def test_every_screen_gives_the_same_integers(precision: Precision | None):
     assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("precision", [*PRECISIONS, None])
+def test_a_gpu_gives_the_same_integers(precision: Precision | None):
+    units, people = rows()
+    pairs = AllPairs(units.cuda(), people, torch.arange(400) % 7, block=48, precision=precision)
+    assert integers(pairs) == brute(units, people)
+    assert torch.equal(pairs.highest(50, genuine=False)[0], AllPairs(units, people).highest(50, genuine=False)[0])
+
+
 def test_two_processes_give_the_same_integers():
     units, people = rows()
     assert integers(AllPairs(units, people, block=64, processes=2)) == brute(units, people)

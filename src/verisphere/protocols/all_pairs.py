@@ -50,6 +50,7 @@ class PairsOfSet:
         processes: int = 1,
         keeper: Keeper | None = None,
         precision: Precision | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         """Take the set; its pairs are compared when something is asked.
 
@@ -59,6 +60,7 @@ class PairsOfSet:
             processes: how many work on a pass; the answers are the same.
             keeper: keeps a sweep, so that an interrupted one can be gone on with.
             precision: type of the products that screen, chosen by itself without; the answers are the same.
+            device: where the pairs are compared.
 
         Raises:
             ValueError: fewer than two embeddings.
@@ -74,7 +76,7 @@ class PairsOfSet:
             self.domains = tuple(str(name) for name in names)
             domain = torch.from_numpy(codes.astype(np.int64))
         self.pairs = AllPairs(
-            unit_rows(embeddings.embeddings),
+            unit_rows(embeddings.embeddings).to(device),
             self.person,
             domain,
             progress,

@@ -72,12 +72,14 @@ class AllPairs:
             keeper: keeps interrupted sweeps; see `Keeper`.
 
         Raises:
-            ValueError: domains together with a gallery; less than one process.
+            ValueError: domains together with a gallery; less than one process, or several for another device.
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
+        if processes > 1 and units.device.type != "cpu":
+            raise ValueError(f"{processes} processes share the CPU's work; on {units.device} one does it all")
         self.units, self.progress, self.processes, self.keeper = units, progress, processes, keeper
         self.block, self.precision = block, precision
         person = people.cpu().numpy()

@@ -59,6 +59,7 @@ from verisphere.vocabulary import (
     quietly,
 )
 from verisphere.workflows.against import Difference, all_pairs_against, listed_against
+from verisphere.workflows.device import choose_device
 
 __all__ = [
     "Difference",
@@ -90,6 +91,7 @@ class Options:
         curve: also make the curve of all thresholds.
         processes: how many compare pairs, where all pairs of a set are compared.
         screen: type of the products that screen them; chosen by itself without.
+        device: where they are compared.
         sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
         points_only: of listed pairs, operating points alone, which needs no score of each pair.
     """
@@ -106,6 +108,7 @@ class Options:
     curve: bool = False
     processes: int = 1
     screen: Precision | None = None
+    device: str = "cpu"
     sweep: Path | None = None
     points_only: bool = False
 
@@ -236,8 +239,9 @@ def _all_pairs(
     _check_redrawing(options, against, replicates)
     calibration = _calibration_impostors(embeddings, source, options)
     keeper = None if options.sweep is None else SweepFile(options.sweep)
-    pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen)
+    device = choose_device(options.device)
     with _naming(source):
+        pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device)
         result = all_pairs(
             pairs,
             options.fars,
