@@ -113,6 +113,7 @@ def sweeps(rows: int, dim: int, rounds: int) -> None:
     variants: dict[str, tuple[Run, int]] = {
         "roof: bf16 products": (products(units, torch.bfloat16, 256), tiles),
         "roof: fp32 products": (products(units, torch.float32, 128), tiles // 2),
+        "verisphere, FAR 1e-4": (lambda: sweep(units, people, ("1e-4",)), pairs),
         "verisphere, FAR 1e-3 ... 1e-8": (lambda: sweep(units, people, DEEP), pairs),
         "verisphere, FAR 1e-1 ... 1e-8": (lambda: sweep(units, people, FARS), pairs),
         "numpy gather, scikit-learn roc_curve": (lambda: by_roc_curve(few, whose), part * (part - 1) // 2),

@@ -54,9 +54,11 @@ def test_every_screen_gives_the_same_integers(precision: Precision | None):
     assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.cuda
 @pytest.mark.parametrize("precision", [*PRECISIONS, None])
 def test_a_gpu_gives_the_same_integers(precision: Precision | None):
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
     units, people = rows()
     pairs = AllPairs(units.cuda(), people, torch.arange(400) % 7, block=48, precision=precision)
     assert integers(pairs) == brute(units, people)

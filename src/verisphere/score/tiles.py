@@ -165,9 +165,9 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
     runs = flat.view(-1, RUN)
     top = runs.amax(1)
     # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
-    rare = len(merged)
-    while rare and int((top >= merged[rare - 1][0]).sum()) <= DENSE * len(top):
-        rare -= 1
+    rare = 0
+    while rare < len(merged) and int((top >= merged[rare][0]).sum()) > DENSE * len(top):
+        rare += 1
     higher: dict[int, int] = {}
     parts: list[Tensor] = []
     if rare:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 #: Distinct scores held around a rank before the window is narrowed.
-HELD = 1 << 16
+HELD = 1 << 14
 #: Distinct scores kept on either side of a rank when all pairs are in.
 KEPT = 1 << 12
 
