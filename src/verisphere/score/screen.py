@@ -118,11 +118,11 @@ class Screen:
         Args:
             left: rows on the left.
             right: rows on the right.
-            positive: only keys above KEYS / 2 matter and `shift` has been taken from them; the others may become 0.
+            positive: only keys above KEYS / 2 matter and `shift` has been taken from them; the others are 0 or less.
         """
         product = self.product(self.left[left], self.right[right], self.room)
         if positive and self.by_bits:
-            return product.view(torch.int16).clamp_(min=0)  # the bits of positive numbers rise with them
+            return product.view(torch.int16)  # the bits of positive numbers rise with them; negative ones stay below
         return self.key(product)
 
     def shift(self, lowest: int) -> int:

@@ -58,7 +58,7 @@ class Patch:
 
     Attributes:
         group: number of the group.
-        keys: of pairs of neighbouring rows, 0 where there is no pair.
+        keys: of pairs of neighbouring rows; 0 where there is no pair, or less where that does not matter.
         left: first row on the left.
         right: first row on the right.
         pairs: how many pairs that is, genuine ones, which have no key, included.
@@ -175,7 +175,7 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         for first, last in merged[:rare]:
             inside |= runs.clamp(first, last) == runs
         parts.append(_true(inside))
-        counts = torch.bincount(flat, minlength=KEYS).cpu().numpy()
+        counts = torch.bincount(flat.clamp(min=0), minlength=KEYS).cpu().numpy()
         above = len(flat) - counts.cumsum()
         higher = {border: int(above[border]) for border in borders}
     if rare < len(merged):
