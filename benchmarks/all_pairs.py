@@ -13,13 +13,14 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 from harness import cpu_seconds, write
 from sklearn.metrics import roc_curve
 
-from verisphere.score import AllPairs, Group, pair_scores, top_k, unit_rows
+from verisphere.score import AllPairs, Group, Precision, pair_scores, top_k, unit_rows
 from verisphere.workflows.device import keep_memory
 
 DEEP = ("1e-3", "1e-4", "1e-5", "1e-6", "1e-7", "1e-8")
@@ -38,9 +39,11 @@ def made_up(rows: int, dim: int, seed: int = 0) -> tuple[torch.Tensor, torch.Ten
     return unit_rows(some), torch.from_numpy(people)
 
 
-def sweep(units: torch.Tensor, people: torch.Tensor, fars: tuple[str, ...], **options: object) -> list[float]:
+def sweep(
+    units: torch.Tensor, people: torch.Tensor, fars: tuple[str, ...], precision: Precision | None = None
+) -> list[float]:
     """Exact thresholds at these FARs, with nothing known beforehand."""
-    pairs = AllPairs(units, people, **options)  # type: ignore[arg-type]
+    pairs = AllPairs(units, people, precision=precision)
     impostor = pairs.scores([Group(0, False)])
     ranks = [int(float(far) * impostor.total) + 1 for far in fars]
     pairs.settle([(impostor, rank) for rank in ranks])
@@ -135,7 +138,7 @@ def searches(rows: int, dim: int, rounds: int) -> None:
     for k in (1, 10, 100):
         variants: dict[str, tuple[Run, int]] = {
             "roof: bf16 products": (products(units, torch.bfloat16, 128), 128 * 2**20),
-            "verisphere top-k": (lambda k=k: top_k(probes, units, k), len(probes) * rows),  # type: ignore[misc]
+            "verisphere top-k": (partial(top_k, probes, units, k), len(probes) * rows),
             **faiss_flat(units, k),
         }
         compare(f"k={k} of {rows:,} rows, d={dim}", variants, rounds, "roof: bf16 products")

@@ -1,6 +1,9 @@
 """What holds for the whole test run: shape checking, which tests are left out, and where the real data lies."""
 
+import logging
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,3 +35,14 @@ def real_data() -> Path:
     if not (DATA / "lfw_112.zip").exists():
         pytest.skip("real faces are not at hand (set VERISPHERE_DATA to the folder with lfw_112.zip)")
     return DATA
+
+
+@pytest.fixture
+def process_as_it_was() -> Iterator[None]:
+    """`main` takes over SIGTERM and the library's log, as a command may; a test run goes on after it."""
+    logger = logging.getLogger("verisphere")
+    handler, handlers, level = signal.getsignal(signal.SIGTERM), logger.handlers[:], logger.level
+    yield
+    signal.signal(signal.SIGTERM, handler)
+    logger.handlers[:] = handlers
+    logger.setLevel(level)

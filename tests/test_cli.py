@@ -1,7 +1,6 @@
 """The command line: exit codes, one line on standard error for a wrong call, results on standard output."""
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -17,19 +16,10 @@ from verisphere.data.embeddings_file import read_embeddings
 from verisphere.vocabulary import FARS
 from verisphere.workflows import evaluate
 
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
 # A network without weights: the pixels themselves.
 RECIPE = Path(__file__).parents[1] / "recipes" / "pixels.yaml"
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was():
-    """`main` takes over SIGTERM and the library's log, as a command may; a test run goes on after it."""
-    logger = logging.getLogger("verisphere")
-    handler, handlers, level = signal.getsignal(signal.SIGTERM), logger.handlers[:], logger.level
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Listed pairs through the command line, with and without a score of each."""
 
 import json
-import logging
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +10,7 @@ from verisphere.cli import main
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.vocabulary import Embeddings
 
-
-@pytest.fixture(autouse=True)
-def _as_it_was():
-    """`main` takes over SIGTERM and the library's log, as a command may; a test run goes on after it."""
-    logger = logging.getLogger("verisphere")
-    handler, handlers, level = signal.getsignal(signal.SIGTERM), logger.handlers[:], logger.level
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
 @pytest.fixture

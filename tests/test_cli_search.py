@@ -1,8 +1,6 @@
 """`verisphere evaluate search`: what it prints and writes, and the one line that a wrong call leaves."""
 
 import json
-import logging
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +9,7 @@ import pytest
 from verisphere.cli import SCREENS, _parser, main
 from verisphere.score.screen import PRECISIONS
 
-
-@pytest.fixture(autouse=True)
-def _as_it_was():
-    """`main` takes over SIGTERM and the library's log, as a command may; a test run goes on after it."""
-    logger = logging.getLogger("verisphere")
-    handler, handlers, level = signal.getsignal(signal.SIGTERM), logger.handlers[:], logger.level
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
 @pytest.fixture

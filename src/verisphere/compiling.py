@@ -61,7 +61,7 @@ def fused(function: Callable[..., Any], device: str, loss: type | None = None) -
     """
     if not compiler_works(device):
         return function
-    compiled = torch.compile(function, dynamic=False, **_MANY)  # type: ignore[call-overload]
+    compiled = torch.compile(function, dynamic=False, **_MANY)  # type: ignore[call-overload]  # a setting of newer versions
     given_up: list[Exception] = []
 
     def run(*arguments: Any) -> Any:

@@ -27,7 +27,7 @@ _CHECKED = 64  # rows of each side whose bound is tried when a screen is made
 @contextmanager
 def full_float32() -> Iterator[None]:
     """Products of float32 in float32: not in a shorter type, whatever the process has allowed PyTorch otherwise."""
-    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # not in its stubs
     before = [backend.fp32_precision for backend in backends]
     try:
         for backend in backends:
