@@ -28,8 +28,8 @@ from verisphere.decide.identification import (
 )
 from verisphere.decide.point import Far
 from verisphere.score.pairs import pair_scores, unit_rows
-from verisphere.score.screen import Precision, Screen, full_float32, rounded
-from verisphere.score.top_k import product, top_k, true_places
+from verisphere.score.screen import Precision, Screen, full_float32, rounded, true_places
+from verisphere.score.top_k import product, top_k
 from verisphere.vocabulary import Embeddings, Progress, Rule, quietly
 
 FPIRS = ("1e-1", "1e-2", "1e-3")

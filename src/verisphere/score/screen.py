@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
 import torch
-from jaxtyping import Float32, Int16
+from jaxtyping import Bool, Float32, Int16, Int64
 from torch import Tensor
 
 Precision = Literal["bfloat16", "float32", "float64"]
@@ -168,3 +169,10 @@ class Screen:
         allowed = self.error + (2.0**-7 if self.by_bits else 0)
         if len(left) and not off <= allowed:
             raise RuntimeError(f"products in {self.dtype} are off by {float(off):.2g}, which is more than they may be")
+
+
+def true_places(mask: Bool[Tensor, "*shape"]) -> Int64[Tensor, " true"]:
+    """Places of what is true, counted through the flattened mask."""
+    if mask.device.type == "cpu":  # numpy finds them several times faster than torch
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))
+    return mask.flatten().nonzero()[:, 0]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int16, Int64
+from jaxtyping import Float32, Float64, Int16, Int64
 from torch import Tensor
 
 from verisphere.score.genuine import genuine_pairs
 from verisphere.score.pairs import pair_scores
-from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, rounded
+from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, rounded, true_places
 from verisphere.score.windows import Found, Stretch, counted
 
 BLOCK = 1536  # rows a side of a tile: its keys are 4.5 MB
@@ -174,7 +174,7 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         inside = torch.zeros(runs.shape, dtype=torch.bool, device=runs.device)
         for first, last in merged[:rare]:
             inside |= runs.clamp(first, last) == runs
-        parts.append(_true(inside))
+        parts.append(true_places(inside))
         counts = torch.bincount(flat.clamp(min=0), minlength=KEYS).cpu().numpy()
         above = len(flat) - counts.cumsum()
         higher = {border: int(above[border]) for border in borders}
@@ -182,7 +182,7 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         first = merged[rare][0]
         hit = (top >= first).nonzero()[:, 0]
         few = runs[hit]
-        place = _true(few >= first)
+        place = true_places(few >= first)
         keys = few.view(-1)[place].cpu().numpy()
         wanted = np.zeros(len(keys), bool)
         for low, high in merged[rare:]:
@@ -206,13 +206,6 @@ def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((first, last))
     return merged
-
-
-def _true(mask: Bool[Tensor, "runs run"]) -> Int64[Tensor, " true"]:
-    """Places of what is true, found eight at a time."""
-    eight = mask.view(-1).view(torch.int64).nonzero()[:, 0]
-    place = mask.view(-1, 8)[eight].nonzero()
-    return eight[place[:, 0]] * 8 + place[:, 1]
 
 
 def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:

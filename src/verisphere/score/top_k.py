@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.score.pairs import COLUMNS, pair_scores
-from verisphere.score.screen import PRECISIONS, Precision, Screen, full_float32, rounded
+from verisphere.score.screen import PRECISIONS, Precision, Screen, full_float32, rounded, true_places
 from verisphere.vocabulary import Progress, quietly
 
 BLOCK = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
@@ -104,13 +104,6 @@ def product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
         return torch.mm(left, right.T, out_dtype=torch.float32)
     place = None if out is None else out[: len(left) * len(right)].view(len(left), len(right))
     return torch.mm(left, right.T, out=place)
-
-
-def true_places(mask: Bool[Tensor, "*shape"]) -> Int64[Tensor, " true"]:
-    """Places of what is true, counted through the flattened mask."""
-    if mask.device.type == "cpu":  # numpy finds them several times faster than torch
-        return torch.from_numpy(np.flatnonzero(mask.numpy()))
-    return mask.flatten().nonzero()[:, 0]
 
 
 class _Best:
