@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.passes import CenterGradient
+from verisphere.head.contract import Waiting, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
 from verisphere.losses.contract import ClassLoss, Similarity, compared_rows
 
@@ -31,18 +31,8 @@ def dense_rest(
     return terms.masked_fill(own_class, -math.inf).logsumexp(1)
 
 
-@dataclass(frozen=True)
-class DenseView:
+class DenseView(WholeView):
     """All centers, for one batch."""
-
-    centers: Float[Tensor, "classes subcenters columns"]
-    labels: Int64[Tensor, "batch"]
-    subcenters: SubCenters
-
-    @property
-    def own_centers(self) -> Float[Tensor, "batch subcenters columns"]:
-        """The centers of each row's class."""
-        return self.centers[self.labels.clamp(min=0)]
 
     def rest(
         self,
@@ -60,7 +50,7 @@ class DenseView:
 
 
 @dataclass(frozen=True)
-class Dense:
+class Dense(WholeEngine):
     """Every cosine at once: B x N x K numbers, several times over, and plain autograd."""
 
     def view(
@@ -70,7 +60,8 @@ class Dense:
         subcenters: SubCenters,
         similarity: Similarity,
         dtype: torch.dtype,
-        take: Callable[[CenterGradient], None] | None = None,
+        take: Callable[[Waiting], None] | None = None,
     ) -> DenseView:
         """The centers for a batch with these labels; their gradient goes to autograd."""
-        return DenseView(centers.to(dtype), labels, subcenters)
+        centers = centers.to(dtype)
+        return DenseView(centers[labels.clamp(min=0)], centers, labels, subcenters, similarity)

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.head.engine import ENGINES, Engine
-from verisphere.head.nearest import nearest_others
-from verisphere.head.passes import CenterGradient
+from verisphere.head.contract import Batch, Engine, View, Waiting
+from verisphere.head.engine import ENGINES
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.losses.contract import NO_CLASS, ClassLoss, Rows, compared_rows
@@ -18,6 +17,7 @@ from verisphere.score.cosine import unit
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.
 CENTER_STD = 0.01
+_DRAWN_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class Head(nn.Module):
     Everything but an engine's products is computed in float32 (float64 if embeddings or centers are), also under
     autocast, since half-precision cosines times a scale of 64 are off by a quarter of a logit.
 
+    Under an engine for several processes a batch is what they have together: each process passes its own rows, and gets
+    the mean over all rows and the gradient of that mean in its own.
+
     Args:
         loss: any `ClassLoss`; the head tells it the number of classes, and runs its `terms`.
         classes: number of identities, N.
@@ -52,7 +55,8 @@ class Head(nn.Module):
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
-            column being the bias.
+            column being the bias. Of several processes each has those of the classes that it holds.
+        held: which classes these are.
         deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
@@ -84,14 +88,25 @@ class Head(nn.Module):
         self.subcenters = SubCenters(subcenters, pooling, temperature, pull_together)
         self.engine = _engine(engine, precision)
         self.deferred = False
-        self._waiting: CenterGradient | None = None
-        self.centers = nn.Parameter(torch.empty(classes, subcenters, embedding_size + loss.class_bias))
+        self._waiting: Waiting | None = None
+        self.held = self.engine.held(classes)
+        self.centers = nn.Parameter(torch.empty(len(self.held), subcenters, embedding_size + loss.class_bias))
         self.reset_parameters()
         loss.prepare(classes)
 
     def reset_parameters(self) -> None:
-        """Draw new centers, with no bias."""
-        nn.init.normal_(self.centers, std=CENTER_STD)
+        """Draw new centers, with no bias; those of a class are the same for whoever holds it."""
+        per_class = self.centers.shape[1:].numel()
+        # Blocks of a multiple of 16 numbers are drawn as all at once would be; those of other processes are dropped.
+        step = 16 * max(1, _DRAWN_AT_ONCE // (16 * per_class))
+        with torch.no_grad():
+            for first in range(0, self.classes, step):
+                drawn = self.centers.new_empty(min(step, self.classes - first), *self.centers.shape[1:])
+                nn.init.normal_(drawn, std=CENTER_STD)
+                kept = range(max(first, self.held.start), min(first + len(drawn), self.held.stop))
+                if kept:
+                    at = kept.start - self.held.start
+                    self.centers[at : at + len(kept)] = drawn[kept.start - first : kept.stop - first]
         if self.loss.class_bias:
             nn.init.zeros_(self.centers[..., -1])
 
@@ -117,58 +132,79 @@ class Head(nn.Module):
             raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
+            batch = self.engine.batch(embeddings.to(precision), labels, weights)
             # each row's share of the mean
-            share = embeddings.new_full((len(labels),), 1 / len(labels), dtype=precision)
-            if weights is not None:
-                share = share * weights.detach()
-            per_sample, spread = self._per_sample(embeddings.to(precision), labels, share)
+            share = embeddings.new_full((len(batch.labels),), 1 / len(batch.labels), dtype=precision)
+            if batch.weights is not None:
+                share = share * batch.weights.detach()
+            per_sample, spread = self._per_sample(batch, share)
             total = (per_sample * share).sum()
             if spread is not None:
                 total = total + self.subcenters.pull_together * spread
-            return HeadOutput(total, per_sample.detach())
+            return HeadOutput(total, per_sample.detach()[batch.mine])
 
     def _per_sample(
-        self, embeddings: Float[Tensor, "batch dim"], labels: Int64[Tensor, "batch"], share: Float[Tensor, "batch"]
+        self, batch: Batch, share: Float[Tensor, "batch"]
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, ""] | None]:
         """The loss of each row, and the spread of the sub-centers where it is wanted."""
-        similarity, subcenters = self.loss.similarity, self.subcenters
+        similarity, dtype = self.loss.similarity, batch.embeddings.dtype
         take = self._wait if self.deferred else None
-        view = self.engine.view(self.centers, labels, subcenters, similarity, embeddings.dtype, take)
-
-        query = compared_rows(embeddings, similarity)
+        view = self.engine.view(self.centers, batch.labels, self.subcenters, similarity, dtype, take)
+        query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
-        known = labels != NO_CLASS
-        own_centers = compared_rows(view.own_centers.to(embeddings.dtype), similarity)  # (batch, subcenters, columns)
-        # not a matrix product, whose backward an autocast around it would do in half precision
-        own_cosines = (query[:, None] * own_centers).sum(2)
-        own_cosine = subcenters.pooled(own_cosines).masked_fill(~known, 0.0)
-        own_center = own_centers[torch.arange(len(labels), device=labels.device), own_cosines.argmax(1)]
-
         terms = self.loss.terms
-        count = max(loss.nearest for _, loss in terms)
-        nearest = nearest_others(query, self.centers, labels, count, subcenters, similarity) if count else None
-        rows = Rows(own_cosine, torch.linalg.vector_norm(embeddings, dim=1), unit(embeddings), labels, nearest)
+        alone = len(terms) == 1 and not self.subcenters.pull_together
+        if alone and self.loss.linear and self.loss.query != "own_center":
+            return self._linear(view, batch, query, share), None
+
+        own = view.own(query, center=any(loss.query == "own_center" for _, loss in terms))
+        rows = self._rows(view, batch, query, own.cosine)
+        known = batch.labels != NO_CLASS
+        total = torch.zeros_like(own.cosine)
+        for weight, loss in terms:
+            context = tuple(item.to(dtype) for item in loss.context(rows))
+            each = tuple(item.expand(len(known)) for item in context)
+            own_term = loss.own(own.cosine, *each).masked_fill(~known, 0.0)
+            rest = torch.zeros_like(own_term)
+            if loss.query != "none":
+                asking = query if own.center is None or loss.query == "embedding" else view.entering(own.center)
+                entering = tuple(view.entering(item).expand(len(known)) for item in context)
+                rest = view.rest(loss, asking, entering, _foretold(weight, loss, share) if alone else None)
+            total = total + weight * loss.finish(own_term, rest, *each)
+        return total, view.spread(self.embedding_size) if self.subcenters.pull_together else None
+
+    def _linear(
+        self, view: View, batch: Batch, query: Float[Tensor, "batch columns"], share: Float[Tensor, "batch"]
+    ) -> Float[Tensor, "batch"]:
+        """The loss of each row, for a loss that is affine in its reduced others: each process adds its summand."""
+        ((weight, loss),) = self.loss.terms
+        part, here, known = view.part, view.here, batch.labels != NO_CLASS
+        own_cosine = part.own(query).cosine
+        # nan, so that a loss which reads it against its word is found out
+        rows = self._rows(view, batch, query, own_cosine.masked_fill(~here, torch.nan))
+        context = tuple(view.entering(item.to(query.dtype)).expand(len(known)) for item in loss.context(rows))
+        own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
+        rest = torch.zeros_like(own)
+        if loss.query != "none":
+            rest = part.rest(loss, query, context, _foretold(weight, loss, share))
+        return weight * view.summed(torch.where(here, loss.finish(own, rest, *context), loss.slope() * rest))
+
+    def _rows(
+        self,
+        view: View,
+        batch: Batch,
+        query: Float[Tensor, "batch columns"],
+        own: Float[Tensor, "batch"],
+    ) -> Rows:
+        """What the loss may know of the batch, which it has observed in training."""
+        count = max(loss.nearest for _, loss in self.loss.terms)
+        nearest = view.nearest(query, count) if count else None
+        rows = Rows(own, torch.linalg.vector_norm(batch.agreed, dim=1), unit(batch.agreed), batch.labels, nearest)
         if self.training:
             with torch.no_grad():
                 self.loss.observe(rows)
-
-        def one_term(loss: ClassLoss, foretold: Tensor | None) -> Tensor:
-            context = tuple(item.to(embeddings.dtype).expand(len(labels)) for item in loss.context(rows))
-            own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
-            if loss.query == "none":
-                rest = torch.zeros_like(own)
-            else:
-                rest = view.rest(loss, query if loss.query == "embedding" else own_center, context, foretold)
-            return loss.finish(own, rest, *context)
-
-        alone = len(terms) == 1 and not subcenters.pull_together
-        total = torch.zeros_like(own_cosine)
-        for weight, loss in terms:
-            # the gradient in `rest`, up to the factor that comes from whatever is done with the loss
-            foretold = weight * loss.slope() * share if loss.linear and alone else None
-            total = total + weight * one_term(loss, foretold)
-        return total, view.spread(self.embedding_size) if subcenters.pull_together else None
+        return rows
 
     def step(
         self,
@@ -235,7 +271,7 @@ class Head(nn.Module):
         """What a copy starts from: like its parameters' gradients, the one that waits stays behind."""
         return {**self.__dict__, "_waiting": None}
 
-    def _wait(self, gradient: CenterGradient) -> None:
+    def _wait(self, gradient: Waiting) -> None:
         if self._waiting is not None:
             raise ValueError(
                 "a second backward came before the step that the first waits for: gradients that accumulate need "
@@ -271,6 +307,11 @@ class Head(nn.Module):
     def extra_repr(self) -> str:
         """What `print(head)` shows."""
         return f"classes={self.classes}, embedding_size={self.embedding_size}, subcenters={self.subcenters.count}"
+
+
+def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"] | None:
+    """The gradient in `rest`, up to the factor that comes from whatever is done with the loss; None if not known."""
+    return weight * loss.slope() * share if loss.linear else None
 
 
 def _engine(engine: str | Engine, precision: Precision) -> Engine:

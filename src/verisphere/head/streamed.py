@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from verisphere.head.chunk import ChunkTerms
+from verisphere.head.contract import Waiting, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
 from verisphere.head.subcenters import SubCenters, spread
 from verisphere.losses.contract import ClassLoss, Similarity
@@ -41,7 +42,7 @@ COMPILED_ELEMENTS = 2**20
 
 
 @dataclass(frozen=True)
-class Streamed:
+class Streamed(WholeEngine):
     """Chunks of classes, exactly.
 
     Attributes:
@@ -77,7 +78,7 @@ class Streamed:
         subcenters: SubCenters,
         similarity: Similarity,
         dtype: torch.dtype,
-        take: Callable[[CenterGradient], None] | None = None,
+        take: Callable[[Waiting], None] | None = None,
     ) -> "StreamedView":
         """The centers for a batch with these labels."""
         elements = CHUNK_ELEMENTS.get(centers.device.type, CHUNK_ELEMENTS["cuda"])
@@ -87,11 +88,11 @@ class Streamed:
             len(labels) * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
         )
         chunks = Chunks(centers.detach(), at_most, dtype, similarity == "cosine", compiled)
-        return StreamedView(self, chunks, centers, labels, subcenters, take)
+        return StreamedView(self, chunks, centers, labels, subcenters, similarity, take)
 
 
-class StreamedView:
-    """The centers for one batch; see `verisphere.head.engine.View`.
+class StreamedView(WholeView):
+    """The centers for one batch; see `verisphere.head.contract.View`.
 
     Args:
         engine: precision and budget.
@@ -99,6 +100,7 @@ class StreamedView:
         centers: the centers with gradient.
         labels: of the rows.
         subcenters: how the cosines of a class become one.
+        similarity: how centers are compared.
         take: receives the centers' gradient unmade; None gives it to autograd.
     """
 
@@ -109,12 +111,14 @@ class StreamedView:
         centers: Float[Tensor, "classes subcenters columns"],
         labels: Int64[Tensor, "batch"],
         subcenters: SubCenters,
-        take: Callable[[CenterGradient], None] | None,
+        similarity: Similarity,
+        take: Callable[[Waiting], None] | None,
     ) -> None:
-        self._engine, self._chunks, self._labels, self._subcenters = engine, chunks, labels, subcenters
+        self._engine, self._chunks = engine, chunks
         self._takes, self._budget = take is not None, engine.keep_bytes
         self._gradient = CenterGradient(chunks, labels)
-        self.own_centers, self._token = _Gather.apply(self._gradient, take, centers, labels)
+        own_centers, self._token = _Gather.apply(self._gradient, take, centers, labels)
+        super().__init__(own_centers, centers, labels, subcenters, similarity)
 
     def rest(
         self,
@@ -132,7 +136,7 @@ class StreamedView:
             pass  # it raises where there are any
         tracked = torch.is_grad_enabled()
         terms = ChunkTerms(
-            loss, self._subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
+            loss, self.subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
         )
         product_dtype = query.dtype
         if self._engine.precision == "bfloat16" and query.dtype == torch.float32 and not loss.exact_products:
@@ -149,7 +153,7 @@ class StreamedView:
         if keep:
             self._budget -= needed
         others = OtherClasses(
-            terms, query.detach(), self._labels, tuple(item.detach() for item in context), product_dtype, keep
+            terms, query.detach(), self.labels, tuple(item.detach() for item in context), product_dtype, keep
         )
         return _Rest.apply(self._gradient, others, row_gradient, self._token, query, *context)
 
@@ -165,7 +169,7 @@ class _Gather(torch.autograd.Function):
     def forward(
         ctx: Any,
         gradient: CenterGradient,
-        take: Callable[[CenterGradient], None] | None,
+        take: Callable[[Waiting], None] | None,
         centers: Tensor,
         labels: Tensor,
     ) -> tuple[Tensor, Tensor]:

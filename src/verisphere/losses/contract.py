@@ -58,7 +58,8 @@ class ClassLoss(nn.Module):
             to the embedding.
         nearest: how many of a row's nearest other classes `Rows` must show; each batch then costs one more look at all
             centers, without gradient.
-        linear: `finish` is affine in `rest` with a slope known beforehand: an engine needs one pass over the classes.
+        linear: `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do without
+            `rows.own`: an engine needs one pass over the classes, and several processes need not share own cosines.
         exact_products: `others` needs cosines in float32 at least, as one that takes an angle does: near 1 the angle's
             slope, 1 / sin, makes much of a rounded cosine. An engine may else round products to bfloat16.
         scale: factor from cosine to logit.
