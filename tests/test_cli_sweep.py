@@ -36,6 +36,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 @pytest.mark.parametrize(
     "options",
     [
+        ["--screen", "int8"],
         ["--screen", "bfloat16"],
         ["--screen", "float32"],
         ["--screen", "float64"],
@@ -59,7 +60,7 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
     [
         (["--processes", "0"], "processes must be at least 1, got 0"),
         (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),
-        (["--screen", "int8"], "invalid choice: 'int8' (choose from 'bfloat16', 'float32', 'float64')"),
+        (["--screen", "int4"], "invalid choice: 'int4' (choose from 'int8', 'bfloat16', 'float32', 'float64')"),
         (["--sweep", "rows.npz"], "rows.npz: "),
         (["--sweep", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),
         (["--sweep", "other.sweep"], "rows.npz: other.sweep: it keeps the sweep of other embeddings"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` sho
     from verisphere.workflows.verify import FindFaces
 
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
-SCREENS = ("bfloat16", "float32", "float64")
+SCREENS = ("int8", "bfloat16", "float32", "float64")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

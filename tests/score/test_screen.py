@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.score import unit_rows
-from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, full_float32, rounded
+from verisphere.score import screen, unit_rows
+from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, exact_int8, full_float32, int8_unit, rounded
 
 ALL = slice(0, None)
 
@@ -43,17 +43,50 @@ def test_keys_never_say_what_is_false(precision: Precision, dim: int):
                 assert bool((exact[keys < first] < low).all())
 
 
-def test_the_short_way_to_keys_of_positive_scores_agrees_with_the_long_one():
-    half = rounded(rows(64), "bfloat16")
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_the_short_way_to_keys_of_positive_scores_agrees_with_the_long_one(precision: Precision):
+    half = rounded(rows(64), precision)
     screen = Screen(half, half)
     first, last = screen.between(0.1, 0.3)
     shift = screen.shift(first)
     assert shift == KEYS // 2
     whole = screen.keys(ALL, ALL).clone()
-    short = screen.keys(ALL, ALL, positive=True)
+    short = screen.keys(ALL, ALL, positive=True) >> screen.fine(positive=True)
     assert torch.equal(whole > last, short > last - shift)
     assert torch.equal((whole >= first) & (whole <= last), (short >= first - shift) & (short <= last - shift))
     assert screen.shift(screen.between(-0.1, 0.3)[0]) == 0
+
+
+def test_int8_products_are_exact_and_the_largest_key_leaves_room():
+    assert all(exact_int8(dim) for dim in (2, 3, 17, 512))
+    for dim in (1, 2, 3, 512):
+        some = unit_rows(np.eye(3, dim, dtype=np.float32)[:1])
+        eight = rounded(some, "int8")
+        assert int(eight.rows.max()) == 127
+        assert eight.unit == pytest.approx(1 / 127)
+        screen = Screen(eight, eight)
+        assert int(screen.keys(ALL, ALL).max()) < KEYS - 1
+        assert int(Screen(eight, eight).keys(ALL, ALL, positive=True).max()) == 127**2
+
+
+def test_the_unit_of_int8_rows_is_the_better_of_some():
+    units = rows(512)
+    chosen = rounded(units, "int8")
+    largest = float(units.abs().max())
+    assert chosen.lost <= min(rounded(units, "int8", unit=share * largest / 127).lost for share in (1.0, 0.64)) * 1.001
+    assert int8_unit(units[:0]) > 0
+
+
+def test_int8_is_for_a_cpu():
+    with pytest.raises(ValueError, match="int8 products are made on a CPU; on meta bfloat16 is the fast type"):
+        rounded(torch.empty(2, 3, device="meta"), "int8")
+
+
+def test_int8_that_saturates_is_not_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(screen, "exact_int8", lambda dim: False)
+    eight = rounded(rows(16), "int8")
+    with pytest.raises(RuntimeError, match=r"products in torch\.int8 are not exact on this CPU; use another type"):
+        Screen(eight, eight)
 
 
 def test_bounds_follow_what_rounding_took_not_the_worst_it_could_take():
@@ -90,6 +123,6 @@ def test_products_in_float32_are_in_float32_whatever_the_process_allows():
 
 def test_a_device_that_computes_too_roughly_is_not_used(monkeypatch: pytest.MonkeyPatch):
     half = rounded(rows(16), "float32")
-    monkeypatch.setattr(Screen, "product", lambda self, left, right, room=None: (left @ right.T) * 1.01)
+    monkeypatch.setattr(screen, "products", lambda left, right, room=None: (left @ right.T) * 1.01)
     with pytest.raises(RuntimeError, match=r"products in torch.float32 are off by 0\.01, which is more than they may"):
         Screen(half, half)

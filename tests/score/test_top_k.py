@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.screen import PRECISIONS, Precision, Screen, rounded
-from verisphere.score.top_k import as_tensor, product, top_k
+from verisphere.score.screen import PRECISIONS, Precision, Screen, products, rounded
+from verisphere.score.top_k import as_tensor, top_k
 
 GENERATOR = np.random.default_rng
 
@@ -214,7 +214,7 @@ def test_products_lie_within_the_error(precision: Precision, shape: tuple[int, i
     left, right = spread(shape[0], shape[2], 17), spread(shape[1], shape[2], 18)
     one, other = rounded(left, precision), rounded(right, precision)
     exact = left.double() @ right.double().T
-    made = product(one.rows, other.rows).double()
+    made = products(one.rows, other.rows).double() * (one.unit * other.unit)
     short = 2.0**-8 if precision == "bfloat16" else 0.0
     assert ((made - exact).abs() <= Screen(one, other).error + made.abs() * short).all()
 
@@ -223,8 +223,9 @@ def test_products_lie_within_the_error(precision: Precision, shape: tuple[int, i
 def test_what_rounding_takes_is_never_understated(precision: Precision):
     units = spread(300, 257, 19)
     kept = rounded(units, precision)
-    lost = (units.double() - kept.rows.double()).norm(dim=1).max()
-    longest = kept.rows.double().norm(dim=1).max()
+    stored = kept.rows.double() * kept.unit
+    lost = (units.double() - stored).norm(dim=1).max()
+    longest = stored.norm(dim=1).max()
     assert lost <= kept.lost <= lost * 1.001 + 1e-12
     assert longest <= kept.longest <= longest * 1.01
 

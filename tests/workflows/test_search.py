@@ -116,7 +116,7 @@ def test_candidates(files: Path):
 def test_the_screen_changes_no_figure(files: Path):
     results = [
         search_split(files / "probes.npz", SearchOptions(fpirs=("1e-1",), screen=screen)).result
-        for screen in ("bfloat16", "float32", "float64")
+        for screen in ("int8", "bfloat16", "float32", "float64")
     ]
     assert results[0] == results[1] == results[2]
 

@@ -28,8 +28,8 @@ from verisphere.decide.identification import (
 )
 from verisphere.decide.point import Far
 from verisphere.score.pairs import pair_scores, unit_rows
-from verisphere.score.screen import Precision, Screen, full_float32, rounded, true_places
-from verisphere.score.top_k import product, top_k
+from verisphere.score.screen import Precision, Screen, as_product, full_float32, products, rounded, true_places
+from verisphere.score.top_k import top_k
 from verisphere.vocabulary import Embeddings, Progress, Rule, quietly
 
 FPIRS = ("1e-1", "1e-2", "1e-3")
@@ -194,22 +194,23 @@ def people_reaching(
             height = max(TILE // len(right.rows), 1)
             for start in range(0, len(probes), height):
                 tile = slice(start, start + height)
-                products = product(left.rows[tile], right.rows)
-                # Rounded as the products were, which keeps the order: below `low` a score is under its level, above
-                # `high` it is not.
-                low, high = ((level[tile] + off).to(products.dtype) for off in (-error, error))
-                place = true_places(products >= low[:, None])
-                probe = torch.div(place, products.shape[1], rounding_mode="floor")
-                row = place - probe * products.shape[1] + part.start
+                found = products(left.rows[tile], right.rows)
+                # Below `low` a score is under its level, above `high` it is not.
+                unit, dtype = left.unit * right.unit, found.dtype
+                low = as_product(level[tile] - error, unit, dtype, -1)
+                high = as_product(level[tile] + error, unit, dtype, 1)
+                place = true_places(found >= low[:, None])
+                probe = torch.div(place, found.shape[1], rounding_mode="floor")
+                row = place - probe * found.shape[1] + part.start
                 reached = people[row] != own[tile][probe]
-                doubtful = true_places(reached & (products.view(-1)[place] <= high[probe]))
+                doubtful = true_places(reached & (found.view(-1)[place] <= high[probe]))
                 close = start + probe[doubtful]
                 reached[doubtful] = pair_scores(probes, close, row[doubtful], gallery) >= level[close]
                 probe, person = probe[reached], people[row[reached]]
                 # The rows of a person follow each other, so each person counts where it first appears.
                 first = torch.ones(len(probe), dtype=torch.bool)
                 first[1:] = (probe.diff() != 0) | (person.diff() != 0)
-                counts[tile] += torch.bincount(probe[first], minlength=len(products))
+                counts[tile] += torch.bincount(probe[first], minlength=len(found))
     return counts
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores
 from verisphere.score.pilot import Pilot
-from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, full_float32, rounded
+from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, exact_int8, full_float32, products, rounded
 from verisphere.score.sweep import Keeper, Plan, Sweep
 from verisphere.score.tiles import BLOCK, look, side_of
 from verisphere.score.windows import Window
@@ -306,10 +306,12 @@ class AllPairs:
         sample = self.left.units[: 1 << 10]
         costs: dict[Precision, float] = {}
         for precision in PRECISIONS:
+            if precision == "int8" and not (sample.device.type == "cpu" and exact_int8(sample.shape[1])):
+                continue
             rows = rounded(sample, precision)
             with full_float32():
-                error = Screen(rows, rows).error
-                seconds = min(_seconds(rows.rows) for _ in range(2))
+                screen = Screen(rows, rows)
+                seconds, error = min(_seconds(screen) for _ in range(2)), screen.error
             near = np.zeros(len(seen), bool)
             for low, high in stretches:
                 near |= (seen >= low - error) & (seen <= high + error)
@@ -317,10 +319,11 @@ class AllPairs:
         return min(costs, key=lambda precision: costs[precision])
 
 
-def _seconds(rows: Tensor) -> float:
+def _seconds(screen: Screen) -> float:
     """Seconds of a product, a pair."""
+    left, right = screen.left[:512], screen.right[:512]
     before = time.perf_counter()
-    product = rows[:512] @ rows[:512].T
+    product = products(left, right)
     float(product[-1, -1])  # a GPU works on after the call
     return (time.perf_counter() - before) / max(product.numel(), 1)
 

@@ -9,20 +9,25 @@ LISTED = 1 << 18  # pairs listed at once
 
 
 def genuine_pairs(
-    people: Int64[np.ndarray, " rows"], others: Int64[np.ndarray, " others"] | None = None
+    people: Int64[np.ndarray, " rows"],
+    others: Int64[np.ndarray, " others"] | None = None,
+    order: Int64[np.ndarray, " rows"] | None = None,
+    partners: Int64[np.ndarray, " others"] | None = None,
 ) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
     """Rows of all pairs of one person, in portions.
 
     Args:
         people: person of each row.
         others: person of each row on the other side; None: every two rows once, the lower row first.
+        order: what `np.argsort(people, kind="stable")` gives, where it is known.
+        partners: the same of `others`.
     """
-    order = np.argsort(people, kind="stable")
+    order = np.argsort(people, kind="stable") if order is None else order
     if others is None:
         partners, first = order, np.arange(1, len(order) + 1)
         last = np.searchsorted(people[order], people[order], side="right")
     else:
-        partners = np.argsort(others, kind="stable")
+        partners = np.argsort(others, kind="stable") if partners is None else partners
         first = np.searchsorted(others[partners], people[order], side="left")
         last = np.searchsorted(others[partners], people[order], side="right")
     count = last - first

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listing import Listing, PackedListing, Strips, shares, side_of, strips_of
-from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, rounded
+from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, int8_unit, products, rounded
 from verisphere.vocabulary import Progress, quietly
 
 TILE = 5 << 20  # products of a strip: 10 MB in bfloat16
@@ -109,7 +109,7 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
     with full_float32():
         screen = Screen(left, right)
         for some, others, pairs in progress(strips, "scoring listed pairs", len(strips)):
-            product = screen.product(screen.left[some], screen.right[others], screen.room).view(-1)
+            product = products(screen.left[some], screen.right[others], screen.room).view(-1)
             line = row * (others.stop - others.start) - others.start  # where its products begin, less those left out
             for share in shares(pairs.stop, pairs.start):
                 on_left, on_right = listing.rows(share)
@@ -239,13 +239,18 @@ def _outermost(stretches: Iterable[tuple[float, float]]) -> list[tuple[float, fl
 def _rounded(units: Float32[Tensor, "rows dim"], chosen: Int64[np.ndarray, " chosen"], precision: Precision) -> Rounded:
     """Some rows rounded, a few at a time, since a copy of them all would be the largest thing held."""
     rows = units.new_empty((len(chosen), units.shape[1]), dtype=getattr(torch, precision))
+    if precision == "int8":
+        unit = int8_unit(units[torch.from_numpy(chosen[:: max(len(chosen) // ROUNDED, 1)])])
+        rows = rows.new_empty(len(chosen), max(units.shape[1], 2))
+    else:
+        unit = 1.0
     lost, longest = 0.0, 0.0
     for start in range(0, len(chosen), ROUNDED):
         part = slice(start, start + ROUNDED)
-        some = rounded(units.index_select(0, torch.from_numpy(chosen[part]).to(units.device)), precision)
+        some = rounded(units.index_select(0, torch.from_numpy(chosen[part]).to(units.device)), precision, unit=unit)
         rows[part] = some.rows
         lost, longest = max(lost, some.lost), max(longest, some.longest)
-    return Rounded(rows, lost, longest)
+    return Rounded(rows, lost, longest, unit)
 
 
 def _spread(

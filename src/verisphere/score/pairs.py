@@ -11,7 +11,7 @@ from torch import Tensor
 
 NUMBERS = 1 << 17  # numbers gathered at once on each side: their float64 copies stay in a core's cache
 
-
+ROUGH = 1 << 17  # the same for rough scores
 COLUMNS = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
 
 
@@ -57,3 +57,24 @@ def pair_scores(
             first, second = units[:, columns].index_select(0, a), others[:, columns].index_select(0, b)
             part += (first.double() * second.double()).sum(-1)
     return scores
+
+
+def rough_scores(
+    units: Float32[Tensor, "rows dim"],
+    left: Int64[Tensor, " pairs"],
+    right: Int64[Tensor, " pairs"],
+    others: Float32[Tensor, "others dim"] | None = None,
+) -> Float32[Tensor, " pairs"]:
+    """`pair_scores` in float32, several times faster and off by no more than `rough_error`."""
+    others = units if others is None else others
+    step = max(ROUGH // max(units.shape[1], 1), 1)
+    scores = torch.empty(len(left), device=units.device)
+    for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
+        torch.sum(units.index_select(0, a).mul_(others.index_select(0, b)), 1, out=part)
+    return scores
+
+
+def rough_error(dim: int) -> float:
+    """The most that a rough score of rows with this many numbers differs from the exact one."""
+    unit = 2 * dim * 2.0**-24  # a rounding for each product and each sum, in any order
+    return 1.001 * unit / (1 - unit)

@@ -9,20 +9,25 @@ lie in between" are comparisons of small integers, and counting keys takes a nan
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cache
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int16, Int64
+from jaxtyping import Bool, Float32, Float64, Int16, Int32, Int64, Shaped
 from torch import Tensor
 
-Precision = Literal["bfloat16", "float32", "float64"]
+Precision = Literal["int8", "bfloat16", "float32", "float64"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+Keys: TypeAlias = Int16[Tensor, "left right"] | Int32[Tensor, "left right"]
 
 KEYS = 1 << 15  # keys are 1 .. KEYS - 1; 0 marks what is no pair
 _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
 PART = 1 << 8  # rows measured at once: they stay in a core's cache
 _CHECKED = 64  # rows of each side whose bound is tried when a screen is made
+_TRIED = 1 << 11  # rows by which the unit of int8 rows is chosen
+_CLIPPED = 1.0, 0.8, 0.64, 0.51, 0.41  # where the largest numbers may be cut off, for finer steps among the others
 
 
 @contextmanager
@@ -44,30 +49,41 @@ class Rounded:
     """Rows in the type that products are made of, and the most that rounding took from a row.
 
     Attributes:
-        rows: rounded rows.
+        rows: rounded rows, in units of `unit`.
         lost: the largest length of a row less its rounded form.
         longest: the largest length of a rounded row.
+        unit: what a 1 in `rows` stands for; 1 but for int8.
     """
 
     rows: Tensor
     lost: float
     longest: float
+    unit: float = 1.0
 
 
-def rounded(units: Float32[Tensor, "rows dim"], precision: Precision, first: int = 0) -> Rounded:
+def rounded(
+    units: Float32[Tensor, "rows dim"], precision: Precision, first: int = 0, unit: float | None = None
+) -> Rounded:
     """Unit rows in the type of the screening products, and the most that rounding took from one.
 
     Lengths are measured in float32, where a row less its rounded form is exact, and widened by what that may lose.
 
     Args:
         units: rows of length 1.
-        precision: the type.
+        precision: the type; int8 for a CPU alone.
         first: number of the first row, for the error.
+        unit: of int8 rows; one that suits the rows without.
 
     Raises:
-        ValueError: a row has not length 1.
+        ValueError: a row has not length 1, or int8 was asked for on another device.
     """
-    rows = units.to(getattr(torch, precision))
+    if precision == "int8":
+        if units.device.type != "cpu":
+            raise ValueError(f"int8 products are made on a CPU; on {units.device} bfloat16 is the fast type")
+        unit = int8_unit(units) if unit is None else unit
+    else:
+        unit = 1.0
+    rows = _steps(units, unit).to(torch.int8) if precision == "int8" else units.to(getattr(torch, precision))
     widened = 1 + units.shape[1] * 2.0**-23
     lost, longest = 0.0, 0.0
     for start, exact, kept in zip(range(0, len(rows), PART), units.split(PART), rows.split(PART), strict=True):
@@ -77,9 +93,38 @@ def rounded(units: Float32[Tensor, "rows dim"], precision: Precision, first: int
             row, found = first + start + int(wrong[0]), float(length[wrong[0]])
             raise ValueError(f"row {row} has length {found:.6g}, not 1; rows come from `unit_rows`")
         longest = max(longest, float(length.max()) * widened)
-        if precision == "bfloat16":
-            lost = max(lost, float(torch.linalg.vector_norm(exact - kept.float(), dim=1).max()) * widened)
-    return Rounded(rows, lost, longest + lost)
+        if rows.dtype in (torch.int8, torch.bfloat16):
+            off = exact - kept.float() * unit if precision == "int8" else exact - kept.float()
+            lost = max(lost, float(torch.linalg.vector_norm(off, dim=1).max()) * widened)
+    if precision == "int8":
+        lost += 2.0**-22 * longest  # the product with the unit rounds, and so does the difference
+        if rows.shape[1] == 1:  # PyTorch's int8 products of rows with a single number are wrong
+            rows = torch.nn.functional.pad(rows, (0, 1))
+    return Rounded(rows, lost, longest + lost, unit)
+
+
+def int8_unit(units: Float32[Tensor, "rows dim"]) -> float:
+    """The unit of int8 rows by which rounding takes least from the row it takes most of, by some of the rows."""
+    some = units[:: max(len(units) // _TRIED, 1)]
+    largest = float(some.abs().max()) if some.numel() else 0.0
+    if not 0 < largest <= 2:  # no rows of length 1, which will be said where they are measured
+        return 1.0
+    tried = [share * largest / 127 for share in _CLIPPED]
+    lost = [float(torch.linalg.vector_norm(some - _steps(some, unit) * unit, dim=1).max()) for unit in tried]
+    return tried[lost.index(min(lost))]
+
+
+def _steps(units: Float32[Tensor, "rows dim"], unit: float) -> Float32[Tensor, "rows dim"]:
+    return (units / unit).round_().clamp_(-127, 127)
+
+
+@cache
+def exact_int8(dim: int) -> bool:
+    """Whether this CPU's int8 products are exact, the largest ones included: some instructions saturate."""
+    random = np.random.default_rng(0).choice([-127, 127], size=(_CHECKED, dim))
+    random[: _CHECKED // 2, :], random[0] = np.abs(random[: _CHECKED // 2]), -127
+    rows = torch.from_numpy(random.astype(np.int8))
+    return torch.equal(torch._int_mm(rows, rows.T).long(), rows.long() @ rows.long().T)
 
 
 class Screen:
@@ -99,36 +144,53 @@ class Screen:
         """
         self.left, self.right = left.rows, right.rows
         self.dtype, dim = self.left.dtype, self.left.shape[1]
+        self.unit = left.unit * right.unit  # what a 1 in the products stands for
         # Two roundings a term cover a product that is not fused with its sum, and any order of summing.
         unit = _SIGNIFICAND[torch.float64 if self.dtype == torch.float64 else torch.float32]
-        growth = 2 * dim * unit / (1 - 2 * dim * unit)
+        # Products of int8 are exact; the unit that they are in, and the float32 they may be turned into, round.
+        growth = 2.0**-22 if self.dtype == torch.int8 else 2 * dim * unit / (1 - 2 * dim * unit)
         lengths = left.longest * right.longest
         exact = 2 * dim * 2.0**-53 * lengths  # of the score itself, a float64 sum
         self.error = left.lost * (right.longest + right.lost) + left.longest * right.lost + growth * lengths + exact
         # bfloat16 products leave a CPU as bfloat16, and are sorted by their bits; a GPU writes them as float32.
         self.product_type = torch.float64 if self.dtype == torch.float64 else torch.float32
+        #: of int8 products: how many bits are left out of a key
+        self.coarse = max(int(1.5 / self.unit).bit_length() - KEYS.bit_length() + 2, 0) if self.in_steps else 0
         self.by_bits = self.dtype == torch.bfloat16 and self.left.device.type == "cpu"
         width = max(highest - lowest, 1e-12)
         self.centre, self.scale = (lowest + highest) / 2, (KEYS - 2048) / width
-        self.room = self.left.new_empty(0)  # products are written to one place, which stays in the cache
+        # products are written to one place, which stays in the cache
+        self.room = self.left.new_empty(0, dtype=product_type(self.dtype))
         self._check()
 
-    def keys(self, left: slice, right: slice, positive: bool = False) -> Int16[Tensor, "left right"]:
+    @property
+    def in_steps(self) -> bool:
+        """Whether products are whole numbers."""
+        return self.dtype == torch.int8
+
+    def keys(self, left: slice, right: slice, positive: bool = False) -> Keys:
         """The key of each pair, left rows by right rows; valid until the next call.
 
         Args:
             left: rows on the left.
             right: rows on the right.
             positive: only keys above KEYS / 2 matter and `shift` has been taken from them; the others are 0 or less.
+                Keys then have `fine` more bits.
         """
-        product = self.product(self.left[left], self.right[right], self.room)
+        product = products(self.left[left], self.right[right], self.room)
+        if positive and self.in_steps:
+            return product
         if positive and self.by_bits:
             return product.view(torch.int16)  # the bits of positive numbers rise with them; negative ones stay below
         return self.key(product)
 
+    def fine(self, positive: bool) -> int:
+        """How many bits finer `keys` are than those of `between`."""
+        return self.coarse if positive else 0
+
     def shift(self, lowest: int) -> int:
         """What may be taken from all keys where none below this one matters: that saves most of their making."""
-        return KEYS // 2 if self.by_bits and lowest > KEYS // 2 else 0
+        return KEYS // 2 if (self.by_bits or self.in_steps) and lowest > KEYS // 2 else 0
 
     def between(self, low: float, high: float) -> tuple[int, int]:
         """The lowest and highest key that pairs with exact scores from low to high can have, both included.
@@ -136,26 +198,19 @@ class Screen:
         A pair with a lower key scores less than low for certain, one with a higher key more than high.
         """
         ends = torch.tensor([low - self.error, high + self.error], dtype=torch.float64, device=self.left.device)
-        # Rounding never changes an order, so what is true of the ends is true of their keys.
-        ends = ends.clamp(-1.5, 1.5).to(torch.bfloat16 if self.by_bits else self.product_type)
+        ends = ends.clamp(-1.5, 1.5)
+        # what is true of the ends in the products' own order is true of their keys
+        dtype = torch.int32 if self.in_steps else torch.bfloat16 if self.by_bits else self.product_type
+        ends = torch.stack([as_product(ends[0], self.unit, dtype, -1), as_product(ends[1], self.unit, dtype, 1)])
         first, last = self.key(ends).tolist()
         if self.by_bits and ends[0] == 0:
             first = KEYS // 2 - 1  # the key of -0.0, which is the same number
         return (1 if low == -torch.inf else first), (KEYS - 1 if high == torch.inf else last)
 
-    def product(self, left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
-        """Products of rounded rows, in one place in memory where `room` is given: valid until the next call."""
-        if self.dtype == torch.bfloat16 and not self.by_bits:
-            return torch.mm(left, right.T, out_dtype=torch.float32)
-        if room is None or not self.by_bits:
-            return left @ right.T
-        size = len(left), len(right)
-        if room.numel() < len(left) * len(right):
-            room.resize_(len(left) * len(right))
-        return torch.mm(left, right.T, out=room[: len(left) * len(right)].view(size))
-
     def key(self, product: Tensor) -> Int16[Tensor, "*shape"]:
         """The key of each product."""
+        if self.in_steps:
+            return (product >> self.coarse).add_(KEYS // 2).clamp_(1, KEYS - 1).to(torch.int16)
         if self.by_bits:
             bits = product.view(torch.int16)
             # The bits of a negative number fall as it rises: all but the sign are turned round.
@@ -165,10 +220,52 @@ class Screen:
 
     def _check(self) -> None:
         left, right = self.left[:_CHECKED], self.right[-_CHECKED:]
-        off = (self.product(left, right).double() - left.double() @ right.double().T).abs().max()
+        if self.in_steps:
+            if not exact_int8(left.shape[1]):
+                raise RuntimeError("products in torch.int8 are not exact on this CPU; use another type")
+            return
+        off = (products(left, right).double() - left.double() @ right.double().T).abs().max()
         allowed = self.error + (2.0**-7 if self.by_bits else 0)
         if len(left) and not off <= allowed:
             raise RuntimeError(f"products in {self.dtype} are off by {float(off):.2g}, which is more than they may be")
+
+
+def products(left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
+    """Products of all rounded rows of two sides, in their units: exact int32 of int8, else in the rows' type.
+
+    Those of bfloat16 rows are float32 where not on a CPU.
+
+    Args:
+        left: rounded rows.
+        right: rounded rows of the same type.
+        room: memory for the products, which grows where it must: what lies there stays in a cache.
+    """
+    if left.dtype == torch.bfloat16 and left.device.type != "cpu":
+        return torch.mm(left, right.T, out_dtype=torch.float32)
+    multiply = torch._int_mm if left.dtype == torch.int8 else torch.mm
+    if room is None:
+        return multiply(left, right.T)
+    if room.numel() < len(left) * len(right):
+        room.resize_(len(left) * len(right))
+    return multiply(left, right.T, out=room[: len(left) * len(right)].view(len(left), len(right)))
+
+
+def product_type(dtype: torch.dtype) -> torch.dtype:
+    """The type that `products` of rows of this type are written in on a CPU."""
+    return torch.int32 if dtype == torch.int8 else dtype
+
+
+def as_product(
+    score: Float64[Tensor, "*shape"], unit: float, dtype: torch.dtype, side: Literal[-1, 1]
+) -> Shaped[Tensor, "*shape"]:
+    """A score as products of this unit and type have it: at or under (-1) whatever equals it, or at or over (1).
+
+    Rounding to a shorter floating-point type never changes an order; whole numbers are rounded outward, and once more.
+    """
+    if dtype != torch.int32:
+        return score.to(dtype)
+    whole = (score / unit).floor() - 1 if side < 0 else (score / unit).ceil() + 1
+    return whole.clamp(-(2.0**31 - 1), 2.0**31 - 1).to(torch.int32)
 
 
 def true_places(mask: Bool[Tensor, "*shape"]) -> Int64[Tensor, " true"]:

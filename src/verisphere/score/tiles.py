@@ -13,8 +13,8 @@ from jaxtyping import Float32, Float64, Int16, Int64
 from torch import Tensor
 
 from verisphere.score.genuine import genuine_pairs
-from verisphere.score.pairs import pair_scores
-from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, rounded, true_places
+from verisphere.score.pairs import pair_scores, rough_error, rough_scores
+from verisphere.score.screen import KEYS, Keys, Precision, Rounded, Screen, full_float32, rounded, true_places
 from verisphere.score.windows import Found, Stretch, counted
 
 BLOCK = 1536  # rows a side of a tile: its keys are 4.5 MB
@@ -62,13 +62,15 @@ class Patch:
         left: first row on the left.
         right: first row on the right.
         pairs: how many pairs that is, genuine ones, which have no key, included.
+        fine: how many bits finer the keys are than those of bands.
     """
 
     group: int
-    keys: Int16[Tensor, "left right"]
+    keys: Keys
     left: int
     right: int
     pairs: int
+    fine: int = 0
 
 
 class Tiles:
@@ -96,6 +98,7 @@ class Tiles:
         corners = [(a, b) for a in rows for b in columns if a <= b or not self.symmetric]
         order = np.random.default_rng(1).permutation(len(corners))
         self.corners = [corners[number] for number in order]
+        self._by_person: dict[tuple[bool, int], np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.corners)
@@ -110,28 +113,39 @@ class Tiles:
         """Exact scores of pairs of rows."""
         return pair_scores(self.left.units, left, right, self.right.units)
 
+    def _genuine(self, a: int, b: int) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
+        """Places in a tile of the pairs of one person; the order of a block's rows by person is found once."""
+        sides = []
+        for on_left, start, people in ((True, a, self.left.people), (self.symmetric, b, self.right.people)):
+            some = people[start : start + self.block]
+            if (on_left, start) not in self._by_person:
+                self._by_person[on_left, start] = np.argsort(some, kind="stable")
+            sides.append((some, self._by_person[on_left, start]))
+        (people, order), (others, partners) = sides
+        return genuine_pairs(people, others, order, partners)
+
     def patches(self, number: int, positive: bool = False) -> Iterator[Patch]:
         """The impostor pairs of one tile, by group; `positive` as `Screen.keys` takes it."""
         a, b = self.corners[number]
         rows, columns = slice(a, a + self.block), slice(b, b + self.block)
-        keys = self.screen.keys(rows, columns, positive)
+        keys, fine = self.screen.keys(rows, columns, positive), self.screen.fine(positive)
         if self.symmetric and a == b:
             keys.triu_(1)  # each pair once, no row with itself
-        for left, right in genuine_pairs(self.left.people[rows], self.right.people[columns]):
+        for left, right in self._genuine(a, b):
             keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
         home, away = self.left.domains[rows], self.right.domains[columns]
         rest = self.pairs(number)
         if home[0] == home[-1] == away[0] == away[-1]:
-            yield Patch(int(home[0]), keys, a, b, rest)
+            yield Patch(int(home[0]), keys, a, b, rest, fine)
             return
         for domain in np.intersect1d(home, away).tolist():
             (r0, r1), (c0, c1) = (np.searchsorted(side, [domain, domain + 1]).tolist() for side in (home, away))
             inside = keys[r0:r1, c0:c1]
             pairs = (r1 - r0) * (r1 - r0 - 1) // 2 if self.symmetric and a == b else (r1 - r0) * (c1 - c0)
-            yield Patch(domain, inside.clone(), a + r0, b + c0, pairs)
+            yield Patch(domain, inside.clone(), a + r0, b + c0, pairs, fine)
             inside.zero_()
             rest -= pairs
-        yield Patch(self.across, keys, a, b, rest)
+        yield Patch(self.across, keys, a, b, rest, fine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,31 +173,31 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         bands: lowest and highest key of each, both included.
     """
     merged, borders = _merged(bands), sorted({last for _, last in bands})
-    flat = patch.keys.reshape(-1)
+    fine, flat = patch.fine, patch.keys.reshape(-1)
     if len(flat) % RUN:
         flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN))
     runs = flat.view(-1, RUN)
     top = runs.amax(1)
     # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
     rare = 0
-    while rare < len(merged) and int((top >= merged[rare][0]).sum()) > DENSE * len(top):
+    while rare < len(merged) and int((top >= merged[rare][0] << fine).sum()) > DENSE * len(top):
         rare += 1
     higher: dict[int, int] = {}
     parts: list[Tensor] = []
     if rare:
         inside = torch.zeros(runs.shape, dtype=torch.bool, device=runs.device)
         for first, last in merged[:rare]:
-            inside |= runs.clamp(first, last) == runs
+            inside |= runs.clamp(first << fine, ((last + 1) << fine) - 1) == runs
         parts.append(true_places(inside))
-        counts = torch.bincount(flat.clamp(min=0), minlength=KEYS).cpu().numpy()
+        counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEYS).cpu().numpy()
         above = len(flat) - counts.cumsum()
         higher = {border: int(above[border]) for border in borders}
     if rare < len(merged):
         first = merged[rare][0]
-        hit = (top >= first).nonzero()[:, 0]
-        few = runs[hit]
-        place = true_places(few >= first)
-        keys = few.view(-1)[place].cpu().numpy()
+        hit = true_places(top >= first << fine)
+        few = runs.index_select(0, hit)
+        place = true_places(few >= first << fine)
+        keys = few.view(-1).index_select(0, place).cpu().numpy() >> fine
         wanted = np.zeros(len(keys), bool)
         for low, high in merged[rare:]:
             wanted |= (keys >= low) & (keys <= high)
@@ -194,7 +208,8 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
     number = torch.cat(parts)
     columns = patch.keys.shape[1]
     left = torch.div(number, columns, rounding_mode="floor")
-    return Near(patch.left + left, patch.right + number - left * columns, flat[number], higher)
+    key = (flat.index_select(0, number) >> fine).to(torch.int16)
+    return Near(patch.left + left, patch.right + number - left * columns, key, higher)
 
 
 def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -229,17 +244,13 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
                 if not wanted:
                     continue
                 near = look(patch, [bands[w] for w in wanted])
-                score, key = (
-                    tiles.score(near.left, near.right).cpu().numpy() + 0.0,
-                    near.key.cpu().numpy(),
-                )  # -0.0 is 0.0
-                for w in wanted:
+                open_, sure = _open(tiles, near, [stretches[w] for w in wanted], [bands[w] for w in wanted])
+                for w, score, certain in zip(wanted, open_, sure, strict=True):
                     seen[w], patches[w] = seen[w] + patch.pairs, patches[w] + 1
-                    (low, high, groups), (first, last) = stretches[w], bands[w]
+                    (low, high, groups), (_, last) = stretches[w], bands[w]
                     place = groups.index(patch.group)
-                    open_ = score[(key >= first) & (key <= last)]
-                    above[w][place] += near.higher[last] + np.count_nonzero(open_ > high)
-                    held = open_[(open_ >= low) & (open_ <= high)]
+                    above[w][place] += near.higher[last] + certain + np.count_nonzero(score > high)
+                    held = score[(score >= low) & (score <= high)]
                     if len(held):
                         inside[w].append((held, np.full(len(held), place), np.ones(len(held), np.int64)))
                         room[w] -= len(held)
@@ -247,6 +258,28 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
                             inside[w] = [_together(inside[w])]
                             room[w] = max(HELD_APART, len(inside[w][0][0]))
     return [Found(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
+
+
+def _open(
+    tiles: Tiles, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]]
+) -> tuple[list[Float64[np.ndarray, " open"]], list[int]]:
+    """For each stretch the exact scores that may lie inside, and how many other pairs of its band are above it.
+
+    After a screen as rough as int8 most pairs near a stretch are settled by float32, several times faster.
+    """
+    key = near.key.cpu().numpy()
+    inside = [(key >= first) & (key <= last) for first, last in bands]
+    sure = [0] * len(stretches)
+    error = rough_error(tiles.left.units.shape[1])
+    if tiles.screen.error > 2 * error and len(key):
+        rough = rough_scores(tiles.left.units, near.left, near.right, tiles.right.units).double().cpu().numpy()
+        for number, (low, high, _) in enumerate(stretches):
+            sure[number] = int(np.count_nonzero(inside[number] & (rough > high + error)))
+            inside[number] &= (rough >= low - error) & (rough <= high + error)
+    chosen = np.flatnonzero(np.logical_or.reduce(inside)) if inside else np.empty(0, np.int64)
+    places = torch.from_numpy(chosen).to(near.left.device)
+    score = tiles.score(near.left[places], near.right[places]).cpu().numpy() + 0.0  # -0.0 is 0.0
+    return [score[some[chosen]] for some in inside], sure
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

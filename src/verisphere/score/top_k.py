@@ -16,7 +16,17 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.score.pairs import COLUMNS, pair_scores
-from verisphere.score.screen import PRECISIONS, Precision, Screen, full_float32, rounded, true_places
+from verisphere.score.screen import (
+    PRECISIONS,
+    Precision,
+    Screen,
+    as_product,
+    full_float32,
+    product_type,
+    products,
+    rounded,
+    true_places,
+)
 from verisphere.vocabulary import Progress, quietly
 
 BLOCK = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
@@ -92,20 +102,6 @@ def as_tensor(rows: Float32[Tensor, "rows dim"] | Float32[np.ndarray, "rows dim"
         return torch.from_numpy(np.asarray(rows))
 
 
-def product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
-    """Products of all rows of both sides, in the rows' type; of bfloat16 rows in float32 where not on a CPU.
-
-    Args:
-        left: rounded rows.
-        right: rounded rows of the same type.
-        out: memory for the products, of which as much is taken as they need.
-    """
-    if left.dtype == torch.bfloat16 and left.device.type != "cpu":
-        return torch.mm(left, right.T, out_dtype=torch.float32)
-    place = None if out is None else out[: len(left) * len(right)].view(len(left), len(right))
-    return torch.mm(left, right.T, out=place)
-
-
 class _Best:
     """Some probes and, of the gallery rows seen so far, those that may be among the k best; rows always ascend."""
 
@@ -128,6 +124,7 @@ class _Best:
         self.error = 0.0  # no product or kept value is further from its score, but for `shortened`
         # bfloat16 products leave a CPU as bfloat16, rounded by up to this part of themselves
         self.shortened = 2.0**-8 if precision == "bfloat16" and device.type == "cpu" else 0.0
+        self.unit = 1.0  # of the products at hand
         self.seen = self.raised = 0  # gallery rows, in all and when the floor was raised last
         self.memory: Tensor | None = None
 
@@ -136,20 +133,21 @@ class _Best:
         side = rounded(rows.to(self.probes.device), self.precision, first)
         self.error = max(self.error, Screen(self.rounded, side).error + _STORED)
         spare = -len(rows) % RUN
-        columns = torch.cat([side.rows, side.rows.new_zeros(spare, rows.shape[1])]) if spare else side.rows
+        columns = torch.cat([side.rows, side.rows.new_zeros(spare, side.rows.shape[1])]) if spare else side.rows
         tile = TILE.get(self.probes.device.type, GPU_TILE)
         if self.memory is None:
-            self.memory = columns.new_empty(max(tile, len(columns)))
+            self.memory = columns.new_empty(0, dtype=product_type(columns.dtype))
+        self.unit = self.rounded.unit * side.unit
         height = max(tile // len(columns), 1)
         self.seen += len(rows)
         rise = self.seen >= GROWTH * self.raised
         for start in range(0, len(self.probes), height):
             part = slice(start, min(start + height, len(self.probes)))
-            products = product(self.rounded.rows[part], columns, self.memory)
-            products[:, len(rows) :] = NOTHING
+            found = products(self.rounded.rows[part], columns, self.memory)
+            found[:, len(rows) :] = self._nothing(found.dtype)
             if first == 0:
-                self._first_floor(part, products, len(rows))
-            self._add(part, *self._reaching(part, products, first))
+                self._first_floor(part, found, len(rows))
+            self._add(part, *self._reaching(part, found, first))
             if rise:
                 self._raise_floor(part, self.value[part])
         if rise:
@@ -173,24 +171,30 @@ class _Best:
         """The floor from the first rows: at least k of them reach the k-th highest maximum of disjoint groups."""
         if self.exclude is not None:
             same = self.exclude[0][part, None] == self.exclude[1][None, :columns]
-            products[:, :columns][same] = NOTHING
+            products[:, :columns][same] = self._nothing(products.dtype)
         size = 1
         while products.shape[1] % (2 * size) == 0 and products.shape[1] // (2 * size) >= 4 * self.k:
             size *= 2
         best = products.view(len(products), size, -1).amax(1)
         if best.shape[1] >= self.k:
-            self._raise_floor(part, best.float())
+            self._raise_floor(part, best.float() * self.unit)
+
+    def _nothing(self, dtype: torch.dtype) -> int | float:
+        return as_product(torch.tensor(NOTHING, dtype=torch.float64), self.unit, dtype, -1).item()
 
     def _reaching(
         self, part: slice, products: Tensor, first: int
     ) -> tuple[Int64[Tensor, " found"], Int64[Tensor, " found"], Float32[Tensor, " found"]]:
         """Probes, gallery rows and products of the pairs that reach their probe's floor, within the error."""
         cut = (self.floor[part] - self.error).clamp(min=NOTHING / 2)
-        cut = cut.to(products.dtype)  # rounded as the products were, which keeps the order
+        cut = as_product(cut, self.unit, products.dtype, -1)
         # Maxima of integers are several times faster, and the bits of floating-point numbers above 0 rise with them.
-        # A floor of 0 or less lets all runs through here.
+        # A floor of 0 or less lets all runs of those through here.
         whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[products.element_size()]
-        least = torch.where(cut > 0, cut.view(whole), torch.iinfo(whole).min)
+        if products.dtype == torch.int32:
+            least = cut.clamp_(min=self._nothing(products.dtype) + 1)
+        else:
+            least = torch.where(cut > 0, cut.view(whole), torch.iinfo(whole).min)
         runs = products.view(-1, RUN)
         columns = products.shape[1] // RUN
         hit = true_places(runs.view(whole).amax(1).view(-1, columns) >= least[:, None])
@@ -204,7 +208,7 @@ class _Best:
         probe += part.start
         if self.exclude is not None:
             kept &= self.exclude[0][probe] != self.exclude[1][row.clamp(max=len(self.gallery) - 1)]
-        found = probe, row, value.float()
+        found = probe, row, value.float() * self.unit
         return found if bool(kept.all()) else (found[0][kept], found[1][kept], found[2][kept])
 
     def _add(
