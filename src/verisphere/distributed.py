@@ -35,11 +35,20 @@ class World:
         rank: number of this process, from 0.
         size: how many there are.
         local_rank: number of this process among those of its machine.
+
+    Raises:
+        ValueError: a rank outside the processes that there are.
     """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.size:
+            raise ValueError(f"rank is {self.rank} of {self.size} processes; it must be in [0, {self.size})")
+        if self.local_rank < 0:
+            raise ValueError(f"local_rank is {self.local_rank}; it must not be negative")
 
     @property
     def first(self) -> bool:
@@ -49,6 +58,10 @@ class World:
     def share(self, count: int, rank: int | None = None) -> range:
         """Which of `count` things in a row belong to a process; shares differ by at most one, larger ones first.
 
+        Args:
+            count: how many things there are.
+            rank: of the process; None is this one.
+
         >>> [World(size=3).share(8, rank) for rank in range(3)]
         [range(0, 3), range(3, 6), range(6, 8)]
         """
@@ -56,6 +69,10 @@ class World:
         rank = self.rank if rank is None else rank
         first = rank * each + min(rank, more)
         return range(first, first + each + (rank < more))
+
+
+#: One process.
+ALONE = World()
 
 
 def world() -> World:
@@ -68,7 +85,7 @@ def world() -> World:
 
 def launched() -> bool:
     """Whether a launcher has started this process as one of several."""
-    return int(os.environ.get("WORLD_SIZE") or 1) > 1
+    return bool(os.environ.get("WORLD_SIZE")) and _given("WORLD_SIZE") > 1
 
 
 @contextmanager
@@ -83,6 +100,7 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
 
     Raises:
         ValueError: the environment is not what a launcher leaves, or there are more processes than GPUs.
+        ConnectionError: the others did not come.
     """
     if not launched() or (dist.is_available() and dist.is_initialized()):
         yield world()
@@ -95,19 +113,34 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
         )
     if not (isfinite(patience) and patience > 0):
         raise ValueError(f"patience is {patience}; it must be a positive number of seconds")
+    rank, size = _given("RANK"), _given("WORLD_SIZE")
+    if rank >= size:
+        raise ValueError(f"RANK is {rank} and WORLD_SIZE {size}; ranks count from 0: was one of the two set by hand?")
     if cuda:
-        local = int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
+        local = _given("LOCAL_RANK") if os.environ.get("LOCAL_RANK") else rank
         if local >= torch.cuda.device_count():
             raise ValueError(
                 f"process {local} of this machine has no GPU of its own: PyTorch sees {torch.cuda.device_count()}; "
                 "start one process a GPU, or train with --device cpu"
             )
         torch.cuda.set_device(local)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=patience))
+    try:
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=patience))
+    except dist.DistError as error:
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        why = str(error).partition("\n")[0]
+        raise ConnectionError(f"process {rank} of {size} has not met the others at {where}: {why}") from error
     try:
         yield world()
     finally:
         dist.destroy_process_group()
+
+
+def _given(name: str) -> int:
+    text = os.environ[name]
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{name} is {text!r} in the environment; it must be a whole number, as torchrun sets it")
+    return int(text)
 
 
 # What they tell each other ------------------------------------------------------------------------------------------
@@ -121,7 +154,7 @@ class Call:
     payload: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Traffic:
     """Collectives in the order in which they were called.
 
@@ -167,9 +200,12 @@ def highest(partial: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
     return _reduced(partial, dist.ReduceOp.MAX, "maximum")
 
 
-def counts(count: int, device: torch.device | str = "cpu") -> list[int]:
-    """How many each process has of something."""
-    return [int(one) for one in gathered(torch.tensor([count], device=device))]
+def counts(count: int) -> list[int]:
+    """How many each process has of something; the numbers go by way of the CPU where they can, past a busy GPU."""
+    if world().size == 1:
+        return [count]
+    on = "cpu" if "cpu" in dist.get_backend_config() else "cuda"
+    return gathered(torch.tensor([count], device=on)).tolist()
 
 
 def gathered(rows: Shaped[Tensor, "rows *shape"], sizes: list[int] | None = None) -> Shaped[Tensor, "all *shape"]:
@@ -184,13 +220,12 @@ def gathered(rows: Shaped[Tensor, "rows *shape"], sizes: list[int] | None = None
     if here.size == 1:
         return rows
     sizes = [len(rows)] * here.size if sizes is None else sizes
-    most = max(sizes)
-    mine = rows.new_zeros(most, *rows.shape[1:])
-    mine[: len(rows)] = rows
-    found = rows.new_empty(here.size, most, *rows.shape[1:])
+    assert sizes[here.rank] == len(rows), "every process knows how many rows each has"
+    mine = _filled(rows, max(sizes))
+    found = rows.new_empty(here.size * len(mine), *rows.shape[1:])
     _note("gather", mine)
-    dist.all_gather(list(found.unbind()), mine)
-    return torch.cat([part[:size] for part, size in zip(found.unbind(), sizes, strict=True)])
+    _gather(found, mine)
+    return _parts(found, sizes)
 
 
 def gathered_with_gradient(rows: Shaped[Tensor, "rows *shape"], sizes: list[int]) -> Shaped[Tensor, "all *shape"]:
@@ -219,8 +254,7 @@ def agreed(alike: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
 
 def meet() -> None:
     """Wait until every process has come here."""
-    if world().size > 1:
-        total(torch.zeros(1))
+    counts(0)
 
 
 def _reduced(partial: Tensor, operation: Any, kind: str) -> Tensor:
@@ -232,9 +266,42 @@ def _reduced(partial: Tensor, operation: Any, kind: str) -> Tensor:
     return result
 
 
-def _note(kind: str, tensor: Tensor, times: int = 1) -> None:
+def _note(kind: str, tensor: Tensor) -> None:
     for traffic in _counting:
-        traffic.calls.append(Call(kind, tensor.numel() * tensor.element_size() * times))
+        traffic.calls.append(Call(kind, tensor.numel() * tensor.element_size()))
+
+
+def _filled(rows: Tensor, most: int) -> Tensor:
+    """With zeros up to so many rows: processes exchange equally many."""
+    if len(rows) == most:
+        return rows.contiguous()
+    return torch.cat([rows, rows.new_zeros(most - len(rows), *rows.shape[1:])])
+
+
+def _parts(filled: Tensor, sizes: list[int]) -> Tensor:
+    """The rows of each process without what they were filled with."""
+    most = max(sizes)
+    if all(size == most for size in sizes):
+        return filled
+    return torch.cat([filled[rank * most : rank * most + size] for rank, size in enumerate(sizes)])
+
+
+# These two, which take one tensor each way and not a list, have lost the names of torch 2.9 since.
+def _gather(found: Tensor, mine: Tensor) -> None:
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    gather(found, mine)
+
+
+def _scatter(mine: Tensor, all_of_them: Tensor) -> None:
+    scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    scatter(mine, all_of_them)
+
+
+# The backward of these talks as well, and processes must do so in one order. They do if they ran the same forward:
+# autograd takes the nodes that are ready in the reverse order of their making, one at a time for each device. A node is
+# ready once all who used its result have gone, and those were made later. So, with all tensors on one device, the order
+# is the forward's reversed, however the work between two exchanges differs from process to process. What must not
+# differ is whether such a node is reached at all: a process without a part in a result still makes it from its inputs.
 
 
 class _Gathered(torch.autograd.Function):
@@ -246,15 +313,12 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, by_all: Tensor) -> tuple[Tensor, None]:
-        most, sizes = max(ctx.sizes), ctx.sizes
-        parts = []
-        for part in by_all.split(sizes):
-            padded = by_all.new_zeros(most, *by_all.shape[1:])
-            padded[: len(part)] = part
-            parts.append(padded)
-        mine = torch.empty_like(parts[0])
-        _note("scatter", mine, len(parts))
-        dist.reduce_scatter(mine, parts)
+        sizes: list[int] = ctx.sizes
+        most = max(sizes)
+        everyones = torch.cat([_filled(part, most) for part in by_all.split(sizes)])
+        mine = by_all.new_empty(most, *by_all.shape[1:])
+        _note("scatter", everyones)
+        _scatter(mine, everyones)
         return mine[: sizes[world().rank]], None
 
 

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from processes import run
+from verisphere.distributed import world
 from verisphere.score import AllPairs, Group, pair_scores, sweep, unit_rows
 from verisphere.score.all_pairs import StreamedScores
 from verisphere.score.screen import PRECISIONS, Precision
+from verisphere.score.windows import Window
 
 RANKS = (1, 5, 300, 4000, 30_000)
 CUTS = (0.0, 0.21, -0.1)
@@ -52,6 +55,29 @@ def test_every_screen_gives_the_same_integers(precision: Precision | None):
     assert integers(AllPairs(units, people, domains, block=48, precision=precision)) == expected
     order = torch.randperm(400, generator=torch.Generator().manual_seed(1))
     assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
+
+
+def shared_sweep() -> list[list[float]]:
+    """Of launched processes that share the passes: what each comes to."""
+    units, people = rows()
+    domains = torch.arange(400) % 7
+    here = world()
+    whole = AllPairs(units, people, block=64, world=here)
+    grouped = AllPairs(units, people, domains, block=48, precision="int8", world=here)
+    with pytest.raises(ValueError, match=r"a sweep of \d launched processes is not kept; start it without --sweep"):
+        integers(AllPairs(units, people, keeper=Kept(), world=here))
+    return [integers(whole), integers(grouped)]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_launched_processes_share_a_sweep(size: int):
+    expected = brute(*rows())
+    assert run(shared_sweep, size) == [[expected, expected]] * size
+
+
+def test_windows_that_were_narrowed_apart_give_none():
+    low, high = Window(0.1, 0.2, (0,), (5,)), Window(0.3, 0.4, (0,), (5,))
+    assert low.joined(lambda array: [array, high.state()["ends"]]) is None
 
 
 @pytest.mark.cuda
@@ -233,6 +259,7 @@ def test_a_sweep_that_was_tampered_with_is_refused(
 
 ORPHAN = """
 import os, signal, sys, numpy as np, torch
+from verisphere.distributed import world
 from verisphere.score import AllPairs, Group, unit_rows
 
 def shown(items, description, total=None):

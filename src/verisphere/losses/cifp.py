@@ -47,7 +47,7 @@ def squared_penalty(
     passed: Float[Tensor, "batch nearest"], nearest: Float[Tensor, "batch nearest"], own: Float[Tensor, "batch"]
 ) -> Float[Tensor, "batch"]:
     """(1 + own cosine) * the mean square of the cosines that pass, 0 where none does: the released code's penalty."""
-    return (1.0 + own) * (passed * nearest.square()).sum(1) / passed.sum(1).clamp(min=1.0)
+    return (1.0 + own) * torch.where(passed > 0, nearest.square(), 0.0).sum(1) / passed.sum(1).clamp(min=1.0)
 
 
 class CIFP(CombinedMargin):

@@ -35,7 +35,7 @@ class Rows:
         unit: embedding divided by its length.
         labels: class number, or -1 for 'no known class'.
         nearest: cosines of the nearest other classes, falling, as constants; as many as `ClassLoss.nearest` asks for or
-            as there are. None where no loss asks.
+            as there are; minus infinity where a row meets fewer than others. None where no loss asks.
     """
 
     own: Float[Tensor, "batch"]

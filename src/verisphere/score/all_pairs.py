@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
+from verisphere.distributed import ALONE, World
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores
 from verisphere.score.pilot import Pilot
@@ -57,6 +58,7 @@ class AllPairs:
         precision: Precision | None = None,
         processes: int = 1,
         keeper: Keeper | None = None,
+        world: World = ALONE,
     ) -> None:
         """Take the rows; pairs are compared when something is asked.
 
@@ -70,6 +72,8 @@ class AllPairs:
             precision: type of the products that screen; chosen by what is asked, without.
             processes: how many work on a pass.
             keeper: keeps interrupted sweeps; see `Keeper`.
+            world: processes that a launcher has started and that share each pass; every one must have the same rows and
+                ask the same questions, and gets the same answers.
 
         Raises:
             ValueError: domains together with a gallery; less than one process, or several for another device.
@@ -81,6 +85,7 @@ class AllPairs:
         if processes > 1 and units.device.type != "cpu":
             raise ValueError(f"{processes} processes share the CPU's work; on {units.device} one does it all")
         self.units, self.progress, self.processes, self.keeper = units, progress, processes, keeper
+        self.world = world
         self.block, self.precision = block, precision
         person = people.cpu().numpy()
         domain = np.zeros(len(person), np.int64) if domains is None else domains.cpu().numpy()
@@ -298,7 +303,7 @@ class AllPairs:
         if self._sweep is None or self._sweep.plan.precision != precision:
             rim = (highest - lowest) / 10
             plan = Plan(self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block)
-            self._sweep = Sweep(plan, self.progress, self.processes, self.keeper, self._sweep)
+            self._sweep = Sweep(plan, self.progress, self.processes, self.keeper, self._sweep, self.world)
         return self._sweep
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:

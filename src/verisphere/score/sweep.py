@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 
+from verisphere.distributed import ALONE, World, counts, gathered
 from verisphere.score.screen import Precision
 from verisphere.score.tiles import Side, Tiles, sift
 from verisphere.score.windows import Found, Stretch, Window
@@ -84,6 +85,7 @@ class Sweep:
         processes: int = 1,
         keeper: Keeper | None = None,
         before: "Sweep | None" = None,
+        world: World = ALONE,
     ) -> None:
         """Prepare the tiles, and take up what is known already.
 
@@ -91,22 +93,29 @@ class Sweep:
             plan: which tiles.
             progress: shown for each pass.
             processes: how many work; what they find does not depend on it.
-            keeper: keeps passes, and what they have found.
+            keeper: keeps passes, and what they have found; of one process alone.
             before: a sweep of the same rows by other products, which this one takes the place of.
+            world: launched processes that share each pass, every one of which asks the same.
 
         Raises:
-            ValueError: what was kept is of another sweep.
+            ValueError: what was kept is of another sweep; or something is to be kept of several processes.
         """
+        if keeper is not None and world.size > 1:
+            raise ValueError(
+                f"a sweep of {world.size} launched processes is not kept; start it without --sweep, or start one "
+                "process that shares its work by --processes"
+            )
         self.plan, self.progress, self.processes, self.keeper = plan, progress, processes, keeper
+        self.world = world
         self.tiles = plan.tiles()
         self.batches = _batches(np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64))
         self.windows: list[Window] = [] if before is None else before.windows
         self.kept: Kept | None = self._load() if before is None else before.kept
 
     def fill(self, windows: Sequence[Window]) -> None:
-        """Fill new windows by one pass over all pairs."""
+        """Fill new windows by one pass over all pairs, of which processes that a launcher has started take a share."""
         windows, done = self._taken_up(windows)
-        left = [number for number in range(len(self.batches)) if not done[number]]
+        left = [number for number in range(self.world.rank, len(self.batches), self.world.size) if not done[number]]
         saved = time.monotonic()
         stretches = [window.stretch for window in windows]
         with ExitStack() as stack:
@@ -120,6 +129,8 @@ class Sweep:
                 if self.keeper is not None and time.monotonic() - saved > SAVED:
                     self._save(windows, stretches, done)
                     saved = time.monotonic()
+        if self.world.size > 1:
+            windows = [one for one in (window.joined(_of_all) for window in windows) if one is not None]
         for window in windows:
             window.finish()
         self.windows += windows
@@ -265,6 +276,13 @@ def _batches(pairs: Int64[np.ndarray, " tiles"]) -> list[range]:
         if int(pairs[found[-1]].sum()) < BATCH:
             size = max(size, stop)
     return found
+
+
+def _of_all(array: np.ndarray) -> list[np.ndarray]:
+    """This array of every process; they may differ in length."""
+    sizes = counts(len(array))
+    everyone = gathered(torch.from_numpy(np.ascontiguousarray(array)), sizes)
+    return [part.numpy() for part in everyone.split(sizes)]
 
 
 _here: list[Tiles] = []  # of a worker process

@@ -6,7 +6,7 @@ scores than are wanted around a rank; what leaves it at the top is counted, what
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -140,6 +140,27 @@ class Window:
         chosen = np.isin(self.groups, list(groups))
         passed = (self.score > threshold) & chosen[self.group]
         return int(self.above[chosen].sum()) + int(self.count[passed].sum())
+
+    def joined(self, gathered: Callable[[np.ndarray], list[np.ndarray]]) -> "Window | None":
+        """One window of all pairs, from windows for the same question that each hold the findings of some of them.
+
+        They may have been narrowed to different ends on the way; what is left is what every one of them knows, or None.
+
+        Args:
+            gathered: this array of every window, given that of this one.
+        """
+        ends = np.stack(gathered(np.array([self.low, self.high])))
+        low, high = float(ends[:, 0].max()), float(ends[:, 1].min())
+        if low > high:
+            return None
+        self._shrink(low, high)
+        score, group, count = (np.concatenate(gathered(array)) for array in (self.score, self.group, self.count))
+        window = Window(low, high, self.groups, self.ranks, self.total, self.slack)
+        window.above = np.stack(gathered(self.above)).sum(0)
+        window.score, window.group, window.count = counted(score, group, count)
+        seen = np.stack(gathered(np.array([self.room, self.seen, self.patches])))
+        window.room, window.seen, window.patches = int(seen[:, 0].max()), int(seen[:, 1].sum()), int(seen[:, 2].sum())
+        return window
 
     def state(self) -> dict[str, np.ndarray]:
         """All of it as arrays."""
