@@ -57,15 +57,23 @@ def stepping(
     return step
 
 
-def ours(name: str, engine: str, precision: str = "float32", keep: bool = True, fused: bool = False, k: int = 1):
-    """A head of ours, by loss, engine, and way out."""
+def ours(
+    name: str,
+    engine: str,
+    precision: str = "float32",
+    keep: bool = True,
+    fused: bool = False,
+    k: int = 1,
+    rate: float = 1.0,
+):
+    """A head of ours, by loss, engine, share of the classes, and way out."""
 
     def build(batch: int, classes: int) -> Step:
         from verisphere import losses
-        from verisphere.head import Head, HeadSGD, Streamed
+        from verisphere.head import Head, HeadSGD, Sampled, Streamed
 
-        keep_bytes = 2**62 if keep else 0
-        how = "dense" if engine == "dense" else Streamed(precision, keep_bytes=keep_bytes)
+        how = "dense" if engine == "dense" else Streamed(precision, keep_bytes=2**62 if keep else 0)
+        how = how if rate == 1.0 else Sampled(rate, how)
         head = Head(getattr(losses, name)(), classes, SIZE, k, how).to(DEVICE)
         make = (lambda every: HeadSGD(every, head, **SETTINGS)) if fused else (
             lambda every: torch.optim.SGD(every, **SETTINGS))  # fmt: skip
@@ -167,6 +175,10 @@ VARIANTS: dict[str, Callable[[int, int], Step]] = {
     "SphereFace2 bf16, one pass, gradient": ours("SphereFace2", "streamed", "bfloat16"),
     "SphereFace2 bf16, kept, fused update": ours("SphereFace2", "streamed", "bfloat16", fused=True),
     "CurricularFace bf16, kept, fused update": ours("CurricularFace", "streamed", "bfloat16", fused=True),
+    "sampled 0.1 bf16, kept, fused update": ours("ArcFace", "streamed", "bfloat16", fused=True, rate=0.1),
+    "sampled 0.1 SphereFace2 bf16, kept, fused update": ours(
+        "SphereFace2", "streamed", "bfloat16", fused=True, rate=0.1
+    ),
     "streamed fp32, fused update": ours("ArcFace", "streamed", fused=True),
     "dense fp32": ours("ArcFace", "dense"),
     "plain cross entropy fp32": plain(False),
@@ -273,7 +285,7 @@ def compare(names: list[str], batch: int, classes: int, rounds: int, allocator: 
         notes = f"peak {statistics.median(one['memory'] for one in found[name]) / 1e6:.0f} MB"
         if name.startswith("roof") and "products" in name:
             roofs[int(name.split()[1])] = cpu if DEVICE.type == "cpu" else wall
-        elif 3 in roofs and "K=3" not in name and "roof" not in name:
+        elif 3 in roofs and not any(word in name for word in ("K=3", "roof", "sampled")):
             count = 4 if "recomputed" in name or "streamed fp32" in name else 3
             share = roofs[count] / (cpu if DEVICE.type == "cpu" else wall)
             notes += f"; {count} bf16 products alone take {share:.0%} of its time"

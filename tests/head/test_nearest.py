@@ -20,8 +20,11 @@ def test_by_hand():
 
 def test_no_more_than_there_are():
     labels = torch.tensor([0, 1])
-    assert nearest_others(QUERY, CENTERS, labels, 9, SubCenters(), "cosine").shape == (2, 3)
-    assert nearest_others(QUERY, CENTERS[:1], labels * 0, 9, SubCenters(), "cosine").shape == (2, 0)
+    found = nearest_others(QUERY, CENTERS, labels, 9, SubCenters(), "cosine")
+    assert found.shape == (2, 4)
+    assert found.isinf().tolist() == [[False, False, False, True]] * 2
+    strangers = nearest_others(QUERY, CENTERS[:1], torch.tensor([0, -1]), 9, SubCenters(), "cosine")
+    torch.testing.assert_close(strangers, torch.tensor([[-torch.inf], [0.0]]))
 
 
 def test_one_row_copies_no_more_centers_at_a_time(monkeypatch):

@@ -6,8 +6,10 @@ import pickle
 import pytest
 import torch
 
+from verisphere.head.dense import Dense
 from verisphere.head.engine import Auto
 from verisphere.head.head import Head
+from verisphere.head.sampled import Sampled
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
@@ -116,6 +118,25 @@ def test_an_engine_that_cannot_leaves_it_to_sgd(engine):
     steps(head, HeadSGD(groups(head), head, lr=0.5, momentum=0.9), batches(2))
     assert head.centers.grad is not None
     torch.testing.assert_close(head.centers, plain.centers)
+
+
+@pytest.mark.parametrize("inner", [Dense(), Streamed(chunk=4)], ids=["dense", "streamed"])
+def test_a_sample_of_all_classes_steps_as_sgd_does(inner):
+    plain, head = head_of(engine="dense"), head_of(engine=Sampled(1.0, inner))
+    steps(plain, torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9), batches(3))
+    steps(head, HeadSGD(groups(head), head, lr=0.5, momentum=0.9), batches(3))
+    torch.testing.assert_close(head.centers, plain.centers, rtol=1e-9, atol=1e-12)
+
+
+def test_zero_grad_drops_what_waits_of_a_sample():
+    head = head_of(engine=Sampled(0.5, Streamed(chunk=4)))
+    optimizer = HeadSGD(groups(head), head, lr=0.5)
+    before = head.centers.detach().clone()
+    ((rows, labels),) = batches(1)
+    head(rows, labels).loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    assert torch.equal(head.centers, before)
 
 
 def test_zero_grad_drops_what_waits():

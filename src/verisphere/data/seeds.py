@@ -11,6 +11,7 @@ class Stream(IntEnum):
     AUGMENTATION = 1
     NETWORK = 2
     CENTERS = 3
+    CLASSES = 4
 
 
 def mixed_seed(stream: Stream, *numbers: int) -> int:

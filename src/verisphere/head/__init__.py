@@ -3,7 +3,9 @@
 from verisphere.head.dense import Dense
 from verisphere.head.engine import Auto
 from verisphere.head.head import Head, HeadOutput
+from verisphere.head.sampled import Sampled
+from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
 
-__all__ = ["Auto", "Dense", "Head", "HeadOutput", "HeadSGD", "Streamed"]
+__all__ = ["Auto", "Dense", "Head", "HeadOutput", "HeadSGD", "Sampled", "Sharded", "Streamed"]

@@ -105,6 +105,7 @@ class ChunkTerms:
         own_column: Int32[Tensor, "batch"],
         shift: Float[Tensor, "batch"],
         context: tuple[Float[Tensor, "batch 1"], ...],
+        class_weight: Float[Tensor, "classes"] | None = None,
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch centers"], tuple[Float[Tensor, "batch 1"], ...]]:
         """Row sums, their derivative in the products (in the products' type) and in the context's wanted items.
 
@@ -114,6 +115,7 @@ class ChunkTerms:
             own_column: of the own class in this chunk; a number outside it where it lies in another.
             shift: taken from the logits before the exponential; a loss that sums has no use for it.
             context: of the loss, a column each.
+            class_weight: how often each class counts in a sum, None for once; a softmax counts each once.
         """
 
         def others(product: Tensor, *wanted: Tensor) -> Tensor:
@@ -125,7 +127,10 @@ class ChunkTerms:
         terms, vjp = torch.func.vjp(others, product, *wanted)  # type: ignore[misc]  # a third item comes with has_aux
         own = _own(own_column, terms)
         if self.loss.reduce == "sum":
-            sums, weight = terms.masked_fill(own, 0.0).sum(1), (~own).to(terms)
+            kept, weight = terms.masked_fill(own, 0.0), (~own).to(terms)
+            if class_weight is not None:
+                kept, weight = kept * class_weight, weight * class_weight
+            sums = kept.sum(1)
         else:
             weight = (terms - shift[:, None]).exp().masked_fill(own, 0.0)
             sums = weight.sum(1)

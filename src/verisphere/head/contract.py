@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
@@ -93,8 +93,17 @@ class View(Protocol):
         """
         ...
 
-    def nearest(self, query: Float[Tensor, "batch columns"], count: int) -> Float[Tensor, "batch nearest"]:
-        """The `count` largest cosines of each row to other classes, falling, without gradient; fewer if there are."""
+    def nearest(
+        self, query: Float[Tensor, "batch columns"], count: int, strangers: bool = False
+    ) -> Float[Tensor, "batch nearest"]:
+        """The `count` largest cosines of each row to other classes, falling, without gradient; fewer if there are.
+
+        Args:
+            query: rows ready for comparison with the centers.
+            count: how many to find.
+            strangers: some rows' classes may not be among those seen, and all of these are others to them; a row that
+                has one fewer ends with minus infinity.
+        """
         ...
 
     def rest(
@@ -105,6 +114,8 @@ class View(Protocol):
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
         """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
+
+        Its backward reaches the query and every item of the context that needs a gradient, if only with zeros.
 
         Args:
             loss: whose `others` are reduced.
@@ -131,6 +142,15 @@ class View(Protocol):
 @runtime_checkable
 class Engine(Protocol):
     """Looks at every center; a head leaves that to it, and does all that is a matter of rows alone."""
+
+    @property
+    def draws(self) -> nn.Module | None:
+        """The state of an engine that chooses at random, for the head's `state_dict`; None of one that does not."""
+        ...
+
+    def for_classes(self, classes: int) -> "Engine":
+        """This engine, as a head with so many classes will ask it."""
+        ...
 
     def held(self, classes: int) -> range:
         """Which of so many classes this process holds the centers of."""
@@ -168,8 +188,50 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Weighing(Engine, Protocol):
+    """An engine that can let a class stand for several."""
+
+    def for_classes(self, classes: int) -> "Weighing":
+        """See `Engine.for_classes`."""
+        ...
+
+    def view(
+        self,
+        centers: Float[Tensor, "classes subcenters columns"],
+        labels: Int64[Tensor, "batch"],
+        subcenters: SubCenters,
+        similarity: Similarity,
+        dtype: torch.dtype,
+        take: Callable[[Waiting], None] | None = None,
+        class_weights: Float[Tensor, "classes"] | None = None,
+    ) -> View:
+        """The centers for a batch; see `Engine.view`.
+
+        Args:
+            centers: as stored.
+            labels: of the batch.
+            subcenters: how the cosines of a class become one.
+            similarity: how centers are compared.
+            dtype: of the rows, and to compute in.
+            take: receives the gradient of the centers before it is made.
+            class_weights: how often each class counts in a sum, and in the mean of `View.spread`; None for once. A
+                softmax counts each once whatever they say.
+        """
+        ...
+
+
 class WholeEngine:
     """Base of the engines that hold every class."""
+
+    @property
+    def draws(self) -> nn.Module | None:
+        """Nothing is left to chance."""
+        return None
+
+    def for_classes(self, classes: int) -> Any:  # the subclass's own kind; beartype takes no Self outside a class
+        """Itself: it counts the centers that it sees."""
+        return self
 
     def held(self, classes: int) -> range:
         """All of them."""
@@ -194,6 +256,7 @@ class WholeView:
         labels: of the rows.
         subcenters: how the cosines of a class become one.
         similarity: how centers are compared.
+        class_weights: how often each class counts in a sum or a mean over the classes; None for once.
     """
 
     def __init__(
@@ -203,9 +266,10 @@ class WholeView:
         labels: Int64[Tensor, "batch"],
         subcenters: SubCenters,
         similarity: Similarity,
+        class_weights: Float[Tensor, "classes"] | None = None,
     ) -> None:
         self.own_centers, self.centers, self.labels = own_centers, centers, labels
-        self.subcenters, self.similarity = subcenters, similarity
+        self.subcenters, self.similarity, self.class_weights = subcenters, similarity, class_weights
 
     @property
     def part(self) -> Any:  # a View; checking that would ask for `part` again, without end
@@ -229,9 +293,12 @@ class WholeView:
         nearest = own_centers[torch.arange(len(cosines), device=cosines.device), cosines.argmax(1)]
         return Own(pooled, nearest.masked_fill(~known[:, None], 0.0))
 
-    def nearest(self, query: Float[Tensor, "batch columns"], count: int) -> Float[Tensor, "batch nearest"]:
+    def nearest(
+        self, query: Float[Tensor, "batch columns"], count: int, strangers: bool = False
+    ) -> Float[Tensor, "batch nearest"]:
         """See `View.nearest`."""
-        return nearest_others(query, self.centers, self.labels, count, self.subcenters, self.similarity)
+        found = nearest_others(query, self.centers, self.labels, count, self.subcenters, self.similarity)
+        return found if strangers else found[:, : len(self.centers) - 1]
 
     def entering(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The same number."""

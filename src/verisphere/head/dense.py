@@ -20,14 +20,26 @@ def dense_rest(
     labels: Int64[Tensor, "batch"],
     subcenters: SubCenters,
     *context: Float[Tensor, "batch"],
+    class_weights: Float[Tensor, "classes"] | None = None,
 ) -> Float[Tensor, "batch"]:
-    """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none."""
+    """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
+
+    Args:
+        loss: whose `others` are reduced.
+        query: rows ready for comparison.
+        centers: as stored.
+        labels: of the rows; the class of that number is left out.
+        subcenters: how the cosines of a class become one.
+        context: of the loss, one number a row each.
+        class_weights: how often each class counts in a sum, None for once; a softmax counts each once.
+    """
     product = query @ compared_rows(centers, loss.similarity).flatten(0, 1).T
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
     terms = loss.others(cosine, *(item[:, None] for item in context))
     own_class = labels[:, None] == torch.arange(len(centers), device=labels.device)
     if loss.reduce == "sum":
-        return terms.masked_fill(own_class, 0.0).sum(1)
+        terms = terms.masked_fill(own_class, 0.0)
+        return (terms if class_weights is None else terms * class_weights).sum(1)
     return terms.masked_fill(own_class, -math.inf).logsumexp(1)
 
 
@@ -42,11 +54,19 @@ class DenseView(WholeView):
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
         """See `dense_rest`."""
-        return dense_rest(loss, query, self.centers, self.labels, self.subcenters, *context)
+        weights = self.class_weights
+        rest = dense_rest(loss, query, self.centers, self.labels, self.subcenters, *context, class_weights=weights)
+        # Backward reaches all of these as a streamed one does, also what `others` leaves unused: their gradients may be
+        # sums over processes whose engines differ, and all must come to each sum.
+        never = torch.zeros((), dtype=torch.bool, device=rest.device)
+        for item in (query[:, 0], *context):
+            rest = torch.where(never, item, rest) if item.requires_grad else rest
+        return rest
 
     def spread(self, columns: int) -> Float[Tensor, ""]:
         """The mean over the classes of the distance between their sub-centers."""
-        return spread(self.centers[..., :columns]).mean()
+        each, weights = spread(self.centers[..., :columns]), self.class_weights
+        return each.mean() if weights is None else (each * weights).sum() / weights.sum()
 
 
 @dataclass(frozen=True)
@@ -61,7 +81,8 @@ class Dense(WholeEngine):
         similarity: Similarity,
         dtype: torch.dtype,
         take: Callable[[Waiting], None] | None = None,
+        class_weights: Float[Tensor, "classes"] | None = None,
     ) -> DenseView:
         """The centers for a batch with these labels; their gradient goes to autograd."""
         centers = centers.to(dtype)
-        return DenseView(centers[labels.clamp(min=0)], centers, labels, subcenters, similarity)
+        return DenseView(centers[labels.clamp(min=0)], centers, labels, subcenters, similarity, class_weights)

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from verisphere.head.contract import Batch, Engine, View, Waiting
-from verisphere.head.engine import ENGINES
+from verisphere.head.engine import SAMPLE_RATE, engine_named
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.losses.contract import NO_CLASS, ClassLoss, Rows, compared_rows
@@ -47,16 +47,18 @@ class Head(nn.Module):
         classes: number of identities, N.
         embedding_size: numbers in an embedding, d.
         subcenters: centers a class, K (sub-center ArcFace, eq. 7).
-        engine: "dense", "streamed", "auto" (streamed where the logits are many), or an engine.
-        precision: of the products of the streamed engine, "float32" or "bfloat16".
+        engine: "dense", "streamed", "auto" (streamed where the logits are many), "sampled", or an engine.
+        precision: of the products of an engine given by name, "float32" or "bfloat16"; the dense one knows the first.
         pooling: how the cosines to a class's sub-centers become one, "max" or "softmax"; see `SubCenters`.
         temperature: of the softmax pooling.
         pull_together: weight of the mean distance between sub-centers of a class, added to the loss.
+        sample_rate: of the engine "sampled": the share of the classes that a step looks at.
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
             column being the bias. Of several processes each has those of the classes that it holds.
         held: which classes these are.
+        draws: state of an engine that chooses at random; None of one that does not.
         deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
@@ -74,6 +76,7 @@ class Head(nn.Module):
         pooling: Pooling = "max",
         temperature: float = 0.1,
         pull_together: float = 0.0,
+        sample_rate: float = SAMPLE_RATE,
     ) -> None:
         super().__init__()
         for name, count in (("classes", classes), ("embedding_size", embedding_size)):
@@ -86,7 +89,9 @@ class Head(nn.Module):
         self.loss = loss
         self.classes, self.embedding_size = classes, embedding_size
         self.subcenters = SubCenters(subcenters, pooling, temperature, pull_together)
-        self.engine = _engine(engine, precision)
+        chosen = engine_named(engine, precision, sample_rate) if isinstance(engine, str) else engine
+        self.engine = chosen.for_classes(classes)
+        self.draws = self.engine.draws
         self.deferred = False
         self._waiting: Waiting | None = None
         self.held = self.engine.held(classes)
@@ -127,12 +132,11 @@ class Head(nn.Module):
         Raises:
             ValueError: an empty batch, counts that disagree, embeddings of another size, or labels out of range.
         """
-        self._check(embeddings, labels)
-        if weights is not None and weights.shape != labels.shape:
-            raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
+        self._check_rows(embeddings, labels, weights)
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
             batch = self.engine.batch(embeddings.to(precision), labels, weights)
+            self._check_labels(batch.labels)  # of all, so that all processes find the same fault
             # each row's share of the mean
             share = embeddings.new_full((len(batch.labels),), 1 / len(batch.labels), dtype=precision)
             if batch.weights is not None:
@@ -155,7 +159,7 @@ class Head(nn.Module):
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
         terms = self.loss.terms
         alone = len(terms) == 1 and not self.subcenters.pull_together
-        if alone and self.loss.linear and self.loss.query != "own_center":
+        if alone and _one_pass(self.loss) and self.loss.query != "own_center":
             return self._linear(view, batch, query, share), None
 
         own = view.own(query, center=any(loss.query == "own_center" for _, loss in terms))
@@ -280,9 +284,12 @@ class Head(nn.Module):
             )
         self._waiting = gradient
 
-    def _check(self, embeddings: Float[Tensor, "batch dim"], labels: Int64[Tensor, "batch"]) -> None:
-        if len(labels) == 0:
-            raise ValueError("the batch is empty: a mean over no rows has no value")
+    def _check_rows(
+        self,
+        embeddings: Float[Tensor, "rows dim"],
+        labels: Int64[Tensor, "labelled"],
+        weights: Float[Tensor, "*weighted"] | None,
+    ) -> None:
         if len(embeddings) != len(labels):
             raise ValueError(f"{len(embeddings)} embeddings came with {len(labels)} labels; each row takes one")
         if embeddings.shape[1] != self.embedding_size:
@@ -290,6 +297,12 @@ class Head(nn.Module):
                 f"embeddings have {embeddings.shape[1]} columns but the head was built for {self.embedding_size}; "
                 "does its embedding_size match the backbone's?"
             )
+        if weights is not None and weights.shape != labels.shape:
+            raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
+
+    def _check_labels(self, labels: Int64[Tensor, "batch"]) -> None:
+        if len(labels) == 0:
+            raise ValueError("the batch is empty: a mean over no rows has no value")
         lowest, highest = (int(end) for end in torch.stack(labels.aminmax()).tolist())  # one wait for the device
         if highest >= self.classes:
             raise ValueError(
@@ -311,14 +324,9 @@ class Head(nn.Module):
 
 def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"] | None:
     """The gradient in `rest`, up to the factor that comes from whatever is done with the loss; None if not known."""
-    return weight * loss.slope() * share if loss.linear else None
+    return weight * loss.slope() * share if _one_pass(loss) else None
 
 
-def _engine(engine: str | Engine, precision: Precision) -> Engine:
-    if not isinstance(engine, str):
-        return engine
-    if engine not in ENGINES:
-        raise ValueError(f"engine is {engine!r}; allowed are {', '.join(ENGINES)}")
-    if engine == "dense" and precision != "float32":
-        raise ValueError(f"precision is {precision!r} with engine 'dense', which knows float32 only; use 'streamed'")
-    return ENGINES[engine](precision)
+def _one_pass(loss: ClassLoss) -> bool:
+    """Whether rows and classes can be gone through once; a softmax, even if `finish` is linear in it, divides first."""
+    return loss.linear and loss.reduce == "sum"

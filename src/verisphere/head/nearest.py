@@ -23,7 +23,9 @@ def nearest_others(
     similarity: Similarity,
     at_once: int = AT_ONCE,
 ) -> Float[Tensor, "batch nearest"]:
-    """The `count` largest cosines (or products) of each row to other classes, falling; fewer where there are fewer.
+    """The `count` largest cosines (or products) of each row to other classes, falling; at most one for each class.
+
+    A row whose class is one of these has one fewer, and ends with minus infinity where that is asked for.
 
     Args:
         query: rows ready for comparison.
@@ -43,4 +45,4 @@ def nearest_others(
         own = labels[:, None] - first == torch.arange(len(chunk), device=labels.device)
         found = torch.cat([found, cosine.masked_fill(own, -math.inf)], dim=1)
         found = found.topk(min(count, found.shape[1]), dim=1).values
-    return found[:, : min(count, classes - 1)]  # what is left of the own class comes last
+    return found

@@ -12,11 +12,18 @@ from torch import Tensor
 from verisphere.compiling import fused
 from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
 from verisphere.head.subcenters import spread
+from verisphere.losses.contract import ClassLoss
 
 #: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)
 #: over N classes, and with up to a hundred million of them each is above exp(-87): a loss with such a bound needs no
 #: running maximum. What is left at the upper end is for the slope of a cosine, one over the length of a center.
 SAFE_BOUND, SAFE_SUM = 64.0, 60.0
+
+
+def known_shift(loss: ClassLoss, classes: int) -> float | None:
+    """What may be taken from every logit of a softmax over so many classes; None if only looking at them can tell."""
+    bound = loss.bound()
+    return None if bound is None or bound > SAFE_BOUND else bound - SAFE_SUM + log(classes)
 
 
 @dataclass(frozen=True)
@@ -28,16 +35,23 @@ class Chunk:
         first: its first class.
         stored: the centers as stored, K rows a class, in the dtype to compute in.
         inverse: one over their lengths, or None where products are compared as they are.
+        class_weight: how often each class counts in a sum or a mean over the classes; None for once.
     """
 
     index: int
     first: int
     stored: Float[Tensor, "centers columns"]
     inverse: Float[Tensor, "centers"] | None
+    class_weight: Float[Tensor, "classes"] | None = None
 
     def by_class(self, subcenters: int) -> Float[Tensor, "classes subcenters columns"]:
         """The centers with those of a class together."""
         return self.stored.unflatten(0, (-1, subcenters))
+
+    def spread(self, centers: Float[Tensor, "classes subcenters columns"]) -> Float[Tensor, ""]:
+        """The sum over the chunk's classes of their `spread`, each counted as often as it counts."""
+        each = spread(centers)
+        return (each if self.class_weight is None else each * self.class_weight).sum()
 
 
 class Chunks:
@@ -49,6 +63,7 @@ class Chunks:
         dtype: to compute in.
         cosine: whether centers are compared by direction.
         compiled: whether element-wise work is compiled.
+        class_weights: how often each class counts in a sum or a mean over the classes; None for once.
     """
 
     def __init__(
@@ -58,9 +73,13 @@ class Chunks:
         dtype: torch.dtype,
         cosine: bool,
         compiled: bool = False,
+        class_weights: Float[Tensor, "classes"] | None = None,
     ) -> None:
         self.centers, self.dtype, self.cosine, self.compiled = centers, dtype, cosine, compiled
         self.size = ceil(len(centers) / ceil(len(centers) / at_most))
+        self._class_weights = class_weights
+        #: What a mean over the classes divides by.
+        self.total = float(len(centers)) if class_weights is None else class_weights.sum()
         self._inverse: list[Tensor] = []
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -68,7 +87,8 @@ class Chunks:
             stored = self.centers[first : first + self.size].flatten(0, 1).to(self.dtype)
             if self.cosine and index == len(self._inverse):
                 self._inverse.append(inverse_length(stored))
-            yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None)
+            weight = None if self._class_weights is None else self._class_weights[first : first + self.size]
+            yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None, weight)
 
     def run(self, function: Callable[..., Any], loss: type | None = None) -> Callable[..., Any]:
         """An element-wise function, in the form that is to be called; for losses of that kind, if it is of theirs."""
@@ -137,7 +157,7 @@ class OtherClasses:
                 top = higher
             self._shifts.append(top)
             chunk_sums, by_product, chunk_by_context = weighed(
-                self.terms, product, chunk.inverse, own_column, _finite(top), self._context
+                self.terms, product, chunk.inverse, own_column, _finite(top), self._context, chunk.class_weight
             )
             sums += chunk_sums
             if rows:
@@ -168,15 +188,16 @@ class OtherClasses:
             product, _, own_column = self._products(chunk)
             shift = _finite(self._shifts[chunk.index])
             weighed = chunks.run(ChunkTerms.weighed, type(self.terms.loss))
-            _, by_product, _ = weighed(self.terms, product, chunk.inverse, own_column, shift, self._context)
+            _, by_product, _ = weighed(
+                self.terms, product, chunk.inverse, own_column, shift, self._context, chunk.class_weight
+            )
         return by_product.T @ self._weighted_rows(chunk)
 
     def _fixed_shift(self, classes: int) -> Float[Tensor, "batch"] | None:
         """What is taken from every logit, where that is known before the pass; None asks for a running maximum."""
-        bound = SAFE_BOUND if self.terms.loss.reduce == "sum" else self.terms.loss.bound()
-        if bound is None or bound > SAFE_BOUND:
-            return None
-        return self._query.new_full((len(self._query),), bound - SAFE_SUM + log(classes))
+        # a sum has no exponentials, and no use for it
+        shift = 0.0 if self.terms.loss.reduce == "sum" else known_shift(self.terms.loss, classes)
+        return None if shift is None else self._query.new_full((len(self._query),), shift)
 
     def _products(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
         operand = chunk.stored.to(self._operand.dtype)
@@ -304,7 +325,7 @@ class CenterGradient:
         if self.pull is not None:
             weight, columns = self.pull
             centers = chunk.by_class(self.chunks.centers.shape[1])
-            by_center = torch.func.grad(lambda every: spread(every[..., :columns]).sum())(centers)
+            by_center = torch.func.grad(lambda every: chunk.spread(every[..., :columns]))(centers)
             parts.append(weight * by_center.flatten(0, 1))
         return sum(parts[1:], parts[0]) if parts else torch.zeros_like(chunk.stored)
 

@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from verisphere.head.chunk import ChunkTerms
 from verisphere.head.contract import Waiting, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
-from verisphere.head.subcenters import SubCenters, spread
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import ClassLoss, Similarity
 
 Precision = Literal["float32", "bfloat16"]
@@ -79,6 +79,7 @@ class Streamed(WholeEngine):
         similarity: Similarity,
         dtype: torch.dtype,
         take: Callable[[Waiting], None] | None = None,
+        class_weights: Float[Tensor, "classes"] | None = None,
     ) -> "StreamedView":
         """The centers for a batch with these labels."""
         elements = CHUNK_ELEMENTS.get(centers.device.type, CHUNK_ELEMENTS["cuda"])
@@ -87,7 +88,7 @@ class Streamed(WholeEngine):
         compiled = (
             len(labels) * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
         )
-        chunks = Chunks(centers.detach(), at_most, dtype, similarity == "cosine", compiled)
+        chunks = Chunks(centers.detach(), at_most, dtype, similarity == "cosine", compiled, class_weights)
         return StreamedView(self, chunks, centers, labels, subcenters, similarity, take)
 
 
@@ -234,14 +235,14 @@ class _Spread(torch.autograd.Function):
     def forward(ctx: Any, gradient: CenterGradient, columns: int, token: Tensor) -> Tensor:
         ctx.gradient, ctx.columns = gradient, columns
         centers = gradient.chunks.centers
-        sums = [spread(chunk.by_class(centers.shape[1])[..., :columns]).sum() for chunk in gradient.chunks]
-        return torch.stack(sums).sum() / len(centers)
+        sums = [chunk.spread(chunk.by_class(centers.shape[1])[..., :columns]) for chunk in gradient.chunks]
+        return torch.stack(sums).sum() / gradient.chunks.total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, by_spread: Tensor) -> tuple[None, None, Tensor]:
         gradient: CenterGradient = ctx.gradient
-        gradient.pull = by_spread / len(gradient.chunks.centers), ctx.columns
+        gradient.pull = by_spread / gradient.chunks.total, ctx.columns
         return None, None, torch.zeros_like(by_spread)
 
 

@@ -1,0 +1,286 @@
+"""The sampled engine: all classes of the batch and a random share of the others, and nothing else is read or written.
+
+PartialFC (An et al. 2021, arXiv:2010.05222; 2022, arXiv:2203.15565), with three differences. The classes left out are
+left alone, in their centers, momentum and weight decay. A loss that sums over the classes weighs the random ones so
+that sum and gradient are right on average; a softmax is that of the classes seen, uncorrected, as in the papers. And
+classes are drawn in time and memory that grow with their number, not with that of all classes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from verisphere.data.seeds import Stream, mixed_seed
+from verisphere.distributed import world
+from verisphere.head.contract import View, Waiting, Weighing, WholeEngine
+from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
+from verisphere.losses.contract import NO_CLASS, Similarity
+
+#: A sample that the batch's own classes would outgrow is one of few sizes: each compiles element-wise work anew.
+_SIGNIFICANT_BITS = 5
+
+
+class Draws(nn.Module):
+    """The state of the random choice, for a checkpoint; in evaluation mode nothing is chosen.
+
+    Args:
+        seed: of all draws.
+
+    Attributes:
+        state: the seed, and how many draws there have been.
+    """
+
+    state: Int64[Tensor, "2"]
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.tensor([seed, 0]))
+
+    def next(self, device: torch.device) -> torch.Generator:
+        """The generator of the next draw; processes that have drawn equally often have different ones."""
+        seed, count = self.state.tolist()
+        self.state[1] += 1
+        return torch.Generator(device).manual_seed(mixed_seed(Stream.CLASSES, seed, count, world().rank))
+
+
+def distinct(population: int, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
+    """`count` different numbers below `population`, in any order; every such set is equally likely.
+
+    Doubles are drawn again. Which numbers come does not depend on what they are, so no set is preferred. Beyond half
+    the population those left out are drawn, so time and memory grow with `count` alone.
+    """
+    device = generator.device
+    if not count:
+        return torch.empty(0, dtype=torch.int64, device=device)
+    if 2 * count > population:
+        keep = torch.ones(population, dtype=torch.bool, device=device)
+        keep[distinct(population, population - count, generator)] = False
+        return keep.nonzero()[:, 0]
+    found = torch.randint(population, (count,), generator=generator, device=device).unique()
+    more = found[:0]
+    while missing := count - len(found) - len(more):
+        new = torch.randint(population, (missing,), generator=generator, device=device)
+        new = torch.cat([more, new]).unique()
+        place = torch.searchsorted(found, new).clamp(max=len(found) - 1)
+        more = new[found[place] != new]
+    return torch.cat([found, more])
+
+
+def drawn(
+    positives: Int64[Tensor, "positive"], classes: int, count: int, generator: torch.Generator
+) -> Int64[Tensor, "sampled"]:
+    """The classes of the batch and as many random others as make `count` of them, rising.
+
+    Args:
+        positives: classes of the batch, rising, each once.
+        classes: how many there are.
+        count: from `len(positives)` to `classes`.
+        generator: on the device of `positives`.
+    """
+    others = distinct(classes - len(positives), count - len(positives), generator)
+    # The n-th class outside the batch is n, and one more for each class of the batch before it.
+    before = positives - torch.arange(len(positives), device=positives.device)
+    return torch.cat([positives, others + torch.searchsorted(before, others, right=True)]).sort().values
+
+
+def sample_size(rate: float, classes: int, positives: int) -> int:
+    """How many classes to look at: the share, or those of the batch and at least one other, if those are more.
+
+    >>> sample_size(0.1, 1000, 64), sample_size(0.01, 1000, 20), sample_size(0.5, 2, 2)
+    (100, 21, 2)
+    """
+    share, least = round(rate * classes), positives + 1
+    if least > share:
+        unit = 1 << max(least.bit_length() - _SIGNIFICANT_BITS, 0)
+        share = -(-least // unit) * unit
+    return min(share, classes)
+
+
+@dataclass(frozen=True)
+class Sampled(WholeEngine):
+    """PartialFC: in training each step looks at the classes of the batch and at random others, up to a share of all.
+
+    A loss that sums over the classes counts each random class (N - P) / (S - P) times, for S classes of which P are the
+    batch's, so that its value and gradient are those of all N on average; so does the mean distance of sub-centers. A
+    softmax counts each class once, as in the papers: its normaliser is that of the classes drawn. A loss that asks for
+    its nearest other classes is shown the nearest of those drawn. In evaluation mode all classes are looked at and
+    nothing is drawn. Of several processes each draws among the classes that it holds.
+
+    With `HeadSGD` a step reads and writes the centers and momentum of the classes drawn, which decay as well, and no
+    other. Otherwise the centers get a gradient of their size, 0 for classes that were not drawn, and an optimizer may
+    move those too, by momentum and weight decay.
+
+    Attributes:
+        rate: share of the classes to look at, in (0, 1]; see `sample_size`.
+        inner: the engine that looks at them.
+        seed: of the draws.
+        draws: the state of the random choice; a head takes it into its `state_dict`.
+
+    Raises:
+        ValueError: a rate or a seed outside its range.
+    """
+
+    rate: float
+    inner: Weighing = field(default_factory=Streamed)
+    seed: int = 0
+    _draws: Draws = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise ValueError(
+                f"rate is {self.rate}; it must be in (0, 1], the share of the classes to look at (0.1 is usual)"
+            )
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is {self.seed}; it must be in [0, 2^63)")
+        object.__setattr__(self, "_draws", Draws(self.seed))
+
+    @property
+    def draws(self) -> Draws:
+        """The state of the random choice."""
+        return self._draws
+
+    def for_classes(self, classes: int) -> "Sampled":
+        """The same with a state of its own, so that an engine may be given to several heads."""
+        return replace(self, inner=self.inner.for_classes(classes))
+
+    def view(
+        self,
+        centers: Float[Tensor, "classes subcenters columns"],
+        labels: Int64[Tensor, "batch"],
+        subcenters: SubCenters,
+        similarity: Similarity,
+        dtype: torch.dtype,
+        take: Callable[[Waiting], None] | None = None,
+    ) -> View:
+        """Some of the centers, for a batch with these labels."""
+        if not self.draws.training:
+            return self.inner.view(centers, labels, subcenters, similarity, dtype, take)
+        generator = self.draws.next(centers.device)  # also where all classes are looked at: processes count alike
+        labels, known = labels.contiguous(), labels != NO_CLASS
+        positives = labels[known].unique()
+        size = sample_size(self.rate, len(centers), len(positives))
+        if size == len(centers):
+            return self.inner.view(centers, labels, subcenters, similarity, dtype, take)
+        classes = drawn(positives, len(centers), size, generator)
+        # how often a random class counts, for those that it stands for
+        each = (len(centers) - len(positives)) / (size - len(positives))
+        weights = torch.full((size,), each, dtype=dtype, device=centers.device)
+        weights[torch.searchsorted(classes, positives)] = 1.0
+        renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
+        copies = centers.detach().index_select(0, classes)
+        hand_on = None if take is None else _handing(take, centers, classes, copies)
+        rows = _Copies.apply(hand_on, classes, copies, centers)
+        return self.inner.view(rows, renamed, subcenters, similarity, dtype, hand_on, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledGradient:
+    """A gradient of some of the centers; see `verisphere.head.contract.Waiting`.
+
+    Attributes:
+        centers: all.
+        version: of the centers that the gradient is of.
+        classes: those drawn, each once.
+        copies: of their centers, which `inner` moves.
+        inner: the gradient of the copies.
+    """
+
+    centers: Float[Tensor, "classes subcenters columns"]
+    version: int
+    classes: Int64[Tensor, "sampled"]
+    copies: Float[Tensor, "sampled subcenters columns"]
+    inner: Waiting
+
+    @property
+    def current(self) -> bool:
+        """Whether the centers are still those that the gradient is of."""
+        return bool(self.centers._version == self.version) and self.inner.current
+
+    def descend(
+        self,
+        buffer: Float[Tensor, "classes subcenters columns"] | None,
+        rate: float,
+        momentum: float,
+        weight_decay: float,
+        nesterov: bool,
+    ) -> None:
+        """Move the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
+        some = None if buffer is None else buffer.index_select(0, self.classes)
+        self.inner.descend(some, rate, momentum, weight_decay, nesterov)
+        self.centers.index_copy_(0, self.classes, self.copies)
+        if buffer is not None and some is not None:
+            buffer.index_copy_(0, self.classes, some)
+
+
+@dataclass(frozen=True, eq=False)
+class MadeGradient:
+    """A gradient that an engine has made after all, as the dense one does; see `verisphere.head.contract.Waiting`.
+
+    Attributes:
+        centers: what it is of.
+        gradient: as large.
+    """
+
+    centers: Float[Tensor, "classes subcenters columns"]
+    gradient: Float[Tensor, "classes subcenters columns"]
+
+    @property
+    def current(self) -> bool:
+        """Whoever holds the copies has changed none."""
+        return True
+
+    def descend(
+        self,
+        buffer: Float[Tensor, "classes subcenters columns"] | None,
+        rate: float,
+        momentum: float,
+        weight_decay: float,
+        nesterov: bool,
+    ) -> None:
+        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would."""
+        step = self.gradient.add(self.centers, alpha=weight_decay)
+        if buffer is not None:
+            buffer.mul_(momentum).add_(step)
+            step = step.add_(buffer, alpha=momentum) if nesterov else buffer
+        self.centers.add_(step, alpha=-rate)
+
+
+class _Copies(torch.autograd.Function):
+    """Copies of some centers; their gradient waits for an update of these alone, or becomes one of all centers."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hand_on: Callable[[Waiting], None] | None, classes: Tensor, copies: Tensor, centers: Tensor
+    ) -> Tensor:
+        ctx.hand_on, ctx.classes, ctx.copies = hand_on, classes, copies
+        ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
+        ctx.set_materialize_grads(False)  # an engine that leaves its gradient unmade gives none
+        return copies.view_as(copies)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_copies: Tensor | None) -> tuple[None, None, None, Tensor | None]:
+        (centers,) = ctx.saved_tensors
+        if by_copies is None:
+            return None, None, None, None
+        if ctx.hand_on is not None:
+            ctx.hand_on(MadeGradient(ctx.copies, by_copies))
+            return None, None, None, None
+        return None, None, None, torch.zeros_like(centers).index_copy_(0, ctx.classes, by_copies)
+
+
+def _handing(
+    take: Callable[[Waiting], None],
+    centers: Float[Tensor, "classes subcenters columns"],
+    classes: Int64[Tensor, "sampled"],
+    copies: Float[Tensor, "sampled subcenters columns"],
+) -> Callable[[Waiting], None]:
+    """What hands a gradient of the copies to whoever updates the centers."""
+    stored, version = centers.detach(), centers._version
+    return lambda gradient: take(SampledGradient(stored, version, classes, copies, gradient))
