@@ -1,11 +1,14 @@
 """The command line: one function a verb, which returns what standard output shows. Talk goes to standard error.
 
-Exit codes: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of ours; 130 and 143 after Ctrl-C
-and SIGTERM.
+Exit codes: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of ours, or the end of another
+process; 130 and 143 after Ctrl-C and SIGTERM.
+
+Of the processes that torchrun starts the first one talks, and another only to say what went wrong on it.
 """
 
 import argparse
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -18,7 +21,10 @@ from verisphere import __version__
 from verisphere.vocabulary import FARS, RULES
 
 if TYPE_CHECKING:  # loaded by the verbs that need them: `verisphere --help` should not wait for torch
+    from _typeshed import SupportsWrite
+
     from verisphere.embed.model_folder import Model
+    from verisphere.vocabulary import Progress
     from verisphere.workflows.evaluate import Evaluation, Options
     from verisphere.workflows.verify import FindFaces
 
@@ -29,31 +35,63 @@ SCREENS = ("int8", "bfloat16", "float32", "float64")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     signal.signal(signal.SIGTERM, _terminated)
-    try:
-        options = _parse(sys.argv[1:] if arguments is None else list(arguments))
-        from verisphere.report.progress import log_to_terminal
-        from verisphere.workflows.device import keep_memory
+    return _guarded(lambda: _start(sys.argv[1:] if arguments is None else list(arguments)))
 
-        if not options.default_allocator:
-            keep_memory()
+
+def _start(arguments: list[str]) -> int:
+    """Do what is asked for, with the other processes or in place of them."""
+    options = _parse(arguments)
+    from verisphere.distributed import joined, launched
+    from verisphere.report.progress import log_to_terminal
+    from verisphere.workflows.device import choose_device, keep_memory
+    from verisphere.workflows.processes import first_of_launch
+
+    if not options.default_allocator:
+        keep_memory()
+    first = first_of_launch()
+    if first:
         log_to_terminal()
+    else:
+        logging.getLogger("verisphere").setLevel(logging.CRITICAL)
+    if not launched():
         _print(options.verb(options))
-    except KeyboardInterrupt:
-        return _fail(128 + signal.SIGINT, "stopped")
-    except (ValueError, OSError) as error:
-        if os.environ.get("VERISPHERE_TRACEBACK"):
-            traceback.print_exc()
-        return _fail(2, _message(error))
-    except Exception as error:
-        return _unforeseen(error)
+    elif options.verb in _SHARED:
+        with joined(cuda=choose_device(options.device).type == "cuda"):
+            # Told before the others are parted from: they ask whether anybody has said why.
+            return _guarded(lambda: _print(options.verb(options)) if first else _silently(options))
+    elif first:
+        _print(options.verb(options))
     return 0
 
 
-def _unforeseen(error: Exception) -> int:
-    """The exit code of what is no plain error of the input."""
+def _silently(options: argparse.Namespace) -> None:
+    options.verb(options)
+
+
+def _guarded(work: Callable[[], int | None]) -> int:
+    """The exit code of some work; what is wrong is said here."""
+    try:
+        return work() or 0
+    except (KeyboardInterrupt, Exception) as error:
+        if _several():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a launcher ends all once one has gone; let us say why first
+        return _code_of(error)
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code of an error, once it is said."""
+    if isinstance(error, KeyboardInterrupt):
+        return _fail(128 + signal.SIGINT, "stopped")
+    if isinstance(error, (ValueError, OSError)):
+        if os.environ.get("VERISPHERE_TRACEBACK"):
+            traceback.print_exc()
+        from verisphere.train.processes import FailedElsewhere
+
+        return 2 if isinstance(error, FailedElsewhere) else _fail(2, _message(error))
     import torch
 
     from verisphere.train.loop import TrainingStopped
+    from verisphere.workflows.processes import anything_said, lost_another
 
     if isinstance(error, TrainingStopped):
         return _fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
@@ -61,6 +99,11 @@ def _unforeseen(error: Exception) -> int:
         return _fail(2, "memory ran out; lower the batch size, or give fewer images at a time")
     if isinstance(error, RuntimeError) and "DataLoader worker" in str(error):
         return _fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
+    if lost_another(error):
+        if anything_said():
+            return 1
+        advice = "a training goes on from its newest checkpoint with --resume"
+        return _fail(1, f"another process has ended, so none can go on; {advice}")
     traceback.print_exc()
     return _fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
 
@@ -75,18 +118,25 @@ def _print(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _progress() -> "Progress":
+    """Progress for a person, from the first of several processes alone."""
+    from verisphere.report import progress
+    from verisphere.vocabulary import quietly
+    from verisphere.workflows.processes import first_of_launch
+
+    return progress.shown if first_of_launch() else quietly
+
+
 def demo(options: argparse.Namespace) -> str:
     """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.demo import run_demo
 
-    return run_demo(options.out, device=options.device, progress=shown)
+    return run_demo(options.out, device=options.device, progress=_progress())
 
 
 def render(options: argparse.Namespace) -> str:
     """Render synthetic faces into a zip archive."""
     from verisphere.data.synthetic import DOMAINS, SyntheticFaces
-    from verisphere.report.progress import shown
     from verisphere.workflows.render import render_zip
 
     faces = SyntheticFaces(
@@ -98,31 +148,56 @@ def render(options: argparse.Namespace) -> str:
         first_person=options.first_person,
         domains=tuple(options.domain or DOMAINS),
     )
-    return render_zip(faces, options.out, options.sheet, shown)
+    return render_zip(faces, options.out, options.sheet, _progress())
 
 
 def train(options: argparse.Namespace) -> str:
     """Train as a recipe says."""
-    from verisphere.report.progress import shown
     from verisphere.train.recipe import read_recipe
     from verisphere.workflows.train import train_run
 
+    if options.dry_run:
+        return _plan(options)
+    planning = [name for name in ("classes", "processes", "memory", "json") if getattr(options, name) is not None]
+    if planning:
+        raise ValueError(f"--{planning[0]} is for --dry-run; a training finds out for itself")
+    if options.out is None:
+        raise ValueError("--out is missing: the folder of the run (or ask for --dry-run, which writes none)")
     train_run(
         read_recipe(options.recipe, options.overrides),
         options.out,
         resume=options.resume,
         device=options.device,
         tensorboard=options.tensorboard,
-        progress=shown,
+        progress=_progress(),
     )
     return f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
+
+
+def _plan(options: argparse.Namespace) -> str:
+    """What a training would take."""
+    from verisphere.data.files import refuse_overwriting
+    from verisphere.workflows.plan_text import dry_run
+
+    if options.out is not None or options.resume or options.tensorboard:
+        raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json keeps the plan)")
+    if options.json is not None:
+        refuse_overwriting(options.json, [options.recipe])
+    return dry_run(
+        options.recipe,
+        options.overrides,
+        classes=options.classes,
+        processes=1 if options.processes is None else options.processes,
+        memory=options.memory,
+        device=options.device,
+        out=options.json,
+    )
 
 
 def embed(options: argparse.Namespace) -> str:
     """Embed aligned images with a trained model, or an untrained one."""
     import torch
 
-    from verisphere.report.progress import shown
     from verisphere.workflows.device import choose_device
     from verisphere.workflows.embed import embed_photos
 
@@ -137,13 +212,12 @@ def embed(options: argparse.Namespace) -> str:
         precision=torch.bfloat16 if options.bfloat16 else torch.float32,
         device=choose_device(options.device),
         trust=options.trust_code,
-        progress=shown,
+        progress=_progress(),
     )
 
 
 def align(options: argparse.Namespace) -> str:
     """Find the face on each photograph and cut it out, aligned for a model (extra: detect)."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.align import align_photos
 
     return align_photos(
@@ -154,14 +228,13 @@ def align(options: argparse.Namespace) -> str:
         image_format=options.format,
         min_face=options.min_face,
         device=options.device,
-        progress=shown,
+        progress=_progress(),
     ).text()
 
 
 def calibrate(options: argparse.Namespace) -> str:
     """Choose the threshold for a FAR on new people, with a guarantee."""
     from verisphere.data.files import refuse_overwriting
-    from verisphere.report.progress import shown
     from verisphere.workflows.calibrate import calibrate as run
 
     refuse_overwriting(options.out, [options.file, *options.check])
@@ -174,7 +247,7 @@ def calibrate(options: argparse.Namespace) -> str:
         replicates=options.replicates,
         seed=options.seed,
         skip_empty=options.skip_empty,
-        progress=shown,
+        progress=_progress(),
     )
     calibration.write_json(options.out)
     return f"{calibration.text()}\n\n{options.out}: to ship it, verisphere export RUN --calibration {options.out} ..."
@@ -182,7 +255,6 @@ def calibrate(options: argparse.Namespace) -> str:
 
 def export(options: argparse.Namespace) -> str:
     """Make a model folder of a run: ONNX, weights, thresholds and a model card (extra: export)."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.export import export_model
 
     return export_model(
@@ -195,27 +267,25 @@ def export(options: argparse.Namespace) -> str:
         with_head=options.with_head,
         template=options.template,
         trust_code=options.trust_code,
-        progress=shown,
+        progress=_progress(),
     ).text()
 
 
 def verify(options: argparse.Namespace) -> str:
     """Decide whether two photographs, or two folders of them, show the same person."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.verify import verify as run
 
     model, find = _model(options)
-    result = run(options.left, options.right, model, find, far=options.far, progress=shown)
+    result = run(options.left, options.right, model, find, far=options.far, progress=_progress())
     return result.json() if options.json else result.text()
 
 
 def identify(options: argparse.Namespace) -> str:
     """Find who of a gallery a photograph shows, or nobody."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.verify import identify as run
 
     model, find = _model(options)
-    result = run(options.probe, options.gallery, model, find, far=options.far, top=options.top, progress=shown)
+    result = run(options.probe, options.gallery, model, find, far=options.far, top=options.top, progress=_progress())
     return result.json() if options.json else result.text()
 
 
@@ -234,7 +304,6 @@ def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
 def report(options: argparse.Namespace) -> str:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
     from verisphere.data.files import refuse_overwriting
-    from verisphere.report.progress import shown
     from verisphere.workflows.calibrate import read_calibration
     from verisphere.workflows.report import make_report, subjects_of
 
@@ -246,7 +315,7 @@ def report(options: argparse.Namespace) -> str:
         one_far=options.one_far,
         title=options.title,
         calibration=None if options.calibration is None else read_calibration(options.calibration),
-        progress=shown,
+        progress=_progress(),
     ).text()
 
 
@@ -293,7 +362,6 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
 def evaluate_search(options: argparse.Namespace) -> str:
     """Identification: probes searched in galleries (1:N)."""
     from verisphere.protocols.identification import FPIRS, RANKS
-    from verisphere.report.progress import shown
     from verisphere.workflows.search import SearchOptions, search_files, search_split
 
     _check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
@@ -308,7 +376,7 @@ def evaluate_search(options: argparse.Namespace) -> str:
         open_rank=options.open_rank,
         top=options.top,
         screen=options.screen,
-        progress=shown,
+        progress=_progress(),
     )
     drawing = {name: getattr(options, name) for name in ("enrol", "strangers", "seed", "galleries")}
     drawing = {name: value for name, value in drawing.items() if value is not None}
@@ -330,7 +398,6 @@ def evaluate_search(options: argparse.Namespace) -> str:
 
 def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     """What an evaluation of these files is asked for."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.evaluate import Options
 
     _check_outputs(options, ("json", "curve", "plot", "sweep"), [*inputs, options.calibration])
@@ -340,7 +407,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         union=options.union,
         calibration=options.calibration,
         skip_empty=options.skip_empty,
-        progress=shown,
+        progress=_progress(),
         intervals=options.intervals,
         seed=options.seed,
         alpha=options.alpha,
@@ -373,6 +440,10 @@ def _check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Se
 
 
 def _show(options: argparse.Namespace, result: "Evaluation") -> str:
+    from verisphere.distributed import world
+
+    if not world().first:
+        return ""  # the first process writes and says what all have found
     if options.json is not None:
         result.write_json(options.json)
     if options.curve is not None:
@@ -384,18 +455,24 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
 
 def figures(options: argparse.Namespace) -> str:
     """Draw the pictures of docs/losses.md: curves of the losses, and small trainings."""
-    from verisphere.report.progress import shown
     from verisphere.workflows.figures import draw_figures
 
-    return draw_figures(options.out, options.only, shown).text()
+    return draw_figures(options.out, options.only, _progress()).text()
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, and of several processes one's."""
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        if not _several() or os.environ.get("RANK", "0") == "0":
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
+
+#: Verbs whose work is shared by the processes that a launcher starts; any other is done by the first of them alone.
+_SHARED = train, embed, evaluate_all_pairs, evaluate_one_threshold
 
 Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
@@ -455,9 +532,18 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = _verb(verbs, "train", train)
     verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
-    verb.add_argument("--out", type=Path, required=True, help="folder of the run")
+    verb.add_argument("--out", type=Path, help="folder of the run")
     verb.add_argument("--resume", action="store_true", help="go on from the run's newest checkpoint")
     verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
+    verb.add_argument(
+        "--dry-run", action="store_true", help="train nothing; print what it would take in memory, work and exchanges"
+    )
+    verb.add_argument("--classes", type=int, metavar="N", help="of --dry-run: so many, and no data (those of the data)")
+    verb.add_argument("--processes", type=int, metavar="P", help="of --dry-run: so many (1)")
+    verb.add_argument(
+        "--memory", type=float, metavar="GIB", help="of --dry-run: what a process has (what this device has)"
+    )
+    verb.add_argument("--json", type=Path, metavar="OUT", help="of --dry-run: also write the plan as JSON")
     _device(verb)
 
     verb = _verb(verbs, "embed", embed)
@@ -776,9 +862,18 @@ def _message(error: Exception) -> str:
 
 
 def _fail(code: int, message: str) -> int:
-    with contextlib.suppress(OSError):
-        print(f"verisphere: {message}", file=sys.stderr)
+    """The exit code, once the message is on standard error; of several processes that have it, from one of them."""
+    from verisphere.workflows.processes import first_to_say
+
+    if first_to_say(message):
+        with contextlib.suppress(OSError):
+            print(f"verisphere: {message}", file=sys.stderr, flush=True)
     return code
+
+
+def _several() -> bool:
+    """Whether a launcher has started several processes; asked before torch is loaded."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def _terminated(number: int, frame: object) -> NoReturn:

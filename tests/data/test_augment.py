@@ -77,6 +77,19 @@ def test_an_image_does_not_depend_on_those_behind_it():
     torch.testing.assert_close(augment(faces()[:3], EVERYTHING, 5), augment(faces(), EVERYTHING, 5)[:3])
 
 
+def test_some_images_of_a_batch_are_varied_as_in_the_whole_of_it():
+    places = [4, 0, 2]  # processes that share a batch see together what one would
+    some = augment(faces()[places], EVERYTHING, 5, places=places)
+    torch.testing.assert_close(some, augment(faces(), EVERYTHING, 5)[places])
+
+
+def test_there_is_a_place_for_each_image():
+    with pytest.raises(ValueError, match="2 places from 0 on came with 3 images"):
+        augment(faces(3), OFF, 0, places=[0, 1])
+    with pytest.raises(ValueError, match="1 places from -1 on"):
+        augment(faces(1), OFF, 0, places=[-1])
+
+
 def test_switching_a_step_on_leaves_the_draws_of_the_others():
     flipped = (augment(smooth(64), Augment(), 1) != normalise(smooth(64))).flatten(1).any(1)
     grey = Augment(grey=1.0)  # the three channels are equal: changes nothing

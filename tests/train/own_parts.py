@@ -27,6 +27,42 @@ class TinyNet(Backbone):
         return self.project(self.layers(images))
 
 
+class PlainNet(TinyNet):
+    """No batch norm, no dropout, and a parameter that nothing uses: what an image gives depends on it alone."""
+
+    def __init__(self, embedding_size: int = 8) -> None:
+        super().__init__(embedding_size, dropout=0.0)
+        self.layers[1] = nn.Identity()
+        self.unused = nn.Parameter(torch.ones(3, 2))
+
+
+class FrozenNet(TinyNet):
+    """Its batch norm stays as it is."""
+
+    def __init__(self, embedding_size: int = 8) -> None:
+        super().__init__(embedding_size, dropout=0.0)
+
+    def train(self, mode: bool = True) -> "FrozenNet":
+        """Into this mode, but for the batch norm."""
+        super().train(mode)
+        self.layers[1].eval()
+        return self
+
+
+class FixedNet(Backbone):
+    """Without a parameter: only the head learns."""
+
+    input_size = (16, 16)
+
+    def __init__(self) -> None:
+        super().__init__(12)
+        self.register_buffer("offset", torch.tensor(0.1))
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Mean colours of the quarters."""
+        return nn.functional.avg_pool2d(images, 8).flatten(1) + self.offset
+
+
 class OwnLoss(ClassLoss):
     """A margin that is learned, and a running mean: both must outlive an interruption."""
 
@@ -73,3 +109,28 @@ class Noise(Faces):
             base = torch.randint(0, 200, (3, 1, 1), generator=colour)
             made.append(base + torch.randint(0, 56, (3, self.side, self.side), generator=noise))
         return torch.stack(made).to(torch.uint8)
+
+
+class Spoilt(Noise):
+    """The last image cannot be read."""
+
+    def images(self, indices: Sequence[int]) -> Tensor:
+        """The images at these positions."""
+        if len(self) - 1 in indices:
+            raise ValueError(f"{self.names[-1]}: not an image")
+        return super().images(indices)
+
+
+class FaceNet(Backbone):
+    """For faces of 112 x 112 and without batch norm, whose gradient in float32 is as good as float32."""
+
+    def __init__(self, embedding_size: int = 32) -> None:
+        super().__init__(embedding_size)
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 16, 8, stride=8), nn.PReLU(16), nn.Conv2d(16, 16, 3, stride=2), nn.PReLU(16), nn.Flatten()
+        )
+        self.project = nn.Linear(16 * 6 * 6, embedding_size)
+
+    def embed(self, images: Tensor) -> Tensor:
+        """The network."""
+        return self.project(self.layers(images))

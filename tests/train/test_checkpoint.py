@@ -7,18 +7,24 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import nn
 
 from verisphere.data import files
+from verisphere.distributed import World
+from verisphere.head.head import Head
+from verisphere.losses.margin import CosFace
 from verisphere.train.checkpoint import (
     list_checkpoints,
     load_into,
     load_optimizer,
     optimizer_tensors,
     read_checkpoint,
+    rows_of_classes,
     save_checkpoint,
 )
 from verisphere.train.optimizer import Optimizer
+from verisphere.train.shards import ByClass, Shard, write_shard
 
 TENSORS = {
     "filter": torch.arange(24.0).reshape(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),
@@ -129,6 +135,97 @@ def test_the_state_is_plain_json(tmp_path):
     state = json.loads((save(tmp_path, 4, seed=1) / "state.json").read_text())
     assert (state["format"], state["step"], state["seed"]) == (1, 4, 1)
     assert state["sha256"].keys() == {"backbone", "optimizer"}
+
+
+# Rows of classes ------------------------------------------------------------------------------------------------------
+
+CENTERS = torch.arange(42.0).reshape(7, 2, 3)
+MOMENTUM = CENTERS.flip(0)
+PARTS = {
+    "backbone": TENSORS,
+    "head": {"centers": CENTERS, "loss.bias": torch.tensor(2.0)},
+    "optimizer": {"0.momentum_buffer": torch.ones(2), "3.momentum_buffer": MOMENTUM, "3.step": torch.tensor(5.0)},
+}
+
+
+def by_class(rows: range) -> ByClass:
+    return ByClass(rows, lambda part, name: name == "centers" or name.startswith("3."))
+
+
+def split(run: Path, shares: list[range]) -> Path:
+    """A checkpoint as several processes write it, their shards in any order."""
+    path = run / "checkpoints" / "step-00000003"
+    path.mkdir(parents=True)
+    digests, held = {}, {}
+    for rank, rows in enumerate(shares):
+        name = Shard.of(World(rank, len(shares)), rows).name
+        parts = {part: {key: one[rows.start : rows.stop] if one.ndim == 3 else one for key, one in tensors.items()}
+                 for part, tensors in PARTS.items()}  # fmt: skip
+        digests[name] = write_shard(path / f"{name}.safetensors", parts, by_class(rows))
+        held[name] = [rows.start, rows.stop]
+    for part, tensors in PARTS.items():
+        file = path / f"{part}.safetensors"
+        save_file({name: one.contiguous() for name, one in tensors.items() if one.ndim != 3}, file)
+        digests[part] = files.digest(file)
+    shards = dict(reversed(held.items()))
+    (path / "state.json").write_text(json.dumps({"format": 2, "step": 3, "sha256": digests, "shards": shards}))
+    return path
+
+
+@pytest.fixture(params=[[range(7)], [range(4), range(4, 7)], [range(3), range(3, 5), range(5, 7)], None], ids=str)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A checkpoint of some processes; None is today's of one."""
+    if request.param is None:
+        return save_checkpoint(tmp_path, 3, PARTS, {})
+    return split(tmp_path, request.param)
+
+
+@pytest.mark.parametrize("rows", [None, range(7), range(4), range(2, 6), range(6, 7), range(7, 7)], ids=str)
+def test_any_process_reads_its_rows_of_any_checkpoint(stored, rows):
+    checkpoint = read_checkpoint(stored)
+    held = None if rows is None else by_class(rows)
+    inside = slice(None) if rows is None else slice(rows.start, rows.stop)
+    for part, tensors in PARTS.items():
+        read = checkpoint.tensors(part, held)
+        assert read.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            expected = tensor[inside] if name == "centers" or name == "3.momentum_buffer" else tensor
+            assert torch.equal(read[name], expected), name
+
+
+def test_only_the_shards_asked_for_are_opened_and_each_is_checked(tmp_path):
+    path = split(tmp_path, [range(4), range(4, 7)])
+    file = path / "head-00002-of-00002.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    checkpoint = read_checkpoint(path)
+    assert torch.equal(checkpoint.tensors("head", by_class(range(3)))["centers"], CENTERS[:3])
+    with pytest.raises(ValueError, match=r"head-00002-of-00002\.safetensors is damaged .*it is not what was written"):
+        checkpoint.tensors("head")
+    file.unlink()
+    with pytest.raises(ValueError, match=r"head-00002-of-00002\.safetensors is damaged .*No such file"):
+        checkpoint.tensors("optimizer", by_class(range(3, 5)))
+
+
+@pytest.mark.parametrize(
+    "shards", [{"../elsewhere": [0, 7]}, {"a": [7, 0]}, {"a": [-1, 3]}, {"a": [0, 4, 2]}, [], {"a": "b"}]
+)
+def test_shards_that_are_none_are_refused(tmp_path, shards):
+    path = split(tmp_path, [range(7)])
+    state = json.loads((path / "state.json").read_text()) | {"shards": shards}
+    (path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(ValueError, match="not a checkpoint's state"):
+        read_checkpoint(path)
+
+
+def test_the_tensors_of_classes_are_the_centers_and_what_is_kept_of_them():
+    head = Head(CosFace(), 5, 3)
+    network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    optimizer = Optimizer().build(nn.ModuleList([network, head]))
+    held = rows_of_classes(head, optimizer)
+    assert held.rows == range(5)
+    asked = [("head", "centers"), ("head", "loss.bias"), ("optimizer", "2.momentum_buffer"), ("backbone", "centers"),
+             ("optimizer", "1.momentum_buffer"), ("optimizer", "20.momentum_buffer")]  # fmt: skip
+    assert [one for one in asked if held.has(*one)] == [("head", "centers"), ("optimizer", "2.momentum_buffer")]
 
 
 def test_a_module_takes_exactly_its_own_tensors():

@@ -14,6 +14,7 @@ from verisphere.losses.margin import CosFace
 from verisphere.train.loop import Plan, Sample, TrainingDiverged, TrainingStopped, train
 from verisphere.train.objective import Objective
 from verisphere.train.optimizer import Optimizer
+from verisphere.train.sample import Part
 from verisphere.train.schedule import Schedule
 
 
@@ -236,6 +237,32 @@ def test_bfloat16_is_for_the_backbone_and_the_head_stays_float32():
     images, labels = torch.randn(6, 3, 2, 2), torch.arange(6) % 3
     assert made(images, labels).loss.dtype == torch.float32
     assert all(one.dtype == torch.float32 for one in made.parameters())
+
+
+def in_parts(given: Iterator[Sample], *rows: int) -> Iterator[Sample]:
+    for sample in given:
+        parts = tuple(Part(count, count / len(sample.labels)) for count in rows)
+        yield Sample(sample.images, sample.labels, sample.records, parts)
+
+
+def test_a_batch_in_parts_makes_the_step_of_the_whole():
+    whole, parts = objective(), objective()
+    diaries = [run(whole, plan(log_every=1)), run(parts, plan(log_every=1), in_parts(samples(8), 3, 1, 2))]
+    for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+    for one, other in zip(*(diary.figures for diary in diaries), strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+        assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-4)
+
+
+def test_a_record_of_any_part_is_named():
+    with pytest.raises(TrainingDiverged, match="the loss of 2 of 6 records is not finite: image 13, image 16;"):
+        run(objective(), plan(), in_parts(samples(8, poison(math.nan, [1, 4])), 2, 4))
+
+
+def test_parts_make_the_batch():
+    with pytest.raises(ValueError, match="parts of 2, 3 rows do not make 6"):
+        next(in_parts(samples(1), 2, 3))
 
 
 def test_another_form_of_the_backbone_can_run_in_its_place():

@@ -169,6 +169,9 @@ def test_a_file_that_is_absent_or_not_text(recipe, tmp_path):
     ("overrides", "message"),
     [
         (["--batch_size", "1"], "batch_size must be at least 2, got 1"),
+        (["--accumulate", "0"], "accumulate must be at least 1, got 0"),
+        (["--accumulate", "7", "--batch_size", "6"], "accumulate is 7, more parts than a batch of 6 has images"),
+        (["--accumulate", "2", "--engine", "sampled"], "accumulate is 2, which engine sampled cannot"),
         (["--subcenters", "0"], "subcenters must be at least 1, got 0"),
         (["--log_every", "0"], "log_every must be at least 1, got 0"),
         (["--workers", "-1"], "workers must be at least 0, got -1"),

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from verisphere.distributed import World
 from verisphere.workflows.device import choose_device
 
 
@@ -47,6 +48,18 @@ def test_the_number_of_a_gpu_is_checked(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.cuda
 def test_a_real_gpu_computes():
     assert torch.ones(2, device=choose_device("cuda:0")).sum().item() == 2
+
+
+def test_of_several_processes_each_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.workflows.device.world", lambda: World(3, 4, 1))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("cuda") == choose_device(None) == torch.device("cuda:1")
+    assert choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(
+        ValueError, match="device 'cuda:0' is one GPU for 4 processes; name cuda, and each takes its own"
+    ):
+        choose_device("cuda:0")
 
 
 KEEP = """\

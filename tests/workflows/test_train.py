@@ -345,7 +345,7 @@ def command(*arguments: object) -> int:
         (["--epoch", "3"], "there is no field 'epoch' (did you mean epochs?)"),
         (["--data.people", "1"], "1 people found ('p0') but at least 2 are needed"),
         (["--batch_size", "21"], "20 images do not fill one batch of 21; lower batch_size"),
-        (["--engine", "warp"], "expected one of 'dense', 'streamed', 'auto', got warp"),
+        (["--engine", "warp"], "expected one of 'dense', 'streamed', 'auto', 'sampled', got warp"),
         (["--device", "quantum"], "device must be cpu, cuda"),
         (["--optimizer.rate", "1e30", "--schedule.warmup", "0"], "no weight was changed"),
     ],

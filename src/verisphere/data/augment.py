@@ -1,5 +1,6 @@
 """Augmentation and normalisation of whole batches on the device, in as few passes over the pixels as they take."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -70,6 +71,7 @@ def augment(
     seed: int,
     mean: float = 127.5,
     scale: float = 127.5,
+    places: Sequence[int] | None = None,
 ) -> Float32[Tensor, "batch 3 height width"]:
     """Varied images, normalised as `normalise` does it, in channels-last memory.
 
@@ -82,15 +84,19 @@ def augment(
         settings: what to vary, and how strongly.
         seed: decides every draw, the same on each device; give each step of a training another.
         mean, scale: of the normalisation, in units of [0, 255].
+        places: number of each image in the batch that these are some of, as where processes share one: they are varied
+            as in the whole batch. None where they are all of it, in order.
 
     Raises:
-        ValueError: smallest_side is larger than the images, or scale is not positive.
+        ValueError: smallest_side is larger than the images, scale is not positive, or places are not one an image.
     """
     _check_scale(scale)
+    if places is not None and (len(places) != len(images) or min(places, default=0) < 0):
+        raise ValueError(f"{len(places)} places from {min(places, default=0)} on came with {len(images)} images")
     height, width = images.shape[-2:]
     if settings.low_resolution and settings.smallest_side > min(height, width):
         raise ValueError(f"smallest_side is {settings.smallest_side} but the images are {height} x {width}")
-    drawn = _draw(len(images), seed, images.device)
+    drawn = _draw(range(len(images)) if places is None else places, seed, images.device)
     # Half precision would round the weights of a resampling by a grey level.
     with torch.autocast(images.device.type, enabled=False):
         pixels = _reframe(images, settings, drawn)
@@ -112,9 +118,10 @@ def _check_scale(scale: float) -> None:
         raise ValueError(f"scale is {scale}; what is divided by must be positive")
 
 
-def _draw(batch: int, seed: int, device: torch.device) -> Drawn:
+def _draw(places: Sequence[int], seed: int, device: torch.device) -> Drawn:
     # Drawn on the CPU, since generators differ between devices; an image's numbers do not depend on those behind it.
-    drawn = torch.rand(batch, len(_DRAWS), generator=torch.Generator().manual_seed(seed))
+    drawn = torch.rand(max(places, default=-1) + 1, len(_DRAWS), generator=torch.Generator().manual_seed(seed))
+    drawn = drawn[torch.tensor(places, dtype=torch.int64)]
     return dict(zip(_DRAWS, drawn.T.contiguous().to(device, non_blocking=True), strict=True))
 
 

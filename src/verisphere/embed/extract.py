@@ -6,6 +6,7 @@ from torch import Tensor
 
 from verisphere.data.faces import Faces
 from verisphere.data.loader import batches
+from verisphere.distributed import World, gathered
 from verisphere.embed.backbone import Backbone
 from verisphere.vocabulary import Embeddings, Progress, quietly
 
@@ -20,8 +21,12 @@ def extract(
     flip: bool = False,
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
+    here: World | None = None,
 ) -> Embeddings:
     """The embedding of every image, in the set's order; images are read as they are needed.
+
+    Processes that share the work take whole batches each, so that a batch is made of the same images, and gives the
+    same numbers, however many there are. Every one of them gets all embeddings.
 
     The backbone is used in evaluation mode, on the device it is on, and left in the mode it was in.
 
@@ -33,6 +38,7 @@ def extract(
         flip: add the embedding of the mirror image before anything is normalised.
         precision: float32, or bfloat16 by autocast.
         progress: shown while embedding.
+        here: this process among those that share the work, each of which calls this alike; None does all of it here.
 
     Raises:
         ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
@@ -40,7 +46,14 @@ def extract(
     if not len(faces):
         raise ValueError("there is no image to embed")
     device = next((tensor.device for tensor in backbone.parameters()), torch.device("cpu"))
-    rows = np.empty((len(faces), backbone.embedding_size), np.float32)
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
+    here = World() if here is None else here
+    shares = [
+        _images(here.share(-(-len(faces) // batch_size), rank), batch_size, len(faces)) for rank in range(here.size)
+    ]
+    own = shares[here.rank]
+    rows = np.empty((len(own), backbone.embedding_size), np.float32)
     mode = backbone.training
     backbone.eval()
 
@@ -49,14 +62,22 @@ def extract(
             return backbone(images).float()
 
     try:
-        everything = batches(faces, torch.arange(len(faces)), batch_size, workers, pin=device.type == "cuda")
-        for batch in progress(everything, "embedding", -(-len(faces) // batch_size)):
+        order = torch.arange(own.start, own.stop)
+        everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda")
+        for batch in progress(everything, "embedding", -(-len(own) // batch_size)):
             images = backbone.normalise(batch.images.to(device, non_blocking=True))
             embedded = embed(images)
             if flip:
                 embedded = embedded + embed(images.flip(-1))
-            rows[batch.indices.numpy()] = embedded.cpu().numpy()
+            rows[batch.indices.numpy() - own.start] = embedded.cpu().numpy()
     finally:
         backbone.train(mode)
+    if here.size > 1:
+        rows = gathered(torch.from_numpy(rows), [len(share) for share in shares]).numpy()
     domains = None if faces.domains is None else np.array(faces.domains)
     return Embeddings(rows, np.array(faces.names), np.array(faces.identities), domains)
+
+
+def _images(numbers: range, batch_size: int, images: int) -> range:
+    """The images of some batches in a row."""
+    return range(min(numbers.start * batch_size, images), min(numbers.stop * batch_size, images))

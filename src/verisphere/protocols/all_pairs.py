@@ -23,6 +23,7 @@ from verisphere.decide import (
     tar_interval,
     threshold_at,
 )
+from verisphere.distributed import ALONE, World
 from verisphere.score import AllPairs, Group, Keeper, Precision, StreamedScores, unit_rows
 from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Progress, Rule, Union, quietly
 
@@ -51,6 +52,7 @@ class PairsOfSet:
         keeper: Keeper | None = None,
         precision: Precision | None = None,
         device: torch.device | str = "cpu",
+        world: World = ALONE,
     ) -> None:
         """Take the set; its pairs are compared when something is asked.
 
@@ -61,6 +63,7 @@ class PairsOfSet:
             keeper: keeps a sweep, so that an interrupted one can be gone on with.
             precision: type of the products that screen, chosen by itself without; the answers are the same.
             device: where the pairs are compared.
+            world: launched processes that share each pass, all asking the same; see `AllPairs`.
 
         Raises:
             ValueError: fewer than two embeddings.
@@ -83,6 +86,7 @@ class PairsOfSet:
             processes=processes,
             keeper=keeper,
             precision=precision,
+            world=world,
         )
 
     def everything(self, genuine: bool) -> StreamedScores:

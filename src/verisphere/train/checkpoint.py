@@ -1,8 +1,15 @@
-"""Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading."""
+"""Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading.
+
+One process writes `backbone`, `head` and `optimizer`, a file each. Of several, each writes the rows of the classes that
+it holds into a file of its own (see `verisphere.train.shards`), and the first one all the rest. Any number of processes
+reads either kind; they must see the same files.
+"""
 
 import json
+import os
 import re
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +19,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from verisphere.data.files import digest, remove_whole, write_whole
+from verisphere.distributed import world
+from verisphere.head.head import Head
+from verisphere.train.processes import first_alone, together, told
+from verisphere.train.shards import ByClass, Shard, read_rows, write_shard
 
 FORMAT = 1
+#: Of a checkpoint whose classes are split over files, which earlier versions cannot read.
+SPLIT_FORMAT = 2
 _NAME = re.compile(r"step-\d{8}")
 #: What a killed process leaves behind: `write_whole` and `remove_whole` work under these names.
 _LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
@@ -28,27 +41,50 @@ class Checkpoint:
         step: steps that had been made.
         sha256: digest of each part's file.
         state: everything else in `state.json`, such as how to build the backbone.
+        shards: files that hold the rows of some classes each, in the order of the classes; none where `head` and
+            `optimizer` hold all.
     """
 
     path: Path
     step: int
     sha256: dict[str, str]
     state: dict[str, Any]
+    shards: tuple[Shard, ...] = ()
+    _intact: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
-    def tensors(self, part: str) -> dict[str, Tensor]:
+    def tensors(self, part: str, held: ByClass | None = None) -> dict[str, Tensor]:
         """The tensors of one part: `backbone`, `head` or `optimizer`.
 
+        Args:
+            part: which.
+            held: which of its tensors have a row a class, and the classes whose rows to read; None reads all rows.
+
         Raises:
-            ValueError: the file is absent, or not byte for byte what was written.
+            ValueError: a file is absent, or not byte for byte what was written.
         """
-        path = self.path / f"{part}.safetensors"
+        path = self._checked(part)
         try:
-            if digest(path) == self.sha256.get(part):
+            if held is None and not self.shards:
                 return load_file(path)
-            reason = "it is not what was written"
+            shards = self.shards if held is None else held.of(self.shards)
+            return read_rows(path, [(self._checked(shard.name), shard.held) for shard in shards], part, held)
         except (OSError, SafetensorError) as error:
-            reason = str(error)
-        raise ValueError(f"{path} is damaged ({reason}); an older checkpoint beside {self.path.name} may be whole")
+            raise self._damaged(path, str(error)) from None
+
+    def _checked(self, name: str) -> Path:
+        """A file that is what was written; each is read through for that once."""
+        path = self.path / f"{name}.safetensors"
+        if name not in self._intact:
+            try:
+                if digest(path) != self.sha256.get(name):
+                    raise self._damaged(path, "it is not what was written")
+            except OSError as error:
+                raise self._damaged(path, str(error)) from None
+            self._intact.add(name)
+        return path
+
+    def _damaged(self, path: Path, reason: str) -> ValueError:
+        return ValueError(f"{path} is damaged ({reason}); an older checkpoint beside {self.path.name} may be whole")
 
 
 def save_checkpoint(
@@ -57,10 +93,12 @@ def save_checkpoint(
     parts: dict[str, dict[str, Tensor]],
     state: dict[str, Any],
     keep: int = 2,
+    held: ByClass | None = None,
 ) -> Path:
     """Write `run/checkpoints/step-XXXXXXXX`, whole or not at all, then remove all but the newest `keep`.
 
-    One process at a time writes to a run: what an earlier one left half-written is removed too.
+    One training at a time writes to a run: what an earlier one left half-written is removed too. Of several processes
+    every one calls this; it gets its name once all their files are on the disk.
 
     Args:
         run: the run's folder.
@@ -68,31 +106,92 @@ def save_checkpoint(
         parts: tensors by name, for each file.
         state: what else is needed to go on; plain JSON values.
         keep: how many checkpoints stay, 1 or more.
+        held: of several processes: which tensors have a row for each class that this process holds, and which classes
+            these are; all other tensors are the first process's.
 
     Raises:
         OSError: it cannot be written, for want of space perhaps; older checkpoints are as they were.
+        FailedElsewhere: another process could not write.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
+    # the same step again: the folder is complete already
+    if first_alone(lambda: "there" if path.exists() else "") != "there":
+        if held is None or world().size == 1:
+            write_whole(path, lambda partial: _write(partial, path, step, parts, state, {}, ()))
+        else:
+            _write_split(path, step, parts, state, held)
+    first_alone(lambda: _remove_old(run, keep))
+    return path
 
-    def write(partial: Path) -> None:
-        partial.mkdir()
-        digests = {}
-        for part, tensors in parts.items():
-            file = partial / f"{part}.safetensors"
-            try:
-                save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
-            except SafetensorError as error:  # such as a full disk
-                raise OSError(f"{path}: {part} cannot be written: {error}") from None
-            digests[part] = digest(file)
-        text = json.dumps({"format": FORMAT, "step": step, "sha256": digests, **state}, indent=2)
-        (partial / "state.json").write_text(text + "\n")
 
-    if not path.exists():  # the same step again: the folder is complete already
-        write_whole(path, write)
-    leftovers = [entry for entry in path.parent.iterdir() if _LEFTOVER.fullmatch(entry.name)]
+def _write_split(
+    path: Path, step: int, parts: dict[str, dict[str, Tensor]], state: dict[str, Any], held: ByClass
+) -> None:
+    """Every process's rows into a folder of a passing name, then the first one's files, then the name that stays."""
+
+    def prepare() -> str:
+        staging = path.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
+        staging.mkdir(parents=True)
+        return staging.name
+
+    def write_rows() -> str:
+        shard = Shard.of(world(), held.rows)
+        written = write_shard(staging / f"{shard.name}.safetensors", parts, held)
+        return json.dumps([shard.name, shard.held.start, shard.held.stop, written])
+
+    def complete(partial: Path) -> None:
+        os.replace(staging, partial)
+        others = {
+            part: {name: tensor for name, tensor in tensors.items() if not held.splits(part, name, tensor.ndim)}
+            for part, tensors in parts.items()
+        }
+        digests = {name: written for name, _, _, written in rows}
+        shards = tuple(Shard(name, range(first, stop)) for name, first, stop, _ in rows)
+        _write(partial, path, step, others, state, digests, shards)
+
+    def finish() -> str:
+        write_whole(path, complete)
+        return ""
+
+    staging = path.with_name(first_alone(prepare))
+    try:
+        rows = [json.loads(text) for text in told(together(write_rows))]
+        first_alone(finish)
+    finally:
+        if world().first and staging.exists():
+            remove_whole(staging)
+
+
+def _write(
+    folder: Path,
+    path: Path,
+    step: int,
+    parts: dict[str, dict[str, Tensor]],
+    state: dict[str, Any],
+    digests: dict[str, str],
+    shards: tuple[Shard, ...],
+) -> None:
+    """A file for each part, and `state.json`, beside the shards' files if there are any."""
+    folder.mkdir(exist_ok=bool(shards))
+    digests = dict(digests)
+    for part, tensors in parts.items():
+        file = folder / f"{part}.safetensors"
+        try:
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+        except SafetensorError as error:  # such as a full disk
+            raise OSError(f"{path}: {part} cannot be written: {error}") from None
+        digests[part] = digest(file)
+    fields: dict[str, Any] = {"format": FORMAT, "step": step, "sha256": digests}
+    if shards:
+        fields |= {"format": SPLIT_FORMAT, "shards": {one.name: [one.held.start, one.held.stop] for one in shards}}
+    (folder / "state.json").write_text(json.dumps(fields | state, indent=2) + "\n")
+
+
+def _remove_old(run: Path, keep: int) -> str:
+    leftovers = [entry for entry in (run / "checkpoints").iterdir() if _LEFTOVER.fullmatch(entry.name)]
     for old in [*list_checkpoints(run)[:-keep], *leftovers]:
         remove_whole(old)
-    return path
+    return ""
 
 
 def list_checkpoints(run: Path) -> list[Path]:
@@ -117,9 +216,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         state = json.loads(file.read_text())
         version = state.pop("format")
-        if version != FORMAT:
-            raise ValueError(f"its format is {version!r}, this version reads {FORMAT}")
-        return Checkpoint(path, int(state.pop("step")), dict(state.pop("sha256")), state)
+        if version not in (FORMAT, SPLIT_FORMAT):
+            raise ValueError(f"its format is {version!r}, this version reads {FORMAT} and {SPLIT_FORMAT}")
+        split = state.pop("shards") if version == SPLIT_FORMAT else {}
+        shards = sorted((Shard(name, range(*ends)) for name, ends in split.items()), key=lambda one: one.held.start)
+        return Checkpoint(path, int(state.pop("step")), dict(state.pop("sha256")), state, tuple(shards))
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{file}: not a checkpoint's state: {reason}") from None
@@ -151,6 +252,20 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         for key, value in values.items()
         if value is not None
     }
+
+
+def rows_of_classes(head: Head, optimizer: torch.optim.Optimizer) -> ByClass:
+    """The tensors of a checkpoint that have a row for each class, and the classes that this process holds.
+
+    These are the centers and what the optimizer keeps of them.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    of_centers = [f"{number}." for number, parameter in enumerate(parameters) if parameter is head.centers]
+
+    def has(part: str, name: str) -> bool:
+        return (part, name) == ("head", "centers") or (part == "optimizer" and name.startswith(tuple(of_centers)))
+
+    return ByClass(head.held, has)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: str) -> None:

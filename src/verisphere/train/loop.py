@@ -1,27 +1,22 @@
 """The training loop: steps, schedule, clipping, checks, log. It knows nothing of faces, files or command lines."""
 
 import logging
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
-from torch import Tensor
 
 from verisphere.data.seeds import Stream, mixed_seed
+from verisphere.distributed import world
 from verisphere.train.objective import Objective
+from verisphere.train.sample import Sample
 from verisphere.train.schedule import Schedule
+from verisphere.train.step import TrainingDiverged, agreed, gradients
 
 log = logging.getLogger(__name__)
 
-
-class TrainingDiverged(ValueError):
-    """A loss or gradient was not finite; raised before the update, so parameters are those before the step.
-
-    Batch-norm statistics have seen the step: go on from a checkpoint, not from the network in memory.
-    """
+__all__ = ["Plan", "Sample", "TrainingDiverged", "TrainingStopped", "train"]
 
 
 class TrainingStopped(Exception):
@@ -31,15 +26,6 @@ class TrainingStopped(Exception):
         """Stopped for this reason: a signal's number."""
         super().__init__(f"stopped by signal {reason}")
         self.reason = reason
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """One batch, on the device: normalised images, labels, and what to call each record in a message."""
-
-    images: Float[Tensor, "batch 3 height width"]
-    labels: Int64[Tensor, " batch"]
-    records: Callable[[Sequence[int]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -91,10 +77,13 @@ def train(
     steps as one that was never interrupted. A checkpoint comes before the validation of the same step, which may fail
     or take long; one who stops at such a step goes without its validation.
 
+    Several processes go through it alike, each with its own rows of the same batches: they step, stop, save and
+    validate after the same steps.
+
     Args:
         objective: backbone and head.
         optimizer: over both.
-        samples: batches from `first_step` to the end.
+        samples: batches from `first_step` to the end, or this process's rows of them.
         plan: length, schedule, clipping, intervals.
         first_step: steps made already.
         record: takes the number of steps made and figures for the log.
@@ -104,8 +93,8 @@ def train(
         seed: of the steps' random numbers.
 
     Raises:
-        TrainingDiverged: a loss or gradient is NaN or infinite; raised before the update.
-        TrainingStopped: `stopping` asked for it; a checkpoint has been left.
+        TrainingDiverged: a loss or gradient is NaN or infinite on any process; raised before the update, on all.
+        TrainingStopped: `stopping` asked for it on any process; a checkpoint has been left.
         ValueError: the samples end before the plan does.
     """
     objective.train()
@@ -116,23 +105,22 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate
         objective.head.loss.set_strength(plan.schedule.margin(epoch))
-        torch.manual_seed(mixed_seed(Stream.NETWORK, seed, step))
+        torch.manual_seed(_seed(seed, step))
 
         optimizer.zero_grad(set_to_none=True)
-        output = objective(sample.images, sample.labels)
-        output.loss.backward()
-        norm = _finite_norm(objective, output.per_sample, sample, step)
+        loss, per_sample = gradients(objective, sample)
+        norm, stop = agreed(objective, per_sample, sample, step, stopping())
         if plan.clip is not None:
             torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
         optimizer.step()
 
-        done, seen = step + 1, seen + len(sample.labels)
-        last, stop = done == plan.steps, stopping()
+        done, seen = step + 1, seen + sample.whole
+        last = done == plan.steps
         if last or done % plan.log_every == 0:
             now = time.perf_counter()
             figures = {
                 "epoch": done / plan.steps_per_epoch,
-                "loss": float(output.loss.detach()),
+                "loss": float(loss),
                 "rate": rate,
                 "margin_share": objective.head.loss.strength,
                 "gradient_norm": norm,
@@ -158,28 +146,7 @@ def train(
         raise ValueError(f"the samples end after step {done} of {plan.steps}")
 
 
-def _finite_norm(objective: Objective, per_sample: Float[Tensor, " batch"], sample: Sample, step: int) -> float:
-    """The norm of the backbone's gradient, once it, the head's where it has one, and every loss are known to be finite.
-
-    A head that updates its centers itself has no gradient of them; a row's share of it is finite if the row's loss and
-    the gradient that it sends to the backbone are.
-    """
-    backbone, head = (
-        torch.nn.utils.get_total_norm([one.grad for one in part.parameters() if one.grad is not None])
-        for part in (objective.backbone, objective.head)
-    )
-    # one wait for the device, not three; the largest magnitude is NaN where any is
-    norm, *others = torch.stack([backbone, head.to(backbone), per_sample.abs().max().to(backbone)]).tolist()
-    if math.isfinite(norm) and all(math.isfinite(one) for one in others):
-        return norm
-    bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
-    if bad:
-        names = sample.records(bad)
-        what = f"the loss of {len(bad)} of {len(per_sample)} records is not finite: " + ", ".join(names[:5])
-        what += f" and {len(names) - 5} more" if len(names) > 5 else ""
-    else:
-        names = sample.records(range(len(per_sample)))
-        what = f"the gradient is not finite though every loss is; the batch began with {', '.join(names[:5])}"
-    raise TrainingDiverged(
-        f"step {step + 1}: {what}; no weight was changed. Lower optimizer.rate, or set clip, or train in float32"
-    )
+def _seed(seed: int, step: int) -> int:
+    """Of a step's random numbers, such as dropout's: each process has its own, for its images are others."""
+    here = world()
+    return mixed_seed(Stream.NETWORK, seed, step, *([here.rank] if here.size > 1 else []))

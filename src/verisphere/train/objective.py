@@ -1,6 +1,7 @@
 """What is trained: a backbone and a head over its embeddings."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from jaxtyping import Float, Int64
@@ -19,7 +20,9 @@ class Objective(nn.Module):
         backbone: network that makes the embeddings.
         head: class centers and loss.
         precision: of the backbone, float32 or bfloat16.
-        run: what computes the embeddings in training; the backbone itself, unless a compiled form of it is given.
+        run: what computes the embeddings in training: the backbone itself, unless a compiled form of it is given, or
+            one whose gradients add up over processes.
+        apart: what a backward that others will follow before the step goes inside of; see `AddedUp.apart`.
     """
 
     def __init__(
@@ -28,10 +31,12 @@ class Objective(nn.Module):
         head: Head,
         precision: torch.dtype = torch.float32,
         run: Callable[[Tensor], Tensor] | None = None,
+        apart: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         super().__init__()
         self.backbone, self.head, self.precision = backbone, head, precision
         self._run = backbone.__call__ if run is None else run
+        self.apart = apart
 
     def forward(
         self,

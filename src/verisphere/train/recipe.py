@@ -15,6 +15,7 @@ from verisphere.data.augment import Augment
 from verisphere.data.faces import Faces
 from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
+from verisphere.head.engine import SAMPLE_RATE
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
 from verisphere.losses.contract import ClassLoss
@@ -36,13 +37,18 @@ class Recipe:
         subcenters: centers a class (ArcFace eq. 7).
         pooling: how the cosines to a class's sub-centers become one: max or softmax.
         pull_together: weight of the mean distance between a class's sub-centers, added to the loss.
-        engine: how the head runs the loss: dense, streamed (class chunks), or auto, which streams many classes.
-        head_precision: of the streamed engine's products: float32, or bfloat16 with float32 sums and centers.
+        engine: how the head runs the loss: dense, streamed (class chunks), auto, which streams many classes, or sampled
+            (PartialFC: each step looks at the batch's classes and at random others).
+        head_precision: of the products of all engines but dense: float32, or bfloat16 with float32 sums and centers.
+        sample_rate: of engine sampled: the share of the classes that a step looks at, in (0, 1].
         augment: how images are varied.
         optimizer: sgd or adamw, and its rates.
         schedule: of learning rate and margin, in epochs.
         epochs: length of the training.
-        batch_size: images a step; an epoch's incomplete last batch is left out.
+        batch_size: images a step, of all processes together; an epoch's incomplete last batch is left out.
+        accumulate: parts that a batch is worked through in, one after another, for want of memory; the step is that of
+            the whole batch, but batch norm, and what a loss keeps in mind, see the parts.
+        sync_batch_norm: batch norm over the images of all processes; by default each process normalises its own.
         precision: of the backbone: float32, or bfloat16 by autocast; the head has a precision of its own.
         clip: largest gradient norm over the backbone; null does not clip.
         compile: compile the backbone, where a compiler is at hand.
@@ -62,13 +68,16 @@ class Recipe:
     subcenters: int = 1
     pooling: Pooling = "max"
     pull_together: float = 0.0
-    engine: Literal["dense", "streamed", "auto"] = "auto"
+    engine: Literal["dense", "streamed", "auto", "sampled"] = "auto"
     head_precision: Precision = "float32"
+    sample_rate: float = SAMPLE_RATE
     augment: Augment = field(default_factory=Augment)
     optimizer: Optimizer = field(default_factory=Optimizer)
     schedule: Schedule = field(default_factory=Schedule)
     epochs: float = 20.0
     batch_size: int = 128
+    accumulate: int = 1
+    sync_batch_norm: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"
     clip: float | None = None
     compile: bool = False
@@ -82,9 +91,18 @@ class Recipe:
     in_memory: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_size", 2), ("subcenters", 1), ("log_every", 1), ("workers", 0), ("seed", 0)):
+        least_of = {"batch_size": 2, "accumulate": 1, "subcenters": 1, "log_every": 1, "workers": 0, "seed": 0}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.accumulate > self.batch_size:
+            raise ValueError(
+                f"accumulate is {self.accumulate}, more parts than a batch of {self.batch_size} has images"
+            )
+        if self.engine == "sampled" and self.accumulate > 1:
+            raise ValueError(
+                f"accumulate is {self.accumulate}, which engine sampled cannot: it updates the classes of one draw"
+            )
         if self.seed >= 2**31:
             raise ValueError(f"seed must be below 2^31, got {self.seed}")
         for name in ("epochs", "save_every"):
@@ -94,6 +112,14 @@ class Recipe:
             raise ValueError(f"pull_together must be a number and not negative, got {self.pull_together}")
         if self.engine == "dense" and self.head_precision != "float32":
             raise ValueError(f"head_precision {self.head_precision!r} is for engine streamed or auto, not dense")
+        if not 0 < self.sample_rate <= 1:
+            raise ValueError(f"sample_rate must lie in (0, 1], got {self.sample_rate}")
+        if self.sample_rate != SAMPLE_RATE and self.engine != "sampled":
+            raise ValueError(f"sample_rate {self.sample_rate} is for engine sampled, not {self.engine}")
+        if self.engine == "sampled" and self.optimizer.name != "sgd":
+            raise ValueError(
+                f"optimizer.name {self.optimizer.name!r} moves every class, drawn or not: engine sampled needs sgd"
+            )
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
         if not (isfinite(self.validate_every) and self.validate_every >= 0):

@@ -6,17 +6,26 @@ import sys
 
 import torch
 
+from verisphere.distributed import world
+
 log = logging.getLogger(__name__)
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """The named device, or a GPU where there is one, or the CPU.
+    """The named device, or a GPU where there is one, or the CPU; of several processes each gets a GPU of its own.
 
     Raises:
-        ValueError: the name is none that PyTorch knows, or there is no such device.
+        ValueError: the name is none that PyTorch knows, there is no such device, or it is one GPU for all processes.
     """
-    if name is None:
+    here = world()
+    if name is None and here.size == 1:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if here.size > 1 and name == "cuda":
+        name = f"cuda:{here.local_rank}"
+    elif here.size > 1 and name.startswith("cuda:"):
+        raise ValueError(f"device {name!r} is one GPU for {here.size} processes; name cuda, and each takes its own")
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -9,6 +9,7 @@ from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.faces import Faces
 from verisphere.data.files import refuse_overwriting
 from verisphere.data.photos import Photos
+from verisphere.distributed import world
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.extract import extract
 from verisphere.embed.load import build_backbone, untrained
@@ -85,7 +86,7 @@ def embed(
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
 ) -> Embeddings:
-    """Embeddings that know their origin.
+    """Embeddings that know their origin; processes that have been joined share the work, and each gets them all.
 
     Args:
         model: as `open_model` gives it.
@@ -117,6 +118,7 @@ def embed(
         flip=flip and not model.fixed,
         precision=precision,
         progress=progress,
+        here=world(),
     )
     if model.sha256 is None:
         return embeddings
@@ -138,6 +140,8 @@ def embed_photos(
     progress: Progress = quietly,
 ) -> str:
     """Embed aligned photographs into an embeddings file; returns one line that says what was written.
+
+    Processes that have been joined share the images, and the first one writes.
 
     Args:
         model: see `open_model`.
@@ -166,5 +170,6 @@ def embed_photos(
         precision=precision,
         progress=progress,
     )
-    write_embeddings(out, embeddings)
+    if world().first:
+        write_embeddings(out, embeddings)
     return f"{out}: {len(photos)} images of {len(photos.people)} people, {opened.backbone.embedding_size} numbers each"

@@ -34,6 +34,7 @@ from verisphere.decide import (
     thinned_roc,
     with_points,
 )
+from verisphere.distributed import world
 from verisphere.protocols import (
     ListedPairsResult,
     PairsOfSet,
@@ -241,7 +242,7 @@ def _all_pairs(
     keeper = None if options.sweep is None else SweepFile(options.sweep)
     device = choose_device(options.device)
     with _naming(source):
-        pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device)
+        pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device, world())
         result = all_pairs(
             pairs,
             options.fars,

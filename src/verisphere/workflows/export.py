@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 import verisphere
 from verisphere.data.files import digest, refuse_overwriting, write_whole
@@ -122,10 +124,11 @@ def export_model(
         files={WEIGHTS: FileDigest(checkpoint.sha256["backbone"], (checkpoint.path / WEIGHTS).stat().st_size)},
     )
     finished: list[tuple[Description, Agreement]] = []
+    divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
 
     def write(partial: Path) -> None:
         partial.mkdir()
-        finished.append(_write(partial, description, backbone, copies, trust_code, progress))
+        finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
 
     write_whole(out, write)
     return ExportResult(out, *finished[0], _notes(description, calibrated, RECIPE in copies, with_head))
@@ -136,10 +139,14 @@ def _write(
     description: Description,
     backbone: Backbone,
     copies: dict[str, Path],
+    divided: dict[str, Tensor] | None,
     trust_code: bool,
     progress: Progress,
 ) -> tuple[Description, Agreement]:
-    """All files of the folder, in an order in which each can name those before it; then the proof that they work."""
+    """All files of the folder, in an order in which each can name those before it; then the proof that they work.
+
+    A head that several processes wrote in parts comes as tensors (`divided`), and goes into one file.
+    """
     about = InputFormat(
         size=backbone.input_size,
         template=description.template,
@@ -152,6 +159,8 @@ def _write(
     def copy() -> None:
         for name, source in copies.items():
             shutil.copyfile(source, folder / name)
+        if divided is not None:
+            save_file(divided, folder / HEAD)
 
     def convert() -> None:
         write_onnx(folder / ONNX, backbone, about)
@@ -159,7 +168,7 @@ def _write(
     steps: list[Callable[[], None]] = [copy, convert]
     for step in progress(steps, "exporting", len(steps)):
         step()
-    names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS)]
+    names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS), *([HEAD] if divided is not None else [])]
     files = {name: _digest(folder / name) for name in names}
     if files[WEIGHTS] != description.files[WEIGHTS]:
         raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
@@ -181,7 +190,8 @@ def _copies(
     copies = {WEIGHTS: checkpoint.path / WEIGHTS}
     if with_head:
         checkpoint.tensors("head")  # says so where it is damaged
-        copies[HEAD] = checkpoint.path / HEAD
+        if not checkpoint.shards:
+            copies[HEAD] = checkpoint.path / HEAD
     recipe = _run_folder(checkpoint) / RECIPE
     if recipe.is_file():
         read_settings(recipe)

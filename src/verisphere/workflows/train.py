@@ -3,47 +3,50 @@
 import hashlib
 import json
 import logging
-import math
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
-import yaml
 
 import verisphere
 from verisphere.compiling import compiled
 from verisphere.data.augment import augment
 from verisphere.data.faces import Faces
-from verisphere.data.files import write_whole
 from verisphere.data.loader import batches, epoch_order
 from verisphere.data.memory import in_memory
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.data.select import positions_with_images, require_people
+from verisphere.distributed import world
 from verisphere.embed.backbone import Backbone
+from verisphere.embed.batch_norm import synchronised
 from verisphere.embed.extract import extract
+from verisphere.head.engine import engine_named
 from verisphere.head.head import Head
+from verisphere.head.sharded import Sharded
 from verisphere.protocols import all_pairs
 from verisphere.train.checkpoint import (
     Checkpoint,
-    list_checkpoints,
     load_into,
     load_optimizer,
     optimizer_tensors,
     read_checkpoint,
+    rows_of_classes,
     save_checkpoint,
 )
-from verisphere.train.loop import Plan, Sample, train
+from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective
+from verisphere.train.processes import Division, added_up, divided, first_alone, share_buffers, together, told
 from verisphere.train.recipe import ReadRecipe, Recipe
+from verisphere.train.sample import Part, Sample
 from verisphere.vocabulary import Progress, quietly
 from verisphere.workflows.device import choose_device
+from verisphere.workflows.run_folder import Record, cut_metrics, event_writer, open_run, recorder
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,10 @@ def train_run(
     Ctrl-C and SIGTERM leave a checkpoint after the step under way and raise `TrainingStopped`. The recipe's own
     backbone and loss are trained, so a recipe is read anew for each run.
 
+    Processes that have been joined train together, each on its share of every batch and with its share of the classes;
+    the first one writes, but for the centers, and all must see the same folder. A run can go on with another number
+    of them.
+
     Args:
         read: the recipe.
         out: folder of the run; a new one, unless the run is resumed.
@@ -79,25 +86,21 @@ def train_run(
         TrainingDiverged: a loss or gradient is not finite.
         TrainingStopped: a signal asked to stop.
     """
-    recipe = read.recipe
-    plan = _plan(recipe)
-    place = choose_device(device)
-    writer = _event_writer() if tensorboard else None
+    recipe, here = read.recipe, world()
+    plan, division, place, data = together(lambda: _prepared(recipe, device, tensorboard))
+    _check_alike(read, data)
     objective, optimizer = _objective(recipe, place)
-    if recipe.validation is not None:
-        _check_validation(objective.backbone, recipe.validation)
-    data = _data(recipe.data)
-    checkpoint = _open_run(read, out, resume)
-    if checkpoint is not None:
-        _load(checkpoint, data, objective, optimizer)
-        log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
+    found = first_alone(lambda: str(open_run(read, out, resume) or ""))
+    checkpoint = together(lambda: _loaded(Path(found), data, objective, optimizer)) if found else None
     first_step = 0 if checkpoint is None else checkpoint.step
-    _cut_metrics(out / "metrics.jsonl", first_step)
+    if checkpoint is not None:
+        log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
     log.info(
-        "%d images of %d people; %s on %s; %d steps",
-        len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place, plan.steps,
+        "%d images of %d people; %s on %s%s; %d steps",
+        len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
+        f" and {here.size - 1} more" if here.size > 1 else "", plan.steps,
     )  # fmt: skip
-    faces = in_memory(recipe.data, recipe.workers, progress) if recipe.in_memory else recipe.data
+    faces = together(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
 
     def save(step: int) -> None:
         parts = {
@@ -112,21 +115,24 @@ def train_run(
             "verisphere": verisphere.__version__,
             "torch": torch.__version__,
         }
-        save_checkpoint(out, step, parts, state)
+        save_checkpoint(out, step, parts, state, held=rows_of_classes(objective.head, optimizer))
 
     def validate() -> dict[str, float]:
         assert recipe.validation is not None
-        embeddings = extract(objective.backbone, recipe.validation, workers=recipe.workers, progress=progress)
+        share_buffers(objective.backbone)
+        embeddings = extract(
+            objective.backbone, recipe.validation, workers=recipe.workers, progress=progress, here=here
+        )
         pooled = replace(embeddings, domains=None)  # one figure for all; a domain may be too small to have its own
         points = all_pairs(pooled, recipe.validation_far).operating_points
         return {f"validation_tar_at_far_{point.far_target}": point.tar for point in points}
 
-    samples = progress(_samples(recipe, faces, place, plan, first_step), "training", plan.steps - first_step)
-    with _recorder(out, writer, first_step) as record, _signals() as stopping:
+    samples = _samples(recipe, faces, place, plan, division, first_step)
+    with _recording(out, tensorboard, first_step) as record, _signals() as stopping:
         train(
             objective,
             optimizer,
-            samples,
+            progress(samples, "training", plan.steps - first_step),
             plan,
             first_step=first_step,
             record=record,
@@ -136,6 +142,47 @@ def train_run(
             seed=recipe.seed,
         )
     return objective
+
+
+def _prepared(
+    recipe: Recipe, device: str | None, tensorboard: bool
+) -> tuple[Plan, Division, torch.device, dict[str, int | str]]:
+    """What each process can say by itself, before anything is written: how long, on which images, where, of what data.
+
+    Raises:
+        ValueError: what is wrong with the recipe and its data.
+    """
+    plan, place = _plan(recipe), choose_device(device)
+    division = divided(recipe.batch_size, recipe.accumulate)
+    if tensorboard and world().first:
+        event_writer()
+    if recipe.validation is not None:
+        _check_validation(recipe.backbone.to(place), recipe.validation)
+    return plan, division, place, _data(recipe.data)
+
+
+def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
+    """Refuse processes that would train on different things.
+
+    Raises:
+        ValueError: the recipe or the data that a process sees are not the first one's.
+    """
+    said = told(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
+    for rank, text in enumerate(said):
+        if text != said[0]:
+            what = "data" if json.loads(text)[0] == json.loads(said[0])[0] else "recipe"
+            raise ValueError(f"process {rank} has another {what} than process 0; all must read the same files")
+
+
+@contextmanager
+def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record]:
+    """The log of the first process, cut to where it goes on; the others keep none."""
+    if not world().first:
+        yield lambda step, figures: None
+        return
+    cut_metrics(out / "metrics.jsonl", first_step)
+    with recorder(out, event_writer() if tensorboard else None, first_step) as record:
+        yield record
 
 
 def _plan(recipe: Recipe) -> Plan:
@@ -159,20 +206,30 @@ def _plan(recipe: Recipe) -> Plan:
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
     # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
+    engine = engine_named(recipe.engine, recipe.head_precision, recipe.sample_rate, recipe.seed)
     head = Head(
         recipe.loss,
         len(recipe.data.people),
         recipe.backbone.embedding_size,
         recipe.subcenters,
-        recipe.engine,
-        recipe.head_precision,
-        recipe.pooling,
+        Sharded(engine) if world().size > 1 else engine,
+        pooling=recipe.pooling,
         pull_together=recipe.pull_together,
     )
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
+    if recipe.sync_batch_norm and world().size > 1:
+        synchronised(backbone)
     run = compiled(backbone, device) if recipe.compile else None
-    objective = Objective(backbone, head, PRECISION[recipe.precision], run).to(device)
-    return objective, recipe.optimizer.build(objective, head)
+    summed = added_up(backbone, run)
+    objective = Objective(
+        backbone,
+        head,
+        PRECISION[recipe.precision],
+        run if summed is None else summed,
+        nullcontext if summed is None else summed.apart,
+    ).to(device)
+    # of gradients that gather over parts the centers' must exist, for only the last part is followed by a step
+    return objective, recipe.optimizer.build(objective, head if recipe.accumulate == 1 else None)
 
 
 def _check_validation(backbone: Backbone, faces: Faces) -> None:
@@ -193,45 +250,11 @@ def _data(faces: Faces) -> dict[str, int | str]:
     return {"images": len(faces), "people": len(faces.people), "sha256": digest.hexdigest()}
 
 
-def _open_run(read: ReadRecipe, out: Path, resume: bool) -> Checkpoint | None:
-    """Make the run's folder; or check that it holds this recipe's run, and find its newest checkpoint."""
-    recipe_file = out / "recipe.yaml"
-    if resume:
-        if not recipe_file.is_file():
-            raise ValueError(f"{out} holds no run to resume (no recipe.yaml); start one without --resume")
-        _check_same_recipe(read, recipe_file)
-        if list_checkpoints(out):
-            return read_checkpoint(out)
-        log.info("%s has no checkpoint yet: starting from the beginning", out)
-    elif list_checkpoints(out) or _logged(out):  # a run that failed before it did anything is not in the way
-        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
-    people = "\n".join(read.recipe.data.people) + "\n"
-    write_whole(out / "people.txt", lambda path: path.write_text(people))
-    write_whole(recipe_file, lambda path: path.write_text(read.yaml))
-    return None
-
-
-def _logged(out: Path) -> bool:
-    metrics = out / "metrics.jsonl"
-    return metrics.exists() and metrics.stat().st_size > 0
-
-
-def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
-    try:
-        before = yaml.safe_load(recipe_file.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{recipe_file}: not YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(before, dict):
-        raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
-    names = sorted(read.resolved.keys() | before.keys())
-    differing = [name for name in names if read.resolved.get(name) != before.get(name)]
-    if differing:
-        raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
-
-
-def _load(
-    checkpoint: Checkpoint, data: dict[str, int | str], objective: Objective, optimizer: torch.optim.Optimizer
-) -> None:
+def _loaded(
+    path: Path, data: dict[str, int | str], objective: Objective, optimizer: torch.optim.Optimizer
+) -> Checkpoint:
+    """The checkpoint at this path, which backbone, head and optimizer now go on from."""
+    checkpoint = read_checkpoint(path)
     before = checkpoint.state.get("data")
     if before != data:
         held = f"{before['images']} images of {before['people']} people" if isinstance(before, dict) else "unknown data"
@@ -239,85 +262,43 @@ def _load(
             f"{checkpoint.path} was trained on {held} but the recipe's data are now {data['images']} of "
             f"{data['people']}, or others; restore them, or start another run"
         )
+    rows = rows_of_classes(objective.head, optimizer) if world().size > 1 else None
     load_into(objective.backbone, checkpoint.tensors("backbone"), f"{checkpoint.path}: backbone")
-    load_into(objective.head, checkpoint.tensors("head"), f"{checkpoint.path}: head")
-    load_optimizer(optimizer, checkpoint.tensors("optimizer"), f"{checkpoint.path}: optimizer")
+    load_into(objective.head, checkpoint.tensors("head", rows), f"{checkpoint.path}: head")
+    load_optimizer(optimizer, checkpoint.tensors("optimizer", rows), f"{checkpoint.path}: optimizer")
+    return checkpoint
 
 
-def _cut_metrics(path: Path, step: int) -> None:
-    """Drop what was logged after the checkpoint: those steps are made again."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        try:
-            if json.loads(line)["step"] > step:
-                break  # steps only grow
-        except (ValueError, KeyError, TypeError):
-            break  # the last line of a killed run
-        kept.append(line)
-    write_whole(path, lambda partial: partial.write_bytes(b"".join(kept)))
-
-
-def _samples(recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, first_step: int) -> Iterator[Sample]:
-    """Batches from `first_step` to the end, each the same whether or not the run was interrupted before it."""
-    labels = faces.labels
+def _samples(
+    recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, division: Division, first_step: int
+) -> Iterator[Sample]:
+    """This process's rows of the batches from `first_step` to the end, whether or not the run was interrupted there."""
+    labels, places = faces.labels, division.places
+    parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
     workers = 0 if recipe.in_memory else recipe.workers  # taking rows of a tensor is no work for another process
     step = first_step
     while step < plan.steps:
         epoch, inside = divmod(step, plan.steps_per_epoch)
-        order = epoch_order(len(faces), recipe.seed, epoch)[inside * recipe.batch_size :]
-        for batch in batches(faces, order, recipe.batch_size, workers, drop_last=True, pin=device.type == "cuda"):
+        order = epoch_order(len(faces), recipe.seed, epoch)[: plan.steps_per_epoch * recipe.batch_size]
+        own = order.view(plan.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
+        for batch in batches(faces, own, len(places), workers, pin=device.type == "cuda"):
             images = augment(
                 batch.images.to(device, non_blocking=True),
                 recipe.augment,
                 mixed_seed(Stream.AUGMENTATION, recipe.seed, step),
                 recipe.backbone.mean,
                 recipe.backbone.scale,
+                places,
             )
 
             def records(positions: Sequence[int], indices: torch.Tensor = batch.indices) -> list[str]:
                 return [faces.names[int(indices[position])] for position in positions]
 
-            yield Sample(images, labels[batch.indices].to(device, non_blocking=True), records)
+            own_labels = labels[batch.indices].to(device, non_blocking=True)
+            yield Sample(images, own_labels, records, parts, recipe.batch_size)
             step += 1
             if step == plan.steps:
                 return
-
-
-Record = Callable[[int, dict[str, float]], None]
-
-
-def _event_writer() -> Callable[..., Any]:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ValueError("TensorBoard is not installed: pip install 'verisphere[track]'") from None
-    return SummaryWriter
-
-
-@contextmanager
-def _recorder(out: Path, event_writer: Callable[..., Any] | None, first_step: int) -> Iterator[Record]:
-    """Appends entries to `metrics.jsonl`, and to TensorBoard where that is asked for."""
-    events = None
-    if event_writer is not None:
-        # a resumed run makes some steps again: what was shown for them is replaced
-        events = event_writer(str(out / "tensorboard"), purge_step=first_step + 1 if first_step else None)
-    with (out / "metrics.jsonl").open("a") as file:
-
-        def record(step: int, figures: dict[str, float]) -> None:
-            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
-            file.write(json.dumps({"step": step, **finite}) + "\n")
-            file.flush()
-            if events is not None:
-                for name, value in figures.items():
-                    events.add_scalar(name, value, step)
-
-        try:
-            yield record
-        finally:
-            if events is not None:
-                events.close()
 
 
 @contextmanager

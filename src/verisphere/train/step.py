@@ -1,0 +1,97 @@
+"""What a training step is made of: the gradients of a batch, and the word of all processes that they are finite."""
+
+import json
+from contextlib import nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.distributed import highest
+from verisphere.train.objective import Objective
+from verisphere.train.processes import told
+from verisphere.train.sample import Sample
+
+_NAMED = 5  # records in a message
+
+
+class TrainingDiverged(ValueError):
+    """A loss or gradient was not finite; raised before the update, so parameters are those before the step.
+
+    Batch-norm statistics have seen the step: go on from a checkpoint, not from the network in memory.
+    """
+
+
+def gradients(objective: Objective, sample: Sample) -> tuple[Float[Tensor, ""], Float[Tensor, " batch"]]:
+    """Make the gradients of a batch, part by part.
+
+    Returns:
+        The mean loss over the global batch, and each of this process's rows'.
+    """
+    total, per_sample, first = torch.zeros((), device=sample.images.device), [], 0
+    for number, part in enumerate(sample.parts, start=1):
+        rows = slice(first, first + part.rows)
+        first += part.rows
+        with nullcontext() if number == len(sample.parts) else objective.apart():
+            output = objective(sample.images[rows], sample.labels[rows])
+            loss = output.loss if part.weight == 1.0 else output.loss * part.weight
+            loss.backward()
+        total = total + loss.detach()
+        per_sample.append(output.per_sample)
+    return total, torch.cat(per_sample)
+
+
+def agreed(
+    objective: Objective, per_sample: Float[Tensor, " batch"], sample: Sample, step: int, stop: int | None
+) -> tuple[float, int | None]:
+    """The norm of the backbone's gradient, once all gradients and losses of every process are known to be finite.
+
+    A head that updates its centers itself has no gradient of them; a row's share of it is finite if the row's loss and
+    the gradient that it sends to the backbone are.
+
+    One collective of two numbers, and one wait for the device.
+
+    Args:
+        objective: after its backward.
+        per_sample: the losses of this process's rows.
+        sample: the rows, for the names of those that are not finite.
+        step: steps made before.
+        stop: a signal's number, if this process has been asked to end.
+
+    Returns:
+        The norm, and the signal's number if any process has been asked to end.
+
+    Raises:
+        TrainingDiverged: something is not finite; the same on every process, whichever has it.
+    """
+    backbone, head = (
+        torch.nn.utils.get_total_norm([one.grad for one in part.parameters() if one.grad is not None])
+        for part in (objective.backbone, objective.head)
+    )
+    # the largest magnitude is NaN where any is
+    here = torch.stack([backbone, head.to(backbone), per_sample.abs().max().to(backbone)])
+    bad = (~here.isfinite().all()).to(backbone)
+    alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0)]))
+    norm, spoilt, number = torch.cat([backbone[None], alike]).tolist()
+    if spoilt:
+        raise TrainingDiverged(
+            f"step {step + 1}: {_what(per_sample, sample)}; no weight was changed. Lower optimizer.rate, or set clip, "
+            "or train in float32"
+        )
+    return norm, int(number) or None
+
+
+def _what(per_sample: Float[Tensor, " batch"], sample: Sample) -> str:
+    """What is not finite, with the names of the first records, whichever processes they are on."""
+    rows = len(per_sample)
+    bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
+    mine = {"rows": rows, "bad": len(bad), "named": sample.records(bad[:_NAMED])}
+    mine["first"] = sample.records(range(min(rows, _NAMED)))
+    all_of_them = [json.loads(text) for text in told(json.dumps(mine))]
+    count = sum(one["bad"] for one in all_of_them)
+    if not count:
+        first = all_of_them[0]["first"]
+        return f"the gradient is not finite though every loss is; the batch began with {', '.join(first)}"
+    names = [name for one in all_of_them for name in one["named"]][:_NAMED]
+    what = f"the loss of {count} of {sum(one['rows'] for one in all_of_them)} records is not finite: {', '.join(names)}"
+    return what + (f" and {count - len(names)} more" if count > len(names) else "")

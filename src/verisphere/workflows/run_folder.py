@@ -1,0 +1,112 @@
+"""A run's folder: begun or found again, its log cut to where it goes on and written further."""
+
+import json
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from verisphere.data.files import write_whole
+from verisphere.train.checkpoint import list_checkpoints
+from verisphere.train.recipe import ReadRecipe
+
+log = logging.getLogger(__name__)
+
+
+def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
+    """Make the run's folder; or check that it holds this recipe's run, and find its newest checkpoint.
+
+    Raises:
+        ValueError: there is no such run to resume, a run is in the way, or it is another recipe's.
+    """
+    recipe_file = out / "recipe.yaml"
+    if resume:
+        if not recipe_file.is_file():
+            raise ValueError(f"{out} holds no run to resume (no recipe.yaml); start one without --resume")
+        _check_same_recipe(read, recipe_file)
+        if list_checkpoints(out):
+            return list_checkpoints(out)[-1]
+        log.info("%s has no checkpoint yet: starting from the beginning", out)
+    elif list_checkpoints(out) or _logged(out):  # a run that failed before it did anything is not in the way
+        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
+    people = "\n".join(read.recipe.data.people) + "\n"
+    write_whole(out / "people.txt", lambda path: path.write_text(people))
+    write_whole(recipe_file, lambda path: path.write_text(read.yaml))
+    return None
+
+
+def _logged(out: Path) -> bool:
+    metrics = out / "metrics.jsonl"
+    return metrics.exists() and metrics.stat().st_size > 0
+
+
+def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
+    try:
+        before = yaml.safe_load(recipe_file.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{recipe_file}: not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(before, dict):
+        raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
+    names = sorted(read.resolved.keys() | before.keys())
+    differing = [name for name in names if read.resolved.get(name) != before.get(name)]
+    if differing:
+        raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
+
+
+def cut_metrics(path: Path, step: int) -> None:
+    """Drop what was logged after the checkpoint: those steps are made again."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            if json.loads(line)["step"] > step:
+                break  # steps only grow
+        except (ValueError, KeyError, TypeError):
+            break  # the last line of a killed run
+        kept.append(line)
+    write_whole(path, lambda partial: partial.write_bytes(b"".join(kept)))
+
+
+Record = Callable[[int, dict[str, float]], None]
+
+
+def event_writer() -> Callable[..., Any]:
+    """TensorBoard's writer.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError("TensorBoard is not installed: pip install 'verisphere[track]'") from None
+    return SummaryWriter
+
+
+@contextmanager
+def recorder(out: Path, writer: Callable[..., Any] | None, first_step: int) -> Iterator[Record]:
+    """Appends entries to `metrics.jsonl`, and to TensorBoard where that is asked for."""
+    events = None
+    if writer is not None:
+        # a resumed run makes some steps again: what was shown for them is replaced
+        events = writer(str(out / "tensorboard"), purge_step=first_step + 1 if first_step else None)
+    with (out / "metrics.jsonl").open("a") as file:
+
+        def record(step: int, figures: dict[str, float]) -> None:
+            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+            file.write(json.dumps({"step": step, **finite}) + "\n")
+            file.flush()
+            if events is not None:
+                for name, value in figures.items():
+                    events.add_scalar(name, value, step)
+
+        try:
+            yield record
+        finally:
+            if events is not None:
+                events.close()
