@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf, isfinite, nan
 from pathlib import Path
 
 import pytest
@@ -71,12 +72,21 @@ def takes_nobody(loss: ClassLoss) -> bool:
 
 
 def differences(found: dict[str, Tensor], expected: dict[str, Tensor], floor: float = 1e-6) -> dict[str, float]:
-    """L2 distance of each, relative to the length of what is expected, or to `floor` where that is shorter."""
+    """L2 distance of each, relative to the length of what is expected, or to `floor` where that is shorter.
+
+    Infinite where it is not finite: a maximum would pass over nan.
+    """
     none = {name: torch.zeros_like(one) for name, one in expected.items()}
-    return {
+    apart = {
         name: float((found.get(name, none[name]) - one).double().norm() / max(float(one.double().norm()), floor))
         for name, one in expected.items()
     }
+    return {name: one if isfinite(one) else inf for name, one in apart.items()}
+
+
+def test_a_difference_that_is_not_finite_is_the_largest():
+    one, other = {"loss": torch.ones(2), "gradient": torch.tensor([1.0, nan])}, {"loss": torch.ones(2)}
+    assert max(differences(one, other | {"gradient": torch.ones(2)}).values()) == inf
 
 
 @pytest.fixture(params=EXAMPLES.values(), ids=EXAMPLES.keys())

@@ -55,7 +55,9 @@ def here(case, inner, rows: list[int] | None = None, weighted: bool = True) -> d
     mine = share_of(case, rows or ROWS[world().size])
     head = Head(case.make(), case.classes, case.size, case.subcenters, Sharded(inner), **case.settings).to(case.dtype)
     head.centers.data = case.centers[head.held.start : head.held.stop].to(case.dtype)
-    embeddings = case.embeddings[mine].to(case.dtype, copy=True).requires_grad_()
+    embeddings = case.embeddings[mine].to(case.dtype, copy=True)
+    if len(embeddings):  # one without a row has nothing that asks for a gradient
+        embeddings.requires_grad_()
     out = head(embeddings, case.labels[mine], case.weights[mine].to(case.dtype) if weighted else None)
     out.loss.backward()
     found = {"loss": out.loss.detach(), "per_sample": out.per_sample}

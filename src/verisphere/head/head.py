@@ -271,6 +271,15 @@ class Head(nn.Module):
         super().zero_grad(set_to_none)
         self.forget()
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Centers trained on one engine go on on another: the state of a random choice stays, or is left out."""
+        name = f"{prefix}draws.state"
+        if self.draws is None:
+            state_dict.pop(name, None)
+        else:
+            state_dict.setdefault(name, self.draws.state_dict()["state"])
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
     def __getstate__(self) -> dict[str, Any]:
         """What a copy starts from: like its parameters' gradients, the one that waits stays behind."""
         return {**self.__dict__, "_waiting": None}

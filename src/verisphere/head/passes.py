@@ -232,7 +232,8 @@ class CenterGradient:
 
     def __init__(self, chunks: Chunks, labels: Int64[Tensor, "batch"]) -> None:
         self.chunks, self.labels = chunks, labels.clamp(min=0)
-        self._version = chunks.centers._version
+        # Tensors of inference mode have no version, and none of their gradients waits for anything.
+        self._version = 0 if chunks.centers.is_inference() else chunks.centers._version
         self.own: Tensor | None = None
         self.others: dict[OtherClasses, Tensor] = {}
         self.pull: tuple[Tensor, int] | None = None

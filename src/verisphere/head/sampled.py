@@ -90,12 +90,14 @@ def drawn(
 
 
 def sample_size(rate: float, classes: int, positives: int) -> int:
-    """How many classes to look at: the share, or those of the batch and at least one other, if those are more.
+    """How many classes to look at: the share, or those of the batch and a quarter as many others, if those are more.
 
-    >>> sample_size(0.1, 1000, 64), sample_size(0.01, 1000, 20), sample_size(0.5, 2, 2)
-    (100, 21, 2)
+    With few others a loss that sums would count each of them a hundred times: right on average, and of no use.
+
+    >>> sample_size(0.1, 1000, 40), sample_size(0.01, 1000, 20), sample_size(0.5, 2, 2), sample_size(0.01, 9, 0)
+    (100, 25, 2, 1)
     """
-    share, least = round(rate * classes), positives + 1
+    share, least = round(rate * classes), positives + max(-(-positives // 4), 1)
     if least > share:
         unit = 1 << max(least.bit_length() - _SIGNIFICANT_BITS, 0)
         share = -(-least // unit) * unit

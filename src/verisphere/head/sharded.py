@@ -34,11 +34,12 @@ class Sharded:
 
     | what                               | exchange | bytes     | when                                               |
     |------------------------------------|----------|-----------|----------------------------------------------------|
-    | how many rows, with weights or not | gather   | 8         | always; by way of the CPU where that can be        |
+    | how many rows, weights, gradients  | gather   | 8         | always; by way of the CPU where that can be        |
     | embeddings                         | gather   | 4 b d     | always                                             |
     | labels                             | gather   | 8 b       | always                                             |
     | weights                            | gather   | 4 b       | if given                                           |
-    | losses of the rows                 | sum      | 4 B       | a `linear` loss such as SphereFace2                |
+    | losses of the rows                 | sum      | 4 B       | one term, `linear` and not of own centers, without |
+    |                                    |          |           | `pull_together`, such as SphereFace2               |
     | own cosines                        | sum      | 4 B       | any other, and so the next four                    |
     | own centers                        | sum      | 4 B c     | a term compares with them                          |
     | largest logits                     | maximum  | 4 B       | each softmax term without a bound up to 64         |
@@ -47,7 +48,7 @@ class Sharded:
     | nearest other cosines, n a row     | gather   | 4 B n     | a term asks for them                               |
     | gradient of a context's item       | sum      | 4 or 4 B  | backward, if it needs one: a number, or one a row  |
     | gradient of the own centers        | sum      | 4 B c     | backward, each term that compares with them        |
-    | gradient of the embeddings         | scatter  | 4 P b d   | backward                                           |
+    | gradient of the embeddings         | scatter  | 4 P b d   | backward, where the loss depends on them           |
 
     So SphereFace2 sends features and labels, and what comes back is a vector of losses, the features' gradient and that
     of its bias, one number. Centers, their gradients and their momentum stay where they are.
@@ -100,11 +101,17 @@ class Sharded:
                 f"the engine was made for {self.world} but this process is {distributed.world()}; "
                 "make it after the processes have met, and use it until they part"
             )
-        # one number tells both
-        told = [divmod(number, 2) for number in distributed.counts(2 * len(labels) + (weights is not None))]
-        sizes, weighted = [rows for rows, _ in told], sum(given for _, given in told)
+        # One number tells all three.
+        wanted = torch.is_grad_enabled() and embeddings.requires_grad
+        told = distributed.counts(4 * len(labels) + 2 * wanted + (weights is not None))
+        sizes, weighted = [number // 4 for number in told], sum(number % 2 for number in told)
         if 0 < weighted < len(told):
             raise ValueError(f"{weighted} of {len(told)} processes gave weights; all must, or none")
+        if not wanted and any(number // 2 % 2 for number in told):
+            # One without rows, say, takes its part in the exchanges of the others' backward.
+            if not torch.is_grad_enabled():
+                raise ValueError("this process computes without gradient, another with one; all must, or none")
+            embeddings = embeddings.detach().requires_grad_()
         everyones = distributed.gathered_with_gradient(embeddings, sizes)
         first = sum(sizes[: self.world.rank])
         return Batch(

@@ -44,7 +44,7 @@ class HeadWork:
         sampled = recipe.engine == "sampled"
         self.seen = sample_size(recipe.sample_rate, held, min(self.batch, held)) if sampled else held
         few = self.products <= Auto().logits
-        self.dense = recipe.engine == "dense" or (recipe.engine in ("auto", "sampled") and few)
+        self.dense = recipe.engine == "dense" or (recipe.engine == "auto" and few)
         self.engine = "sampled" if sampled else "dense" if self.dense else "streamed"
         self.deferred = recipe.optimizer.name == "sgd" and recipe.accumulate == 1 and (sampled or not self.dense)
         self._elements = CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
