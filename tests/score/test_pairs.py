@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.pairs import NUMBERS
+from verisphere.score.pairs import NUMBERS, rough_error, rough_scores
 
 
 def random_units(rows: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -89,3 +89,16 @@ def test_near_the_true_sum(dim: int):
         pair_scores(units, left, right).tolist(), units[left].tolist(), units[right].tolist(), strict=True
     ):
         assert score == pytest.approx(math.fsum(x * y for x, y in zip(a, b, strict=True)), abs=dim * 2.0**-53)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 512])
+def test_rough_scores_are_off_by_no_more_than_is_said(dim: int):
+    random = np.random.default_rng(dim)
+    units, others = (unit_rows(random.normal(size=(count, dim)).astype(np.float32)) for count in (40, 30))
+    left = torch.from_numpy(np.sort(random.integers(3, 31, 200)))  # some rows are met often, some never
+    right = torch.from_numpy(random.integers(2, 29, 200))
+    for second in (None, others):
+        off = rough_scores(units, left, right, second).double() - pair_scores(units, left, right, second)
+        assert float(off.abs().max()) <= rough_error(dim)
+        assert rough_scores(units, left[:0], right[:0], second).shape == (0,)
+        assert rough_scores(units, left[:1], right[:1], second).shape == (1,)

@@ -7,7 +7,17 @@ import pytest
 import torch
 
 from verisphere.score import screen, unit_rows
-from verisphere.score.screen import KEYS, PRECISIONS, Precision, Screen, exact_int8, full_float32, int8_unit, rounded
+from verisphere.score.screen import (
+    KEYS,
+    PRECISIONS,
+    Precision,
+    Screen,
+    exact_int8,
+    full_float32,
+    int8_unit,
+    products,
+    rounded,
+)
 
 ALL = slice(0, None)
 
@@ -126,3 +136,29 @@ def test_a_device_that_computes_too_roughly_is_not_used(monkeypatch: pytest.Monk
     monkeypatch.setattr(screen, "products", lambda left, right, room=None: (left @ right.T) * 1.01)
     with pytest.raises(RuntimeError, match=r"products in torch.float32 are off by 0\.01, which is more than they may"):
         Screen(half, half)
+
+
+def test_rows_that_int8_lengthens_reach_no_wrong_key():
+    """Small numbers beside a large one are rounded up, so that products exceed 1 by far."""
+    random = np.random.default_rng(0)
+    some = random.choice([-1.0, 1.0], size=(7, 40000)).astype(np.float32)
+    some[4:] = some[:3]
+    some[4:, :200] *= -1
+    units = unit_rows(np.concatenate([some, np.eye(1, 40000, dtype=np.float32)]))
+    exact = (units.double()[:, None] * units.double()[None]).sum(-1)
+    eight = rounded(units, "int8")
+    screen = Screen(eight, eight)
+    assert int(products_of(screen).abs().max()) * screen.unit > 1.5
+    for positive in (False, True):
+        keys = screen.keys(ALL, ALL, positive) >> screen.fine(positive)
+        shift = KEYS // 2 if positive else 0
+        for low in (0.9, 0.97, 0.98, 0.999):
+            first, last = screen.between(low, math.inf)
+            assert bool((exact[keys > last - shift] > math.inf).all())
+            assert bool((exact[keys < first - shift] < low).all())
+            first, last = screen.between(low, low)
+            assert bool((exact[keys > last - shift] > low).all())
+
+
+def products_of(screen: Screen) -> torch.Tensor:
+    return products(screen.left, screen.right)

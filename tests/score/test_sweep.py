@@ -16,7 +16,8 @@ from processes import run
 from verisphere.distributed import world
 from verisphere.score import AllPairs, Group, pair_scores, sweep, unit_rows
 from verisphere.score.all_pairs import StreamedScores
-from verisphere.score.screen import PRECISIONS, Precision
+from verisphere.score.screen import PRECISIONS, Precision, products
+from verisphere.score.tiles import Tiles, side_of
 from verisphere.score.windows import Window
 
 RANKS = (1, 5, 300, 4000, 30_000)
@@ -55,6 +56,27 @@ def test_every_screen_gives_the_same_integers(precision: Precision | None):
     assert integers(AllPairs(units, people, domains, block=48, precision=precision)) == expected
     order = torch.randperm(400, generator=torch.Generator().manual_seed(1))
     assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_each_block_of_rows_has_bounds_of_its_own(precision: Precision):
+    """A row with one large number makes coarse steps where it stands, and only there."""
+    units, people = rows()
+    units[5] = torch.eye(24)[3]
+    left = side_of(units, people.numpy(), np.zeros(400, np.int64))
+    tiles = Tiles(left, None, 1, precision, (-1.0, 1.0), 40)
+    errors = {corner: tiles.screen(number).error for number, corner in enumerate(tiles.corners)}
+    coarse = int(np.flatnonzero(left.origin == 5)[0]) // 40 * 40
+    if precision == "int8":
+        apart = [error for corner, error in errors.items() if coarse not in corner]
+        assert max(apart) < min(error for corner, error in errors.items() if coarse in corner)
+    for number, (a, b) in enumerate(tiles.corners):
+        screen = tiles.screen(number)
+        made = products(screen.left, screen.right).double() * screen.unit
+        exact = left.units[a : a + 40].double() @ left.units[b : b + 40].double().T
+        written = 2.0**-8 * made.abs() if precision == "bfloat16" else 0.0
+        assert bool(((made[: len(exact), : exact.shape[1]] - exact).abs() <= screen.error + written).all())
+    assert integers(AllPairs(units, people, block=40, precision=precision)) == brute(units, people)
 
 
 def shared_sweep() -> list[list[float]]:

@@ -6,7 +6,7 @@ Every product then becomes a key of 15 bits that never falls as the product rise
 lie in between" are comparisons of small integers, and counting keys takes a nanosecond a pair.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -26,8 +26,8 @@ KEYS = 1 << 15  # keys are 1 .. KEYS - 1; 0 marks what is no pair
 _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
 PART = 1 << 8  # rows measured at once: they stay in a core's cache
 _CHECKED = 64  # rows of each side whose bound is tried when a screen is made
-_TRIED = 1 << 11  # rows by which the unit of int8 rows is chosen
-_CLIPPED = 1.0, 0.8, 0.64, 0.51, 0.41  # where the largest numbers may be cut off, for finer steps among the others
+_TRIED = 1 << 7  # rows by which the unit of int8 rows is chosen
+_CLIPPED = 1.0, 0.94, 0.88, 0.8, 0.7, 0.6  # where the largest numbers may be cut off, for finer steps among the others
 
 
 @contextmanager
@@ -104,11 +104,17 @@ def rounded(
 
 
 def int8_unit(units: Float32[Tensor, "rows dim"]) -> float:
-    """The unit of int8 rows by which rounding takes least from the row it takes most of, by some of the rows."""
-    some = units[:: max(len(units) // _TRIED, 1)]
-    largest = float(some.abs().max()) if some.numel() else 0.0
+    """The unit of int8 rows by which rounding takes least from the row it takes most of.
+
+    Tried on the rows with the largest numbers, which a fine unit cuts off, and on some of the others.
+    """
+    if not len(units):
+        return 1.0
+    peaks = units.abs().amax(1)
+    largest = float(peaks.max())
     if not 0 < largest <= 2:  # no rows of length 1, which will be said where they are measured
         return 1.0
+    some = torch.cat([units[peaks.topk(min(_TRIED, len(units))).indices], units[:: max(len(units) // _TRIED, 1)]])
     tried = [share * largest / 127 for share in _CLIPPED]
     lost = [float(torch.linalg.vector_norm(some - _steps(some, unit) * unit, dim=1).max()) for unit in tried]
     return tried[lost.index(min(lost))]
@@ -130,7 +136,15 @@ def exact_int8(dim: int) -> bool:
 class Screen:
     """Keys of all pairs of two sets of rows, and which keys the pairs of given exact scores can have."""
 
-    def __init__(self, left: Rounded, right: Rounded, lowest: float = -1.0, highest: float = 1.0) -> None:
+    def __init__(
+        self,
+        left: Rounded,
+        right: Rounded,
+        lowest: float = -1.0,
+        highest: float = 1.0,
+        room: Tensor | None = None,
+        tried: bool = False,
+    ) -> None:
         """Prepare for products of these rows.
 
         Args:
@@ -138,6 +152,8 @@ class Screen:
             right: rows on the other, of the same type.
             lowest: keys of float32 and float64 products are spread evenly from here
             highest: to here; they are coarse beyond.
+            room: memory that products are written to, of `product_type`; its own without.
+            tried: whether products of such rows have been compared with their bound before.
 
         Raises:
             RuntimeError: products of this device are less exact than they must be.
@@ -154,14 +170,19 @@ class Screen:
         self.error = left.lost * (right.longest + right.lost) + left.longest * right.lost + growth * lengths + exact
         # bfloat16 products leave a CPU as bfloat16, and are sorted by their bits; a GPU writes them as float32.
         self.product_type = torch.float64 if self.dtype == torch.float64 else torch.float32
+        #: no product lies beyond; rounding by a coarse unit may lengthen rows
+        self.reach = max(1.5, 1.001 * lengths)
         #: of int8 products: how many bits are left out of a key
-        self.coarse = max(int(1.5 / self.unit).bit_length() - KEYS.bit_length() + 2, 0) if self.in_steps else 0
+        self.coarse = (
+            max(int(self.reach / self.unit + 2).bit_length() - KEYS.bit_length() + 2, 0) if self.in_steps else 0
+        )
         self.by_bits = self.dtype == torch.bfloat16 and self.left.device.type == "cpu"
         width = max(highest - lowest, 1e-12)
         self.centre, self.scale = (lowest + highest) / 2, (KEYS - 2048) / width
         # products are written to one place, which stays in the cache
-        self.room = self.left.new_empty(0, dtype=product_type(self.dtype))
-        self._check()
+        self.room = self.left.new_empty(0, dtype=product_type(self.dtype)) if room is None else room
+        if not tried:
+            self._check()
 
     @property
     def in_steps(self) -> bool:
@@ -197,15 +218,20 @@ class Screen:
 
         A pair with a lower key scores less than low for certain, one with a higher key more than high.
         """
-        ends = torch.tensor([low - self.error, high + self.error], dtype=torch.float64, device=self.left.device)
-        ends = ends.clamp(-1.5, 1.5)
+        return self.bands([(low, high)])[0]
+
+    def bands(self, stretches: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
+        """`between` of several stretches at once."""
+        ends = torch.tensor(stretches, dtype=torch.float64, device=self.left.device).view(-1, 2)
+        low, high = (end.clamp(-self.reach, self.reach) for end in (ends[:, 0] - self.error, ends[:, 1] + self.error))
         # what is true of the ends in the products' own order is true of their keys
         dtype = torch.int32 if self.in_steps else torch.bfloat16 if self.by_bits else self.product_type
-        ends = torch.stack([as_product(ends[0], self.unit, dtype, -1), as_product(ends[1], self.unit, dtype, 1)])
-        first, last = self.key(ends).tolist()
-        if self.by_bits and ends[0] == 0:
-            first = KEYS // 2 - 1  # the key of -0.0, which is the same number
-        return (1 if low == -torch.inf else first), (KEYS - 1 if high == torch.inf else last)
+        lowest, highest = as_product(low, self.unit, dtype, -1), as_product(high, self.unit, dtype, 1)
+        first, last = self.key(lowest), self.key(highest)
+        if self.by_bits:
+            first[lowest == 0] = KEYS // 2 - 1  # the key of -0.0, which is the same number
+        first[ends[:, 0] == -torch.inf], last[ends[:, 1] == torch.inf] = 1, KEYS - 1
+        return list(zip(first.tolist(), last.tolist(), strict=True))
 
     def key(self, product: Tensor) -> Int16[Tensor, "*shape"]:
         """The key of each product."""
@@ -268,8 +294,22 @@ def as_product(
     return whole.clamp(-(2.0**31 - 1), 2.0**31 - 1).to(torch.int32)
 
 
+def between(keys: Shaped[Tensor, "*shape"], first: int, last: int | None = None) -> Bool[Tensor, "*shape"]:
+    """Which keys lie from first to last, both included, or above; numpy compares ten times faster than torch."""
+    if keys.device.type == "cpu":
+        found = keys.numpy() >= first
+        return torch.from_numpy(found if last is None else found & (keys.numpy() <= last))
+    above = keys > first - 1  # first may be one more than the type holds
+    return above if last is None else above & (keys <= last)
+
+
 def true_places(mask: Bool[Tensor, "*shape"]) -> Int64[Tensor, " true"]:
     """Places of what is true, counted through the flattened mask."""
     if mask.device.type == "cpu":  # numpy finds them several times faster than torch
         return torch.from_numpy(np.flatnonzero(mask.numpy()))
     return mask.flatten().nonzero()[:, 0]
+
+
+def true_count(mask: Bool[Tensor, "*shape"]) -> int:
+    """How much is true; numpy counts several times faster than torch."""
+    return int(np.count_nonzero(mask.numpy()) if mask.device.type == "cpu" else mask.sum())

@@ -9,18 +9,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int16, Int64
+from jaxtyping import Float32, Float64, Int16, Int64, Shaped
 from torch import Tensor
 
 from verisphere.score.genuine import genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
-from verisphere.score.screen import KEYS, Keys, Precision, Rounded, Screen, full_float32, rounded, true_places
+from verisphere.score.screen import (
+    KEYS,
+    Keys,
+    Precision,
+    Rounded,
+    Screen,
+    between,
+    full_float32,
+    product_type,
+    rounded,
+    true_count,
+    true_places,
+)
 from verisphere.score.windows import Found, Stretch, counted
 
 BLOCK = 1536  # rows a side of a tile: its keys are 4.5 MB
 RUN = 64  # keys whose maximum is looked at before they are
 HELD_APART = 1 << 19  # scores found in a stretch before equal ones are merged
-DENSE = 0.3  # share of runs with a wanted key beyond which a tile is looked at key by key
+DENSE = 0.95  # share of runs with a wanted key beyond which a tile is looked at key by key
+FEW = 8  # so many borders, or fewer, are counted one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +103,14 @@ class Tiles:
             block: rows a side of a tile.
         """
         self.left, self.right, self.across = left, left if right is None else right, across
-        self.symmetric, self.block = right is None, block
-        low: Rounded = rounded(left.units, precision)
+        self.symmetric, self.block, self.span = right is None, block, span
+        self._left = _blocks(left.units, precision, block)
+        self._right = self._left if right is None else _blocks(right.units, precision, block)
+        low = self._left[0].rows
+        # for the largest tile: what numpy has looked at can no longer grow
+        self._room = low.new_empty(len(low) * len(self._right[0].rows), dtype=product_type(low.dtype))
         with full_float32():
-            self.screen = Screen(low, low if right is None else rounded(right.units, precision), *span)
+            Screen(self._left[0], self._right[-1], *span)  # tries the products
         rows, columns = range(0, len(self.left), block), range(0, len(self.right), block)
         corners = [(a, b) for a in rows for b in columns if a <= b or not self.symmetric]
         order = np.random.default_rng(1).permutation(len(corners))
@@ -108,6 +125,12 @@ class Tiles:
         a, b = self.corners[number]
         rows, columns = min(self.block, len(self.left) - a), min(self.block, len(self.right) - b)
         return rows * (rows - 1) // 2 if self.symmetric and a == b else rows * columns
+
+    def screen(self, number: int) -> Screen:
+        """What the keys of a tile mean. Each block of rows has a unit and bounds of its own, hence each tile."""
+        a, b = self.corners[number]
+        left, right = self._left[a // self.block], self._right[b // self.block]
+        return Screen(left, right, *self.span, self._room, tried=True)
 
     def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
         """Exact scores of pairs of rows."""
@@ -124,11 +147,11 @@ class Tiles:
         (people, order), (others, partners) = sides
         return genuine_pairs(people, others, order, partners)
 
-    def patches(self, number: int, positive: bool = False) -> Iterator[Patch]:
-        """The impostor pairs of one tile, by group; `positive` as `Screen.keys` takes it."""
+    def patches(self, number: int, screen: Screen, positive: bool = False) -> Iterator[Patch]:
+        """The impostor pairs of one tile, by group, with keys of its screen, `positive` as `Screen.keys` takes it."""
         a, b = self.corners[number]
         rows, columns = slice(a, a + self.block), slice(b, b + self.block)
-        keys, fine = self.screen.keys(rows, columns, positive), self.screen.fine(positive)
+        keys, fine = screen.keys(slice(None), slice(None), positive), screen.fine(positive)
         if self.symmetric and a == b:
             keys.triu_(1)  # each pair once, no row with itself
         for left, right in self._genuine(a, b):
@@ -148,12 +171,18 @@ class Tiles:
         yield Patch(self.across, keys, a, b, rest, fine)
 
 
+def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int) -> list[Rounded]:
+    """Rows in blocks, each rounded by itself: the steps of int8 then follow the largest number of a few rows."""
+    starts = range(0, max(len(units), 1), block)
+    return [rounded(units[start : start + block], precision, start) for start in starts]
+
+
 @dataclass(frozen=True, eq=False)
 class Near:
     """Pairs whose keys leave it open where they score, with the number of pairs of higher keys.
 
     Attributes:
-        left: row on the left of each pair.
+        left: row on the left of each pair, ascending.
         right: row on its right.
         key: its key.
         higher: for the last key of each band, how many pairs have a higher key.
@@ -180,23 +209,20 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
     top = runs.amax(1)
     # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
     rare = 0
-    while rare < len(merged) and int((top >= merged[rare][0] << fine).sum()) > DENSE * len(top):
+    while rare < len(merged) and true_count(between(top, merged[rare][0] << fine)) > DENSE * len(top):
         rare += 1
-    higher: dict[int, int] = {}
+    higher = _higher(flat, borders, fine) if rare else {}
     parts: list[Tensor] = []
     if rare:
         inside = torch.zeros(runs.shape, dtype=torch.bool, device=runs.device)
         for first, last in merged[:rare]:
-            inside |= runs.clamp(first << fine, ((last + 1) << fine) - 1) == runs
+            inside |= between(runs, first << fine, ((last + 1) << fine) - 1)
         parts.append(true_places(inside))
-        counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEYS).cpu().numpy()
-        above = len(flat) - counts.cumsum()
-        higher = {border: int(above[border]) for border in borders}
     if rare < len(merged):
         first = merged[rare][0]
-        hit = true_places(top >= first << fine)
+        hit = true_places(between(top, first << fine))
         few = runs.index_select(0, hit)
-        place = true_places(few >= first << fine)
+        place = true_places(between(few, first << fine))
         keys = few.view(-1).index_select(0, place).cpu().numpy() >> fine
         wanted = np.zeros(len(keys), bool)
         for low, high in merged[rare:]:
@@ -205,11 +231,20 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         parts.append(hit[place // RUN] * RUN + place % RUN)
         if not rare:
             higher = {border: int(np.count_nonzero(keys > border)) for border in borders}
-    number = torch.cat(parts)
+    number = parts[0] if len(parts) == 1 else torch.cat(parts).sort().values
     columns = patch.keys.shape[1]
     left = torch.div(number, columns, rounding_mode="floor")
     key = (flat.index_select(0, number) >> fine).to(torch.int16)
     return Near(patch.left + left, patch.right + number - left * columns, key, higher)
+
+
+def _higher(flat: Shaped[Tensor, " keys"], borders: Sequence[int], fine: int) -> dict[int, int]:
+    """How many of these keys lie above each border."""
+    if len(borders) <= FEW:
+        return {border: true_count(between(flat, (border + 1) << fine)) for border in borders}
+    counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEYS).cpu().numpy()
+    above = len(flat) - counts.cumsum()
+    return {border: int(above[border]) for border in borders}
 
 
 def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -231,20 +266,23 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
         numbers: which.
         stretches: low end, high end and groups of each window.
     """
-    bands = [tiles.screen.between(low, high) for low, high, _ in stretches]
+    ends = [(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
     inside: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in stretches]
     room, seen, patches = ([start] * len(stretches) for start in (HELD_APART, 0, 0))
-    shift = tiles.screen.shift(min(first for first, _ in bands))
-    bands = [(first - shift, last - shift) for first, last in bands]
     with full_float32():
         for number in numbers:
-            for patch in tiles.patches(number, shift > 0):
+            screen = tiles.screen(number)
+            bands = screen.bands(ends)
+            shift = screen.shift(min(first for first, _ in bands))
+            bands = [(first - shift, last - shift) for first, last in bands]
+            for patch in tiles.patches(number, screen, shift > 0):
                 wanted = [w for w, (_, _, groups) in enumerate(stretches) if patch.group in groups]
                 if not wanted:
                     continue
                 near = look(patch, [bands[w] for w in wanted])
-                open_, sure = _open(tiles, near, [stretches[w] for w in wanted], [bands[w] for w in wanted])
+                some = [stretches[w] for w in wanted], [bands[w] for w in wanted]
+                open_, sure = _open(tiles, near, *some, screen.error)
                 for w, score, certain in zip(wanted, open_, sure, strict=True):
                     seen[w], patches[w] = seen[w] + patch.pairs, patches[w] + 1
                     (low, high, groups), (_, last) = stretches[w], bands[w]
@@ -261,25 +299,30 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
 
 
 def _open(
-    tiles: Tiles, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]]
+    tiles: Tiles, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
 ) -> tuple[list[Float64[np.ndarray, " open"]], list[int]]:
     """For each stretch the exact scores that may lie inside, and how many other pairs of its band are above it.
 
-    After a screen as rough as int8 most pairs near a stretch are settled by float32, several times faster.
+    After a screen whose error (`screened`) is larger, most pairs near a stretch are settled by float32, many times
+    faster.
     """
     key = near.key.cpu().numpy()
-    inside = [(key >= first) & (key <= last) for first, last in bands]
+    inside = [np.flatnonzero((key >= first) & (key <= last)) for first, last in bands]
     sure = [0] * len(stretches)
     error = rough_error(tiles.left.units.shape[1])
-    if tiles.screen.error > 2 * error and len(key):
+    if screened > 2 * error and len(key):
         rough = rough_scores(tiles.left.units, near.left, near.right, tiles.right.units).double().cpu().numpy()
         for number, (low, high, _) in enumerate(stretches):
-            sure[number] = int(np.count_nonzero(inside[number] & (rough > high + error)))
-            inside[number] &= (rough >= low - error) & (rough <= high + error)
-    chosen = np.flatnonzero(np.logical_or.reduce(inside)) if inside else np.empty(0, np.int64)
+            about = rough[inside[number]]
+            sure[number] = int(np.count_nonzero(about > high + error))
+            inside[number] = inside[number][(about >= low - error) & (about <= high + error)]
+    wanted = np.zeros(len(key), bool)
+    for some in inside:
+        wanted[some] = True
+    chosen, place = np.flatnonzero(wanted), wanted.cumsum() - 1
     places = torch.from_numpy(chosen).to(near.left.device)
     score = tiles.score(near.left[places], near.right[places]).cpu().numpy() + 0.0  # -0.0 is 0.0
-    return [score[some[chosen]] for some in inside], sure
+    return [score[place[some]] for some in inside], sure
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

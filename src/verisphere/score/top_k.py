@@ -39,7 +39,7 @@ PROBES = 8192  # probes gone through together, so that rounding the gallery's ro
 HELD = 1 << 23  # candidates held at a time, of all probes
 SCORED = 1 << 17  # numbers multiplied at once when candidates are scored: they stay in a core's cache
 GROWTH = 1.5  # the floor rises when the part of the gallery that has been seen has grown by this
-NOTHING = -4.0  # product of what is no pair, below every cosine
+NOTHING = -1e4  # product of what is no pair, far below every cosine and every product of coarsely rounded rows
 _STORED = 2.0**-23  # more than keeping a product or a score as float32 changes it
 
 
