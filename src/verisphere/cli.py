@@ -44,7 +44,7 @@ def _start(arguments: list[str]) -> int:
     from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal
     from verisphere.workflows.device import choose_device, keep_memory
-    from verisphere.workflows.processes import first_of_launch
+    from verisphere.workflows.processes import end_with_launcher, first_of_launch
 
     if not options.default_allocator:
         keep_memory()
@@ -55,7 +55,9 @@ def _start(arguments: list[str]) -> int:
         logging.getLogger("verisphere").setLevel(logging.CRITICAL)
     if not launched():
         _print(options.verb(options))
-    elif options.verb in _SHARED:
+        return 0
+    end_with_launcher()
+    if options.verb in _SHARED:
         with joined(cuda=choose_device(options.device).type == "cuda"):
             # Told before the others are parted from: they ask whether anybody has said why.
             return _guarded(lambda: _print(options.verb(options)) if first else _silently(options))
@@ -90,8 +92,9 @@ def _code_of(error: BaseException) -> int:
         return 2 if isinstance(error, FailedElsewhere) else _fail(2, _message(error))
     import torch
 
+    from verisphere.distributed import PATIENCE
     from verisphere.train.loop import TrainingStopped
-    from verisphere.workflows.processes import anything_said, lost_another
+    from verisphere.workflows.processes import anything_said, gave_up, lost_another
 
     if isinstance(error, TrainingStopped):
         return _fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
@@ -102,6 +105,8 @@ def _code_of(error: BaseException) -> int:
     if lost_another(error):
         if anything_said():
             return 1
+        if gave_up(error):
+            return _fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
         advice = "a training goes on from its newest checkpoint with --resume"
         return _fail(1, f"another process has ended, so none can go on; {advice}")
     traceback.print_exc()
@@ -175,19 +180,22 @@ def train(options: argparse.Namespace) -> str:
 
 
 def _plan(options: argparse.Namespace) -> str:
-    """What a training would take."""
+    """What a training would take, by as many processes as were started; the first of them finds out and writes."""
     from verisphere.data.files import refuse_overwriting
+    from verisphere.distributed import world
     from verisphere.workflows.plan_text import dry_run
 
     if options.out is not None or options.resume or options.tensorboard:
         raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json keeps the plan)")
+    if not world().first:
+        return ""
     if options.json is not None:
         refuse_overwriting(options.json, [options.recipe])
     return dry_run(
         options.recipe,
         options.overrides,
         classes=options.classes,
-        processes=1 if options.processes is None else options.processes,
+        processes=world().size if options.processes is None else options.processes,
         memory=options.memory,
         device=options.device,
         out=options.json,

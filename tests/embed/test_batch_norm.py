@@ -16,6 +16,7 @@ CASES: dict[str, tuple[tuple[int, ...], torch.dtype, dict[str, Any]]] = {
     "planes": ((4, 3), torch.float64, {}),
     "rows": ((), torch.float64, {"momentum": 0.3}),
     "not affine": ((2,), torch.float64, {"affine": False}),
+    "rows, not affine": ((), torch.float64, {"affine": False}),
     "counting": ((2, 2), torch.float64, {"momentum": None}),
     "no running statistics": ((2, 2), torch.float64, {"track_running_stats": False}),
     "float32": ((4, 4), torch.float32, {"eps": 1e-3}),

@@ -207,7 +207,12 @@ def test_only_the_shards_asked_for_are_opened_and_each_is_checked(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "shards", [{"../elsewhere": [0, 7]}, {"a": [7, 0]}, {"a": [-1, 3]}, {"a": [0, 4, 2]}, [], {"a": "b"}]
+    "shards",
+    [
+        *({"../elsewhere": [0, 7]}, {"a": [7, 0]}, {"a": [-1, 3]}, {"a": [0, 4, 2]}, [], {"a": "b"}, {}),
+        *({"a": [0, 4], "b": [3, 7]}, {"a": [0, 3], "b": [4, 7]}, {"a": [True, 7]}, {"a": [0, 10**30]}, {"a": [5]}),
+    ],
+    ids=str,
 )
 def test_shards_that_are_none_are_refused(tmp_path, shards):
     path = split(tmp_path, [range(7)])
@@ -215,6 +220,31 @@ def test_shards_that_are_none_are_refused(tmp_path, shards):
     (path / "state.json").write_text(json.dumps(state))
     with pytest.raises(ValueError, match="not a checkpoint's state"):
         read_checkpoint(path)
+
+
+def test_shards_that_were_exchanged_are_refused(tmp_path):
+    path = split(tmp_path, [range(4), range(4, 7)])
+    state = json.loads((path / "state.json").read_text())
+    one, two = state["shards"]
+    state["shards"] = {one: [0, 4], two: [4, 7]} if state["shards"][one] == [4, 7] else {one: [4, 7], two: [0, 4]}
+    (path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(ValueError, match=r"head-0000\d-of-00002\.safetensors holds \d classes, \d were written"):
+        read_checkpoint(path).tensors("head")
+
+
+def test_a_backbone_is_read_without_the_shards(tmp_path):
+    path = split(tmp_path, [range(4), range(4, 7)])
+    for shard in path.glob("head-*"):
+        shard.unlink()
+    assert read_checkpoint(path).tensors("backbone").keys() == PARTS["backbone"].keys()
+
+
+@pytest.mark.parametrize("step", [-5, 2.7, True, "3", float("inf"), None])
+def test_a_step_that_is_none_is_refused(tmp_path, step):
+    file = save(tmp_path, 1) / "state.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"step": step}))
+    with pytest.raises(ValueError, match=r"not a checkpoint's state: its step is .*, not a number of steps"):
+        read_checkpoint(tmp_path)
 
 
 def test_the_tensors_of_classes_are_the_centers_and_what_is_kept_of_them():

@@ -92,6 +92,7 @@ def test_what_a_run_leaves(recipe, tmp_path):
     first = read(recipe, "--validation", "own_parts.Noise", "--validate_every", "2", "--validation_far", '["1e-1"]')
     objective = train_run(first, run)
     assert sorted(entry.name for entry in run.iterdir()) == [
+        ".lock",
         "checkpoints",
         "metrics.jsonl",
         "people.txt",

@@ -41,12 +41,14 @@ class SyncBatchNorm(_BatchNorm):
         wide = torch.promote_types(images.dtype, torch.float32)
         weight, bias = self.weight, self.bias
         if weight is None:  # not affine
-            weight, bias = torch.ones_like(images[0, :, ...].flatten(1)[:, 0], dtype=wide), None
+            weight, bias = images.new_ones(images.shape[1], dtype=wide), None
         normalised, mean, variance, count = _Normalise.apply(images, weight, bias, self.eps)
-        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+        if self.running_mean is not None and self.running_var is not None:
             with torch.no_grad():
-                self.num_batches_tracked.add_(1)
-                pace = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
+                pace: float | Tensor = 0.0 if self.momentum is None else self.momentum
+                if self.num_batches_tracked is not None:
+                    self.num_batches_tracked.add_(1)
+                    pace = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
                 # the variance that is kept is the unbiased one, as in the paper's algorithm 2
                 unbiased = variance * (count / (count - 1))
                 for running, seen in ((self.running_mean, mean), (self.running_var, unbiased)):
@@ -96,7 +98,7 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, images: Tensor, weight: Tensor, bias: Tensor | None, eps: float
-    ) -> tuple[Tensor, Tensor, Tensor, float]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         axes = [axis for axis in range(images.ndim) if axis != 1]
         wide = images.to(torch.promote_types(images.dtype, torch.float32))
         own_count = images.numel() // images.shape[1]
@@ -106,7 +108,7 @@ class _Normalise(torch.autograd.Function):
         told = gathered(torch.cat([mean.double(), variance.double(), mean.new_full((1,), own_count).double()])[None])
         means, variances, counts = told.tensor_split([len(mean), 2 * len(mean)], dim=1)
         share = counts / counts.sum()  # (processes, 1)
-        count = float(counts.sum())
+        count = counts.sum()  # a tensor: a GPU is not waited for
         everywhere = (share * means).sum(0)
         spread = (share * (variances + (means - everywhere) ** 2)).sum(0)
         inverse = (spread + eps).rsqrt()
@@ -116,7 +118,7 @@ class _Normalise(torch.autograd.Function):
         gain = (inverse * weight).to(wide.dtype)
         offset = (-everywhere * inverse * weight + (0 if bias is None else bias)).to(wide.dtype)
         normalised = torch.addcmul(offset.view(shape), wide, gain.view(shape)).to(images.dtype)
-        ctx.mark_non_differentiable(everywhere, spread)
+        ctx.mark_non_differentiable(everywhere, spread, count)
         return normalised, everywhere, spread, count
 
     @staticmethod

@@ -22,11 +22,13 @@ from verisphere.data.files import digest, remove_whole, write_whole
 from verisphere.distributed import world
 from verisphere.head.head import Head
 from verisphere.train.processes import first_alone, together, told
-from verisphere.train.shards import ByClass, Shard, read_rows, write_shard
+from verisphere.train.shards import ByClass, Shard, read_rows, shards_of, write_shard
 
 FORMAT = 1
 #: Of a checkpoint whose classes are split over files, which earlier versions cannot read.
 SPLIT_FORMAT = 2
+#: Parts of which some tensors have a row for each class; of others no shard holds anything.
+BY_CLASS = "head", "optimizer"
 _NAME = re.compile(r"step-\d{8}")
 #: What a killed process leaves behind: `write_whole` and `remove_whole` work under these names.
 _LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
@@ -64,7 +66,7 @@ class Checkpoint:
         """
         path = self._checked(part)
         try:
-            if held is None and not self.shards:
+            if part not in BY_CLASS or (held is None and not self.shards):
                 return load_file(path)
             shards = self.shards if held is None else held.of(self.shards)
             return read_rows(path, [(self._checked(shard.name), shard.held) for shard in shards], part, held)
@@ -218,10 +220,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
         version = state.pop("format")
         if version not in (FORMAT, SPLIT_FORMAT):
             raise ValueError(f"its format is {version!r}, this version reads {FORMAT} and {SPLIT_FORMAT}")
-        split = state.pop("shards") if version == SPLIT_FORMAT else {}
-        shards = sorted((Shard(name, range(*ends)) for name, ends in split.items()), key=lambda one: one.held.start)
-        return Checkpoint(path, int(state.pop("step")), dict(state.pop("sha256")), state, tuple(shards))
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        shards = shards_of(state.pop("shards")) if version == SPLIT_FORMAT else ()
+        step = state.pop("step")
+        if type(step) is not int or step < 0:
+            raise ValueError(f"its step is {step!r}, not a number of steps")
+        return Checkpoint(path, step, dict(state.pop("sha256")), state, shards)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{file}: not a checkpoint's state: {reason}") from None
 

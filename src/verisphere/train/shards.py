@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -42,6 +43,30 @@ class Shard:
         'head-00001-of-00002'
         """
         return cls(f"head-{here.rank + 1:05d}-of-{here.size:05d}", held)
+
+
+def shards_of(described: Any) -> tuple[Shard, ...]:
+    """The shards that a checkpoint's state describes, name by name with first class and the class after the last.
+
+    Raises:
+        ValueError: they are not ranges of classes that follow each other from 0 on.
+    """
+    if not isinstance(described, dict) or not described:
+        raise ValueError("it names no shards")
+    shards = []
+    for name, ends in described.items():
+        if not (
+            isinstance(ends, list) and len(ends) == 2 and all(type(end) is int and 0 <= end < 2**62 for end in ends)
+        ):
+            raise ValueError(f"shard {name} has the classes {ends!r}, which are no first and last one")
+        shards.append(Shard(name, range(*ends)))
+    shards.sort(key=lambda one: (one.held.start, one.held.stop))
+    met = 0
+    for one in shards:
+        if one.held.start != met:
+            raise ValueError(f"shard {one.name} begins with class {one.held.start} where {met} would follow")
+        met = one.held.stop
+    return tuple(shards)
 
 
 @dataclass(frozen=True)
@@ -116,6 +141,9 @@ def read_rows(file: Path, shards: Sequence[tuple[Path, range]], part: str, held:
             for name in opened.keys():  # noqa: SIM118
                 owner, _, own = name.partition("/")
                 if owner == part:
+                    rows = opened.get_slice(name).get_shape()[0]
+                    if rows != len(has):
+                        raise OSError(f"{place.name} holds {rows} classes, {len(has)} were written")
                     inside = range(wanted.start - has.start, wanted.stop - has.start)
                     pieces.setdefault(own, []).append(_rows(opened, name, inside))
     return found | {name: some[0] if len(some) == 1 else torch.cat(some) for name, some in pieces.items()}

@@ -6,6 +6,9 @@ without anybody else's doing: the others may wait for this process, or be gone.
 
 import hashlib
 import os
+import signal
+import threading
+import time
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -49,6 +52,28 @@ def lost_another(error: BaseException) -> bool:
     return isinstance(error, dist.DistError) or (
         isinstance(error, RuntimeError) and any(sign in text for sign in _LOST)
     )
+
+
+def gave_up(error: BaseException) -> bool:
+    """Whether this is what a process meets that has waited for another too long."""
+    return "Timed out" in str(error)
+
+
+def end_with_launcher(grace: float = 30.0) -> None:
+    """End this process once its launcher is gone, as the launcher itself would: by SIGTERM, and for good after a while.
+
+    A launcher that was killed cannot: its processes would train on, beside those of the run's next start.
+    """
+    launcher = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == launcher:
+            time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _store() -> dist.Store | None:

@@ -1,5 +1,7 @@
 """A run's folder: begun or found again, its log cut to where it goes on and written further."""
 
+import errno
+import fcntl
 import json
 import logging
 import math
@@ -37,6 +39,24 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
     return None
+
+
+@contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Hold a run's folder, so that no second training writes to it; whoever ends lets go of it, however that happens.
+
+    Raises:
+        ValueError: a training holds it.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("a") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise ValueError(f"{out}: another training is writing there; wait for its end, or stop it") from None
+            log.info("%s: this file system has no locks, so nothing keeps a second training out", out)
+        yield
 
 
 def _logged(out: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -46,7 +46,7 @@ from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.sample import Part, Sample
 from verisphere.vocabulary import Progress, quietly
 from verisphere.workflows.device import choose_device
-from verisphere.workflows.run_folder import Record, cut_metrics, event_writer, open_run, recorder
+from verisphere.workflows.run_folder import Record, alone_in, cut_metrics, event_writer, open_run, recorder
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,13 @@ def train_run(
     plan, division, place, data = together(lambda: _prepared(recipe, device, tensorboard))
     _check_alike(read, data)
     objective, optimizer = _objective(recipe, place)
-    found = first_alone(lambda: str(open_run(read, out, resume) or ""))
+    holding = ExitStack()
+
+    def begin() -> str:
+        holding.enter_context(alone_in(out))
+        return str(open_run(read, out, resume) or "")
+
+    found = first_alone(begin)
     checkpoint = together(lambda: _loaded(Path(found), data, objective, optimizer)) if found else None
     first_step = 0 if checkpoint is None else checkpoint.step
     if checkpoint is not None:
@@ -128,7 +134,7 @@ def train_run(
         return {f"validation_tar_at_far_{point.far_target}": point.tar for point in points}
 
     samples = _samples(recipe, faces, place, plan, division, first_step)
-    with _recording(out, tensorboard, first_step) as record, _signals() as stopping:
+    with holding, _recording(out, tensorboard, first_step) as record, _signals() as stopping:
         train(
             objective,
             optimizer,
