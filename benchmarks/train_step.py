@@ -1,18 +1,21 @@
 """A whole training step, backbone, head and update: images a second, and its share of the roof that products set.
 
-Ours is channels_last, bfloat16 where that pays, glibc told to keep freed memory, the streamed head in bfloat16 and its
-fused update. Plain PyTorch is the same network as one writes it down: contiguous, float32, eager, glibc as it is, every
-logit at once, cross entropy, torch.optim.SGD. Variants between them say what each setting is worth, and `embed` times a
-forward alone. Each measurement is a process of its own (an allocator belongs to a process, compiled code must not be
-shared); variants take turns, in which each first times square products of its precision and of float32: the roof.
+Ours is channels_last, bfloat16 by autocast, the streamed head in bfloat16 and its fused update. Plain PyTorch is the
+same network as one writes it down: contiguous, float32, eager, every logit at once, cross entropy, torch.optim.SGD;
+and, once more, as one tunes it: channels_last, bfloat16 by autocast. glibc is told to keep freed memory for all alike,
+except where a variant is called "default allocator". Variants between say what each setting is worth; "backbone alone"
+is forward and backward without a head, "embed" a forward alone. Each measurement is a process of its own (an allocator
+belongs to a process, compiled code must not be shared); variants take turns, in which each times square products of
+bfloat16 and of float32 before its steps: the roof.
 
 FLOP are counted on the forward by PyTorch's counter, times three (a backward makes two products for each); the head's
 three products are added. Its counter takes depthwise filters for full ones in the backward, so that is not asked. On
 2026 CPUs a share above one is possible in float32: oneDNN has convolutions with fewer products than they stand for.
 
-`python benchmarks/train_step.py [--case NAME ...] [--only VARIANT ...] [--rounds R] [--steps S] [--compiled]
-[--profile]`. Without --compiled no backbone is compiled, which takes minutes on a CPU. On CUDA, where there is one, the
-batches are larger, and R100 is measured too.
+`python benchmarks/train_step.py [--case NAME ...] [--only VARIANT ...] [--batch B] [--rounds R] [--steps S]
+[--compiled] [--profile]`. `--only` takes names and patterns: "backbone alone*" is the table of docs/distributed.md, "*"
+is everything. Without --compiled, patterns leave out what is compiled, which takes minutes on a CPU. On CUDA, where
+there is one, the batches are larger, R100 is measured too, and patterns take all.
 """
 
 import argparse
@@ -22,7 +25,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Variant:
-    """How a step is made. `head`: streamed (ours, in bfloat16) or plain; `only_forward`: embedding, without a head."""
+    """How a step is made. `head`: streamed (ours, in bfloat16), plain, or none; `only_forward`: embedding."""
 
     channels_last: bool = True
     bfloat16: bool = True
@@ -74,15 +78,27 @@ CASES = {
 COMPILED = {
     "ours, compiled": Variant(compile=True),
     "ours in float32, compiled": Variant(bfloat16=False, compile=True),
+    "backbone alone, compiled": Variant(head="none", compile=True),
+    "backbone alone in float32, compiled": Variant(bfloat16=False, head="none", compile=True),
+}
+#: What is measured where nothing else is asked for.
+MAIN = {
+    "verisphere": Variant(),
+    "plain PyTorch": Variant(channels_last=False, bfloat16=False, head="plain"),
+    "plain PyTorch, bfloat16, channels_last": Variant(head="plain"),
+    "backbone alone": Variant(head="none"),
+    "embed": Variant(only_forward=True),
 }
 VARIANTS = {
-    "verisphere": Variant(),
-    "plain PyTorch": Variant(channels_last=False, bfloat16=False, keep=False, head="plain"),
+    **MAIN,
+    "plain PyTorch, default allocator": Variant(channels_last=False, bfloat16=False, keep=False, head="plain"),
+    "backbone alone in float32": Variant(bfloat16=False, head="none"),
+    "backbone alone, contiguous": Variant(channels_last=False, head="none"),
+    "backbone alone in float32, contiguous": Variant(channels_last=False, bfloat16=False, head="none"),
     "ours in float32": Variant(bfloat16=False),
     "ours, contiguous": Variant(channels_last=False),
     "ours, default allocator": Variant(keep=False),
     "ours, fused optimizer of torch": Variant(fused_optimizer=True),
-    "embed": Variant(only_forward=True),
     "embed in float32": Variant(bfloat16=False, only_forward=True),
     **COMPILED,
 }
@@ -96,7 +112,7 @@ class PlainHead(nn.Module):
         self.centers = nn.Parameter(torch.randn(CLASSES, SIZE) * 0.01)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        cosine = F.linear(F.normalize(embeddings), F.normalize(self.centers))
+        cosine = F.linear(F.normalize(embeddings), F.normalize(self.centers)).float()
         every = torch.arange(len(labels), device=labels.device)
         own = cosine[every, labels].clamp(-1 + 1e-6, 1 - 1e-6)
         return F.cross_entropy(cosine.index_put((every, labels), (own.acos() + 0.5).cos()) * 64, labels)
@@ -127,10 +143,23 @@ def built(case: Case, variant: Variant) -> Callable[[], object]:
                 return embeddings()
 
         return forward
+    if variant.head == "none":
+        gradient = torch.randn(case.batch, backbone.embedding_size, device=DEVICE)
+
+        def there_and_back() -> None:
+            backbone.zero_grad()
+            found = embeddings()
+            found.backward(gradient.to(found.dtype))
+
+        return there_and_back
     if variant.head == "plain":
         plain = PlainHead().to(DEVICE)
         every = [*backbone.parameters(), *plain.parameters()]
-        optimizer, loss = torch.optim.SGD(every, **SETTINGS), plain
+        optimizer = torch.optim.SGD(every, **SETTINGS)
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            with torch.autocast(DEVICE.type, torch.bfloat16, enabled=variant.bfloat16):
+                return plain(x, y)
     else:
         head = Head(ArcFace(), CLASSES, SIZE, engine=Streamed("bfloat16")).to(DEVICE)
         every = [one for one in (*backbone.parameters(), *head.parameters()) if one.requires_grad]
@@ -154,7 +183,9 @@ def flops(case: Case, variant: Variant) -> float:
     from verisphere.workflows.plan_measure import measure_backbone
 
     forward = case.batch * measure_backbone(getattr(embed, case.network)(**case.arguments)).flops
-    return forward if variant.only_forward else 3 * forward + 3 * 2 * case.batch * CLASSES * SIZE
+    if variant.only_forward:
+        return forward
+    return 3 * forward + (0 if variant.head == "none" else 3 * 2 * case.batch * CLASSES * SIZE)
 
 
 def roof(dtype: torch.dtype) -> dict[str, float]:
@@ -173,13 +204,13 @@ def clocked(run: Callable[[], object]) -> dict[str, float]:
     return {"wall": time.perf_counter() - before[0], "cpu": time.process_time() - before[1]}
 
 
-def measure(case: str, variant: Variant, steps: int, profiled: bool) -> dict[str, object]:
+def measure(case: Case, variant: Variant, steps: int, profiled: bool) -> dict[str, object]:
     """In a fresh process: seconds of a step, and of the roof beside it."""
     if variant.keep:
         from verisphere.workflows.device import keep_memory
 
         keep_memory()
-    step = built(CASES[case], variant)
+    step = built(case, variant)
     warm = clocked(step)  # compiles
     clocked(step)
     before = roof(torch.bfloat16), roof(torch.float32)
@@ -190,7 +221,7 @@ def measure(case: str, variant: Variant, steps: int, profiled: bool) -> dict[str
         "bfloat16": before[0],
         "float32": before[1],
         "warm": warm["wall"],
-        "flops": flops(CASES[case], variant),
+        "flops": flops(case, variant),
     }
     if profiled:
         result["profile"] = profile(step)
@@ -211,21 +242,21 @@ def profile(step: Callable[[], object], rows: int = 14) -> str:
     return "\n".join([order, *lines])
 
 
-def child(case: str, name: str, steps: int, profiled: bool) -> dict[str, object]:
+def child(case: str, batch: int, name: str, steps: int, profiled: bool) -> dict[str, object]:
     """What a process of its own has measured."""
-    command = [sys.executable, __file__, "--child", case, name, "--steps", str(steps)]
+    command = [sys.executable, __file__, "--child", case, name, "--batch", str(batch), "--steps", str(steps)]
     done = subprocess.run(command + ["--profile"] * profiled, capture_output=True, text=True, check=False, timeout=900)
     if done.returncode:
         sys.exit(f"{case}, {name}: {(done.stderr.splitlines() or ['nothing said'])[-1]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(case: str, names: list[str], rounds: int, steps: int, profiled: bool) -> None:
+def compare(case: str, batch: int, names: list[str], rounds: int, steps: int, profiled: bool) -> None:
     """Measure the variants in turn, print and write a row for each."""
     found: dict[str, list[dict]] = {name: [] for name in names}
     for turn in range(rounds):
         for name in names:
-            found[name].append(child(case, name, steps, profiled and not turn))
+            found[name].append(child(case, batch, name, steps, profiled and not turn))
     clock = "wall" if CUDA else "cpu"  # other work on the machine takes of the wall clock, not of CPU seconds
     for name in names:
         wall, cpu = (statistics.median(one for each in found[name] for one in each[key]) for key in ("wall", "cpu"))
@@ -237,20 +268,34 @@ def compare(case: str, names: list[str], rounds: int, steps: int, profiled: bool
         notes += f" ({top[kind] / 1e9:.0f} GFLOP/s)"
         if VARIANTS[name].compile:
             notes += f"; first step {statistics.median(one['warm'] for one in found[name]):.0f} s"
+        if not CUDA:
+            notes += f"; {batch / cpu:.3g} images a CPU second"
         kind = "embed" if VARIANTS[name].only_forward else "train"
-        write("train_step", f"{kind}: {case}, batch {CASES[case].batch}", name, wall, cpu, CASES[case].batch, "images",
-              rounds * steps, notes)  # fmt: skip
+        write("train_step", f"{kind}: {case}, batch {batch}", name, wall, cpu, batch, "images", rounds * steps, notes)
         print(f"{'':12s} {notes}", flush=True)
         if profiled:
             print(found[name][0]["profile"], flush=True)
+
+
+def chosen(patterns: list[str] | None, compiled: bool) -> list[str]:
+    """The variants that are asked for, by name or pattern; without any, the main ones."""
+    if patterns is None:
+        return [*MAIN, *(name for name in COMPILED if compiled)]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in VARIANTS):
+            sys.exit(f"--only {pattern!r} is no variant; there are: {', '.join(VARIANTS)}")
+    may = [name for name in VARIANTS if compiled or CUDA or name not in COMPILED]
+    matched = [name for name in may if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return matched + [name for name in patterns if name in VARIANTS and name not in matched]
 
 
 def main() -> None:
     torch.set_num_threads(1)  # as in benchmarks/head.py: threads that wait for one another count as work
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="*", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--only", nargs="*", default=None, choices=list(VARIANTS), help="variants, by name")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=None, help="variants, by name or pattern")
+    parser.add_argument("--batch", type=int, default=None, help="images a step, in place of each case's own")
+    parser.add_argument("--rounds", type=int, default=2 if CUDA else 1)
     parser.add_argument("--steps", type=int, default=3, help="timed steps of each process")
     parser.add_argument("--compiled", action="store_true", help="compiled backbones, too: minutes each on a CPU")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
@@ -258,13 +303,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.child is not None:
         case, name = options.child
-        print(json.dumps(measure(case, VARIANTS[name], options.steps, options.profile)))
+        sized = replace(CASES[case], cpu=options.batch, cuda=options.batch)
+        print(json.dumps(measure(sized, VARIANTS[name], options.steps, options.profile)))
         return
     if not CUDA:
         print("no CUDA device: R100 is left out")
-    names = options.only or [name for name in VARIANTS if options.compiled or CUDA or name not in COMPILED]
+    names = chosen(options.only, options.compiled)
     for case in options.case:
-        compare(case, names, options.rounds, options.steps, options.profile)
+        batch = CASES[case].batch if options.batch is None else options.batch
+        compare(case, batch, names, options.rounds, options.steps, options.profile)
 
 
 if __name__ == "__main__":

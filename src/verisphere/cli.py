@@ -547,7 +547,7 @@ def _parser() -> argparse.ArgumentParser:
         "--dry-run", action="store_true", help="train nothing; print what it would take in memory, work and exchanges"
     )
     verb.add_argument("--classes", type=int, metavar="N", help="of --dry-run: so many, and no data (those of the data)")
-    verb.add_argument("--processes", type=int, metavar="P", help="of --dry-run: so many (1)")
+    verb.add_argument("--processes", type=int, metavar="P", help="of --dry-run: so many (as were started; 1)")
     verb.add_argument(
         "--memory", type=float, metavar="GIB", help="of --dry-run: what a process has (what this device has)"
     )

@@ -1,12 +1,16 @@
 """The plan of a training: exact where it says so, near measured peaks where it estimates, and without any data."""
 
+import io
 import json
 import math
+import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import redirect_stdout
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -258,19 +262,49 @@ def exchanges(name: str) -> dict[str, list[int]]:
     return {kind: [found[kind], payload[kind]] for kind in found}
 
 
-def every_exchange() -> dict[str, dict[str, list[int]]]:
-    return {name: exchanges(name) for name in HEADS}
+def in_processes(asked: str, out: str) -> dict[str, Any]:
+    """Everything of this file that takes several processes: exchanges of each head, and what a dry run says there."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        code = main(["train", asked, "--dry-run", "--classes", "40000", "--json", out, "--device", "cpu"])
+    return {
+        "exchanges": {name: exchanges(name) for name in HEADS},
+        "code": code,
+        "said": said.getvalue(),
+    }
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-def test_a_head_exchanges_what_its_plan_says(processes):
-    for found in run(every_exchange, processes):
+def test_several_processes(written, tmp_path, processes):
+    out = tmp_path / "plan.json"
+    found = run(in_processes, processes, str(written), str(out))
+    check_exchanges([each["exchanges"] for each in found], processes)
+    # without --processes a dry run is for as many as were started; the first one finds out, and says so
+    assert [each["code"] for each in found] == [0] * processes
+    assert f"{processes} processes, each with up to" in found[0]["said"]
+    assert [each["said"] for each in found[1:]] == [""] * (processes - 1)
+    assert json.loads(out.read_text())["processes"] == processes
+
+
+def check_exchanges(by_process: list[dict[str, dict[str, list[int]]]], processes: int) -> None:
+    """A head exchanges what its plan says."""
+    for found in by_process:
         for name, by_kind in found.items():
             planned: dict[str, list[int]] = {}
             for one in head_collectives(head_recipe(name), processes):
                 so_far = planned.setdefault(one.kind, [0, 0])
                 planned[one.kind] = [so_far[0] + one.times, so_far[1] + one.payload]
             assert by_kind == planned, name
+
+
+def test_bytes_put_in_are_those_of_all_times_together(known):
+    found = plan(recipe(), 100, 2, measurements=known)
+    calls = Collective("embeddings", "gather", 4000, 4), Collective("sums", "sum", 1000, 2)
+    text = as_text(replace(found, traffic=calls), recipe())
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines()]
+    assert ["embeddings", "gather", "4", "4,000", "4,000"] in rows
+    assert ["sums", "sum", "2", "1,000", "1,000"] in rows
+    assert ["all together", "", "6", "5,000", "5,000"] in rows
 
 
 # Does it fit --------------------------------------------------------------------------------------------------------
@@ -290,16 +324,34 @@ def test_what_would_fit_does(known):
         assert plan(streamed, 1_000_000, count, needed.total // 3, measurements=known).fits is fits
 
 
+def test_a_batch_in_parts_helps_where_activations_are_the_problem():
+    large = Measurements({"float32": BackboneCost(0, 2**26, 7), "bfloat16": BackboneCost(0, 2**26, 7)})
+    asked = recipe("--engine", "streamed", "--batch_size", "64")
+    needed = plan(asked, 100, measurements=large).total
+    half = plan(asked, 100, available=needed // 2, measurements=large)
+    assert "accumulate 4" in half.would_fit  # PyTorch itself takes more than a half
+    for parts, fits in ((4, True), (2, False)):
+        assert plan(replace(asked, accumulate=parts), 100, available=needed // 2, measurements=large).fits is fits
+    sampled = plan(replace(asked, engine="sampled"), 100, available=needed // 2, measurements=large)
+    assert sampled.would_fit
+    assert not any("accumulate" in one for one in sampled.would_fit)
+    # a part of 2 images is the least that batch norm can take
+    assert not any("accumulate" in one for one in plan(asked, 100, available=2**29, measurements=large).would_fit)
+
+
 def test_nothing_helps_who_has_no_room_for_pytorch(known):
     found = plan(recipe(), 1000, available=2**20, measurements=known)
     assert found.would_fit == ()
-    assert as_text(found, recipe()).endswith("no single change of engine, precision, batch_size or processes is enough")
+    assert as_text(found, recipe()).endswith(
+        "no single change of engine, precision, accumulate, batch_size or processes is enough"
+    )
 
 
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
         ({"classes": 0}, "classes is 0; a plan needs at least 1"),
+        ({"classes": 10**20}, r"classes is 100000000000000000000; a plan takes at most 2\^40"),
         ({"classes": 5, "processes": 0}, "processes is 0; a plan needs at least 1"),
         ({"classes": 5, "processes": 6}, "processes is 6 for 5 classes; each must hold at least one: plan fewer"),
         ({"classes": 500, "processes": 129}, "batch_size is 128"),
@@ -354,6 +406,10 @@ def test_a_dry_run_refuses_nonsense(written):
         dry_run(written, classes=5, memory=-1.0)
     with pytest.raises(ValueError, match="--classes is 0"):
         dry_run(written, classes=0)
+    for memory in (1e300, math.inf, math.nan, 0.0):
+        with pytest.raises(ValueError, match=rf"--memory is {re.escape(str(memory))}; it must be .*, at most 2\^30"):
+            dry_run(written, classes=5, memory=memory)
+    assert "does not fit" in dry_run(written, classes=5, memory=1e-300)
 
 
 @pytest.mark.usefixtures("process_as_it_was")
@@ -375,6 +431,9 @@ def test_the_command_line(written, tmp_path, capsys):
         (["--dry-run", "--out", "run"], "--dry-run trains nothing: leave out --out"),
         (["--out", "run", "--memory", "4"], "--memory is for --dry-run"),
         ([], "--out is missing"),
+        (["--dry-run", "--classes", str(10**20)], f"--classes is {10**20}; a plan takes at most 2^40"),
+        (["--dry-run", "--classes", "9", "--memory", "1e300"], "--memory is 1e+300; it must be a positive number"),
+        (["--dry-run", "--classes", "9", "--batch_size", str(10**20)], f"batch_size is {10**20}; a plan takes at"),
         (["--dry-run", "--classes", "2", "--processes", "3"], "processes is 3 for 2 classes"),
     ],
 )

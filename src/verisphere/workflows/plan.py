@@ -25,6 +25,8 @@ RUNTIME = 2**29
 #: Walks forward and back: the backward of a layer makes two products for the forward's one.
 _FORWARD_AND_BACKWARD = 3
 _MOST_PROCESSES = 4096
+#: Far beyond any training, and small enough for every count of bytes and products.
+MOST_CLASSES = MOST_IMAGES = 2**40
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,10 @@ def plan(
     """
     if classes < 1:
         raise ValueError(f"classes is {classes}; a plan needs at least 1")
+    if classes > MOST_CLASSES:
+        raise ValueError(f"classes is {classes}; a plan takes at most 2^40")
+    if recipe.batch_size > MOST_IMAGES:
+        raise ValueError(f"batch_size is {recipe.batch_size}; a plan takes at most 2^40")
     if processes < 1:
         raise ValueError(f"processes is {processes}; a plan needs at least 1")
     if processes > classes:
@@ -258,6 +264,12 @@ def _changes(recipe: Recipe, found: TrainingPlan, device: str, measured: Measure
         yield f"engine sampled at rate {SAMPLE_RATE:g}"
     if recipe.precision == "float32" and fits(replace(recipe, precision="bfloat16")):
         yield "precision bfloat16"
+    parts = 2 * recipe.accumulate
+    while recipe.engine != "sampled" and recipe.batch_size // parts >= 2 * found.processes:
+        if fits(replace(recipe, accumulate=parts)):
+            yield f"accumulate {parts}"
+            break
+        parts *= 2
     batch = recipe.batch_size // 2
     while batch >= 2 * found.processes * recipe.accumulate:
         if fits(replace(recipe, batch_size=batch)):

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import fields
-from math import isfinite
 from pathlib import Path
 
 import torch
@@ -13,9 +12,11 @@ from verisphere.report.results import Json, json_text, to_json
 from verisphere.report.tables import table
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.workflows.device import choose_device
-from verisphere.workflows.plan import Memory, TrainingPlan, plan
+from verisphere.workflows.plan import MOST_CLASSES, Memory, TrainingPlan, plan
 
 GIB = 2**30
+#: Far beyond any machine: an exbibyte.
+_MOST_MEMORY = 2**30
 #: What stands for the recipe's images where the number of classes is given: a set that is not looked at.
 _NO_DATA = ("--data", "verisphere.data.SyntheticFaces", "--data.people", "2", "--validation", "null")
 _NAMES = {
@@ -65,13 +66,15 @@ def dry_run(
         FileNotFoundError: there is no such recipe.
         ValueError: the recipe is refused, or a number lies outside its range.
     """
-    if memory is not None and not (isfinite(memory) and memory > 0):
-        raise ValueError(f"--memory is {memory}; it must be a positive number of GiB")
+    if memory is not None and not 0 < memory <= _MOST_MEMORY:
+        raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
     if classes is not None and classes < 1:
         raise ValueError(f"--classes is {classes}; a plan needs at least 1")
+    if classes is not None and classes > MOST_CLASSES:
+        raise ValueError(f"--classes is {classes}; a plan takes at most 2^40")
     recipe = read_recipe(path, [*overrides, *(() if classes is None else _NO_DATA)]).recipe
     place = choose_device(device)
-    available = memory_of(place) if memory is None else int(memory * GIB)
+    available = memory_of(place) if memory is None else max(int(memory * GIB), 1)
     number = len(recipe.data.people) if classes is None else classes
     found = plan(recipe, number, processes, available, place.type)
     if out is not None:
@@ -129,10 +132,10 @@ def _traffic(found: TrainingPlan) -> list[str]:
     if not found.traffic:
         return []
     rows = [
-        [one.what, one.kind, str(one.times), f"{one.payload * one.times:,}", f"{one.sent(found.processes):,}"]
+        [one.what, one.kind, str(one.times), f"{one.payload:,}", f"{one.sent(found.processes):,}"]
         for one in found.traffic
     ]
-    put_in = sum(one.payload * one.times for one in found.traffic)
+    put_in = sum(one.payload for one in found.traffic)
     sent = sum(one.sent(found.processes) for one in found.traffic)
     times = sum(one.times for one in found.traffic)
     rows.append(["all together", "", str(times), f"{put_in:,}", f"{sent:,}"])
@@ -154,7 +157,7 @@ def _verdict(found: TrainingPlan) -> list[str]:
     line = f"it does not fit: {gib(found.total)} GiB are needed, {gib(found.available)} are there"
     if found.would_fit:
         return [f"{line}; it would with " + ", or ".join(found.would_fit)]
-    return [f"{line}; no single change of engine, precision, batch_size or processes is enough"]
+    return [f"{line}; no single change of engine, precision, accumulate, batch_size or processes is enough"]
 
 
 def gib(count: int) -> str:
