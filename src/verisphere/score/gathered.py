@@ -4,15 +4,13 @@ float32 scores tell all but a few pairs apart: only those within its error bound
 exactly (`pair_scores`), when they are first asked for.
 """
 
-import warnings
-
 import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.score.listing import shares
-from verisphere.score.pairs import pair_scores
+from verisphere.score.pairs import pair_scores, sampled_product
 
 _GROUP = 12  # bits: scores are made for 4,096 rows on the left at a time, which stay in a cache
 
@@ -96,28 +94,7 @@ class GatheredScores:
             again = np.diff(pairs, prepend=-1) == 0  # listed more than once
             left, right = self._rows(pairs[~again] if again.any() else pairs)
             first = np.searchsorted(right, np.arange(rows + 1))
-            found = _sampled(self.units, torch.from_numpy(first), torch.from_numpy(left)).cpu().numpy()
+            places = (torch.from_numpy(one).to(self.units.device) for one in (first, left))
+            found = sampled_product(self.units, self.units, *places).cpu().numpy()
             score[start:end] = found[(~again).cumsum() - 1] if again.any() else found
         return score
-
-
-def _sampled(
-    units: Float32[Tensor, "rows dim"], first: Int64[Tensor, " bounds"], columns: Int64[Tensor, " pairs"]
-) -> Float32[Tensor, " pairs"]:
-    """Some entries of the product of all rows with each other, made where the rows lie: nothing is gathered.
-
-    Args:
-        units: the rows.
-        first: where in `columns` the entries of each row begin, and last their number.
-        columns: the other row of each entry; of one row ascending, and none twice.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
-        places = torch.sparse_csr_tensor(
-            first.to(units.device),
-            columns.to(units.device),
-            units.new_zeros(len(columns)),
-            (len(units), len(units)),
-            check_invariants=False,
-        )
-    return torch.sparse.sampled_addmm(places, units, units.T, beta=0.0).values()

@@ -77,7 +77,7 @@ def rough_scores(
     """
     others = units if others is None else others
     if len(left) and units.device.type == "cpu":
-        return _sampled(units, left, right, others)
+        return _listed(units, left, right, others)
     step = max(ROUGH // max(units.shape[1], 1), 1)
     scores = torch.empty(len(left), device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
@@ -85,22 +85,38 @@ def rough_scores(
     return scores
 
 
-def _sampled(
+def _listed(
     units: Float32[Tensor, "rows dim"],
     left: Int64[Tensor, " pairs"],
     right: Int64[Tensor, " pairs"],
     others: Float32[Tensor, "others dim"],
 ) -> Float32[Tensor, " pairs"]:
-    """The listed entries of a product of the rows that are met: nothing is gathered, and no product is written."""
+    """Rough scores of pairs whose left rows ascend, among the rows that are met."""
     (first, last), (lowest, highest) = ([int(end) for end in side.aminmax()] for side in (left, right))
-    rows, columns = units[first : last + 1], others[lowest : highest + 1]
     starts = torch.searchsorted(left, torch.arange(first, last + 2))
+    return sampled_product(units[first : last + 1], others[lowest : highest + 1], starts, right - lowest)
+
+
+def sampled_product(
+    units: Float32[Tensor, "rows dim"],
+    others: Float32[Tensor, "others dim"],
+    starts: Int64[Tensor, " bounds"],
+    columns: Int64[Tensor, " pairs"],
+) -> Float32[Tensor, " pairs"]:
+    """Some entries of the product of all rows of two sets, made where the rows lie: nothing is gathered.
+
+    Args:
+        units: rows on one side.
+        others: rows on the other.
+        starts: where in `columns` the entries of each row begin, and last their number.
+        columns: the other row of each entry.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that sparse tensors may change; their sampled product is used
         wanted = torch.sparse_csr_tensor(
-            starts, right - lowest, units.new_zeros(len(left)), (len(rows), len(columns)), check_invariants=False
+            starts, columns, units.new_zeros(len(columns)), (len(units), len(others)), check_invariants=False
         )
-        return torch.sparse.sampled_addmm(wanted, rows, columns.T, beta=0.0).values()
+        return torch.sparse.sampled_addmm(wanted, units, others.T, beta=0.0).values()
 
 
 def rough_error(dim: int) -> float:
