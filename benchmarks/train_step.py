@@ -167,7 +167,9 @@ def built(case: Case, variant: Variant) -> Callable[[], object]:
         if variant.fused_optimizer:
             for group in optimizer.param_groups:
                 group["fused"] = True
-        loss = lambda x, y: head(x, y).loss  # noqa: E731
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            return head(x, y).loss
 
     def step() -> None:
         optimizer.zero_grad()
