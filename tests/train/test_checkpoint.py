@@ -20,8 +20,8 @@ from verisphere.train.checkpoint import (
     load_optimizer,
     optimizer_tensors,
     read_checkpoint,
-    rows_of_classes,
     save_checkpoint,
+    shared_rows,
 )
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.shards import ByClass, Shard, write_shard
@@ -251,7 +251,7 @@ def test_the_tensors_of_classes_are_the_centers_and_what_is_kept_of_them():
     head = Head(CosFace(), 5, 3)
     network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     optimizer = Optimizer().build(nn.ModuleList([network, head]))
-    held = rows_of_classes(head, optimizer)
+    held = shared_rows(head, optimizer)
     assert held.rows == range(5)
     asked = [("head", "centers"), ("head", "loss.bias"), ("optimizer", "2.momentum_buffer"), ("backbone", "centers"),
              ("optimizer", "1.momentum_buffer"), ("optimizer", "20.momentum_buffer")]  # fmt: skip

@@ -73,6 +73,33 @@ def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
     return torch.randperm(count, generator=torch.Generator().manual_seed(mixed >> 1))
 
 
+def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
+    """A permutation in which images of one identity come `each` at a time; those that are left come fewer at a time.
+
+    >>> labels = torch.tensor([0, 0, 0, 0, 1, 1])
+    >>> labels[grouped_order(labels, each=2, seed=0, epoch=0)].view(3, 2).diff().any()  # always two of one person
+    tensor(False)
+
+    Args:
+        labels: identity of each image.
+        each: how many of one identity follow each other.
+        seed: with `epoch`, decides alone, so a resumed run continues with it.
+        epoch: which pass over the images.
+    """
+    shuffled = epoch_order(len(labels), seed, epoch)
+    if each == 1:
+        return shuffled
+    by_identity = shuffled[labels[shuffled].argsort(stable=True)]
+    ordered = labels[by_identity]
+    inside = torch.arange(len(labels)) - torch.searchsorted(ordered, ordered)
+    # numbered anew for each run of `each`: an image begins one where its place in its identity divides
+    group = (inside % each == 0).cumsum(0) - 1
+    places = torch.randperm(
+        int(group[-1]) + 1, generator=torch.Generator().manual_seed(int(shuffled[0]) + (epoch << 32))
+    )
+    return by_identity[places[group].argsort(stable=True)]
+
+
 Read = tuple[Tensor, Tensor]  # images, indices
 
 

@@ -24,7 +24,7 @@ from verisphere.score.pilot import Pilot
 from verisphere.score.screen import PRECISIONS, Precision, Screen, exact_int8, full_float32, products, rounded
 from verisphere.score.sweep import Keeper, Plan, Sweep
 from verisphere.score.tiles import BLOCK, DENSE, RUN, look, side_of
-from verisphere.score.windows import Window
+from verisphere.score.windows import Window, gap, window_at, window_of
 from verisphere.vocabulary import Progress, quietly
 
 _NEIGHBOURS = 16  # ranks that lie this close share a window
@@ -237,19 +237,11 @@ class AllPairs:
 
     def window_at(self, threshold: float, groups: frozenset[int]) -> Window | None:
         """A filled window of these groups that holds this threshold."""
-        for window in self._windows:
-            if groups <= set(window.groups) and window.low <= threshold <= window.high:
-                return window
-        return None
+        return window_at(self._windows, threshold, groups)
 
     def window_of(self, rank: int, groups: frozenset[int]) -> Window | None:
         """A filled window that holds this rank of these groups."""
-        for window in self._windows:
-            if groups <= set(window.groups):
-                above, inside = window.around(groups)
-                if above < rank <= above + inside:
-                    return window
-        return None
+        return window_of(self._windows, rank, groups)
 
     @property
     def _windows(self) -> Sequence[Window]:
@@ -261,7 +253,7 @@ class AllPairs:
         """Windows that should hold these ranks; where that has failed, the gap, narrowed with ever more care."""
         windows: list[Window] = []
         for groups, rank in sorted(asked):
-            low, high = self._gap(rank, frozenset(groups))
+            low, high = gap(self._windows, rank, frozenset(groups))
             tried = tries[groups, rank]
             if not tried:
                 expected = self.pilot.around(rank, groups)
@@ -288,17 +280,6 @@ class AllPairs:
                 for group in window.groups:
                     held[group] += share
         return chosen
-
-    def _gap(self, rank: int, groups: frozenset[int]) -> tuple[float, float]:
-        """Scores between which the rank-th largest lies for certain, by the windows filled so far."""
-        low, high = -math.inf, math.inf
-        for window in self._windows:
-            if groups <= set(window.groups):
-                if rank <= window.around(groups)[0]:
-                    low = max(low, math.nextafter(window.high, math.inf))
-                else:
-                    high = min(high, math.nextafter(window.low, -math.inf))
-        return low, high
 
     def _ready(self, stretches: Sequence[tuple[float, float]]) -> Sweep:
         """The sweep, with products of a type that suits what is looked for."""

@@ -77,13 +77,7 @@ def rounded(
     Raises:
         ValueError: a row has not length 1, or int8 was asked for on another device.
     """
-    if precision == "int8":
-        if units.device.type != "cpu":
-            raise ValueError(f"int8 products are made on a CPU; on {units.device} bfloat16 is the fast type")
-        unit = int8_unit(units) if unit is None else unit
-    else:
-        unit = 1.0
-    rows = _steps(units, unit).to(torch.int8) if precision == "int8" else units.to(getattr(torch, precision))
+    rows, unit = _in_type(units, precision, unit)
     widened = 1 + units.shape[1] * 2.0**-23
     lost, longest = 0.0, 0.0
     for start, exact, kept in zip(range(0, len(rows), PART), units.split(PART), rows.split(PART), strict=True):
@@ -93,10 +87,58 @@ def rounded(
             row, found = first + start + int(wrong[0]), float(length[wrong[0]])
             raise ValueError(f"row {row} has length {found:.6g}, not 1; rows come from `unit_rows`")
         longest = max(longest, float(length.max()) * widened)
-        if rows.dtype in (torch.int8, torch.bfloat16):
-            off = exact - kept.float() * unit if precision == "int8" else exact - kept.float()
-            lost = max(lost, float(torch.linalg.vector_norm(off, dim=1).max()) * widened)
-    if precision == "int8":
+        lost = max(lost, _lost(exact, kept, unit, widened))
+    return _complete(rows, lost, longest, unit)
+
+
+#: Share of a number that rounding to bfloat16 takes at most; and a little for numbers too small to have their bits.
+_BFLOAT16_LOSES = 2.0**-8 + 1e-6
+
+
+def rounded_known(
+    rows: Shaped[Tensor, "rows dim"], longest: float, precision: Precision, unit: float | None = None
+) -> Rounded:
+    """Rows that are no longer than something in the type of the screening products; nothing is measured that is known.
+
+    Args:
+        rows: bfloat16 or float32; those that are of the type asked for already are taken as they are.
+        longest: no row is longer.
+        precision: the type; int8 for a CPU alone.
+        unit: of int8 rows; one that suits the rows without.
+    """
+    if precision == "bfloat16":
+        lost = 0.0 if rows.dtype == torch.bfloat16 else _BFLOAT16_LOSES * longest
+        return Rounded(rows.to(torch.bfloat16), lost, longest + lost)
+    exact = rows.float()
+    kept, unit = _in_type(exact, precision, unit)
+    lost, widened = 0.0, 1 + rows.shape[1] * 2.0**-23
+    for one, short in zip(exact.split(PART), kept.split(PART), strict=True):
+        lost = max(lost, _lost(one, short, unit, widened))
+    return _complete(kept, lost, longest, unit)
+
+
+def _in_type(
+    units: Float32[Tensor, "rows dim"], precision: Precision, unit: float | None
+) -> tuple[Shaped[Tensor, "rows dim"], float]:
+    """Rows in a type, and what a 1 in them stands for."""
+    if precision != "int8":
+        return units.to(getattr(torch, precision)), 1.0
+    if units.device.type != "cpu":
+        raise ValueError(f"int8 products are made on a CPU; on {units.device} bfloat16 is the fast type")
+    unit = int8_unit(units) if unit is None else unit
+    return _steps(units, unit).to(torch.int8), unit
+
+
+def _lost(exact: Float32[Tensor, "rows dim"], kept: Shaped[Tensor, "rows dim"], unit: float, widened: float) -> float:
+    """The largest length of a row less its rounded form."""
+    if kept.dtype not in (torch.int8, torch.bfloat16):
+        return 0.0
+    off = exact - kept.float() * unit if kept.dtype == torch.int8 else exact - kept.float()
+    return float(torch.linalg.vector_norm(off, dim=1).max()) * widened if len(off) else 0.0
+
+
+def _complete(rows: Shaped[Tensor, "rows dim"], lost: float, longest: float, unit: float) -> Rounded:
+    if rows.dtype == torch.int8:
         lost += 2.0**-22 * longest  # the product with the unit rounds, and so does the difference
         if rows.shape[1] == 1:  # PyTorch's int8 products of rows with a single number are wrong
             rows = torch.nn.functional.pad(rows, (0, 1))

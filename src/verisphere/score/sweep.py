@@ -130,7 +130,7 @@ class Sweep:
                     self._save(windows, stretches, done)
                     saved = time.monotonic()
         if self.world.size > 1:
-            windows = [one for one in (window.joined(_of_all) for window in windows) if one is not None]
+            windows = [one for one in (window.joined(of_all) for window in windows) if one is not None]
         for window in windows:
             window.finish()
         self.windows += windows
@@ -278,7 +278,7 @@ def _batches(pairs: Int64[np.ndarray, " tiles"]) -> list[range]:
     return found
 
 
-def _of_all(array: np.ndarray) -> list[np.ndarray]:
+def of_all(array: np.ndarray) -> list[np.ndarray]:
     """This array of every process; they may differ in length."""
     sizes = counts(len(array))
     everyone = gathered(torch.from_numpy(np.ascontiguousarray(array)), sizes)

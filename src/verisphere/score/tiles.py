@@ -6,6 +6,7 @@ the order is a fixed shuffle: any tile then resembles all others, and what the f
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -86,6 +87,32 @@ class Patch:
     fine: int = 0
 
 
+@runtime_checkable
+class Tiled(Protocol):
+    """Pairs in numbered tiles of a product, as `sift` looks through them."""
+
+    @property
+    def rough_error(self) -> float:
+        """The most that a score of `rough` is off."""
+        ...
+
+    def screen(self, number: int) -> Screen:
+        """What the keys of a tile mean."""
+        ...
+
+    def patches(self, number: int, screen: Screen, positive: bool = False) -> Iterator[Patch]:
+        """The impostor pairs of one tile, by group, with keys of its screen, `positive` as `Screen.keys` takes it."""
+        ...
+
+    def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
+        """Exact scores of pairs of rows."""
+        ...
+
+    def rough(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float32[Tensor, " pairs"]:
+        """Scores in float32 of pairs of rows of one tile, the left ones ascending."""
+        ...
+
+
 class Tiles:
     """All pairs of two sides, or of one side with itself, as numbered tiles."""
 
@@ -135,6 +162,15 @@ class Tiles:
     def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
         """Exact scores of pairs of rows."""
         return pair_scores(self.left.units, left, right, self.right.units)
+
+    @property
+    def rough_error(self) -> float:
+        """The most that a score of `rough` is off."""
+        return rough_error(self.left.units.shape[1])
+
+    def rough(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float32[Tensor, " pairs"]:
+        """Scores in float32 of pairs of rows, the left ones ascending."""
+        return rough_scores(self.left.units, left, right, self.right.units)
 
     def _genuine(self, a: int, b: int) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
         """Places in a tile of the pairs of one person; the order of a block's rows by person is found once."""
@@ -258,7 +294,7 @@ def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
+def sift(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
     """Look through some tiles for what lies in these stretches of score and above them.
 
     Args:
@@ -299,7 +335,7 @@ def sift(tiles: Tiles, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
 
 
 def _open(
-    tiles: Tiles, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
+    tiles: Tiled, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
 ) -> tuple[list[Float64[np.ndarray, " open"]], list[int]]:
     """For each stretch the exact scores that may lie inside, and how many other pairs of its band are above it.
 
@@ -309,9 +345,9 @@ def _open(
     key = near.key.cpu().numpy()
     inside = [np.flatnonzero((key >= first) & (key <= last)) for first, last in bands]
     sure = [0] * len(stretches)
-    error = rough_error(tiles.left.units.shape[1])
+    error = tiles.rough_error
     if screened > 2 * error and len(key):
-        rough = rough_scores(tiles.left.units, near.left, near.right, tiles.right.units).double().cpu().numpy()
+        rough = tiles.rough(near.left, near.right).double().cpu().numpy()
         for number, (low, high, _) in enumerate(stretches):
             about = rough[inside[number]]
             sure[number] = int(np.count_nonzero(about > high + error))

@@ -6,7 +6,7 @@ scores than are wanted around a rank; what leaves it at the top is counted, what
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -221,3 +221,36 @@ class Window:
         inside = (self.score >= low) & ~over
         self.low, self.high = low, high
         self.score, self.group, self.count = self.score[inside], self.group[inside], self.count[inside]
+
+
+# What several filled windows know together -----------------------------------------------------------------------
+
+
+def window_at(windows: Sequence[Window], threshold: float, groups: frozenset[int]) -> Window | None:
+    """A filled window of these groups that holds this threshold."""
+    for window in windows:
+        if groups <= set(window.groups) and window.low <= threshold <= window.high:
+            return window
+    return None
+
+
+def window_of(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> Window | None:
+    """A filled window that holds this rank of these groups."""
+    for window in windows:
+        if groups <= set(window.groups):
+            above, inside = window.around(groups)
+            if above < rank <= above + inside:
+                return window
+    return None
+
+
+def gap(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> tuple[float, float]:
+    """Scores between which the rank-th largest lies for certain, where no filled window holds it."""
+    low, high = -math.inf, math.inf
+    for window in windows:
+        if groups <= set(window.groups):
+            if rank <= window.around(groups)[0]:
+                low = max(low, math.nextafter(window.high, math.inf))
+            else:
+                high = min(high, math.nextafter(window.low, -math.inf))
+    return low, high

@@ -1,8 +1,8 @@
 """Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading.
 
-One process writes `backbone`, `head` and `optimizer`, a file each. Of several, each writes the rows of the classes that
-it holds into a file of its own (see `verisphere.train.shards`), and the first one all the rest. Any number of processes
-reads either kind; they must see the same files.
+One process writes `backbone`, `head`, `optimizer` and, where there are pair terms, `pairs`, a file each. Of several,
+each writes the rows of classes and memories that it holds into a file of its own (see `verisphere.train.shards`), and
+the first one all the rest. Any number of processes reads either kind; they must see the same files.
 """
 
 import json
@@ -27,8 +27,8 @@ from verisphere.train.shards import ByClass, Shard, read_rows, shards_of, write_
 FORMAT = 1
 #: Of a checkpoint whose classes are split over files, which earlier versions cannot read.
 SPLIT_FORMAT = 2
-#: Parts of which some tensors have a row for each class; of others no shard holds anything.
-BY_CLASS = "head", "optimizer"
+#: Parts of which some tensors have rows that processes share; of others no shard holds anything.
+SHARED = "head", "optimizer", "pairs"
 _NAME = re.compile(r"step-\d{8}")
 #: What a killed process leaves behind: `write_whole` and `remove_whole` work under these names.
 _LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
@@ -55,7 +55,7 @@ class Checkpoint:
     _intact: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def tensors(self, part: str, held: ByClass | None = None) -> dict[str, Tensor]:
-        """The tensors of one part: `backbone`, `head` or `optimizer`.
+        """The tensors of one part: `backbone`, `head`, `optimizer` or `pairs`.
 
         Args:
             part: which.
@@ -66,10 +66,10 @@ class Checkpoint:
         """
         path = self._checked(part)
         try:
-            if part not in BY_CLASS or (held is None and not self.shards):
+            if part not in SHARED or (held is None and not self.shards):
                 return load_file(path)
-            shards = self.shards if held is None else held.of(self.shards)
-            return read_rows(path, [(self._checked(shard.name), shard.held) for shard in shards], part, held)
+            shards = self.shards if held is None else held.of(self.shards, part)
+            return read_rows(path, [(self._checked(shard.name), shard) for shard in shards], part, held)
         except (OSError, SafetensorError) as error:
             raise self._damaged(path, str(error)) from None
 
@@ -108,8 +108,8 @@ def save_checkpoint(
         parts: tensors by name, for each file.
         state: what else is needed to go on; plain JSON values.
         keep: how many checkpoints stay, 1 or more.
-        held: of several processes: which tensors have a row for each class that this process holds, and which classes
-            these are; all other tensors are the first process's.
+        held: of several processes: which tensors have rows that processes share, and which rows this process holds; all
+            other tensors are the first process's.
 
     Raises:
         OSError: it cannot be written, for want of space perhaps; older checkpoints are as they were.
@@ -119,7 +119,7 @@ def save_checkpoint(
     # the same step again: the folder is complete already
     if first_alone(lambda: "there" if path.exists() else "") != "there":
         if held is None or world().size == 1:
-            write_whole(path, lambda partial: _write(partial, path, step, parts, state, {}, ()))
+            write_whole(path, lambda partial: _write(partial, path, step, parts, state, {}, {}))
         else:
             _write_split(path, step, parts, state, held)
     first_alone(lambda: _remove_old(run, keep))
@@ -139,7 +139,8 @@ def _write_split(
     def write_rows() -> str:
         shard = Shard.of(world(), held.rows)
         written = write_shard(staging / f"{shard.name}.safetensors", parts, held)
-        return json.dumps([shard.name, shard.held.start, shard.held.stop, written])
+        others = {name: [rows.start, rows.stop] for name, rows in held.others.items()}
+        return json.dumps([shard.name, [shard.held.start, shard.held.stop], others, written])
 
     def complete(partial: Path) -> None:
         os.replace(staging, partial)
@@ -148,8 +149,11 @@ def _write_split(
             for part, tensors in parts.items()
         }
         digests = {name: written for name, _, _, written in rows}
-        shards = tuple(Shard(name, range(first, stop)) for name, first, stop, _ in rows)
-        _write(partial, path, step, others, state, digests, shards)
+        shards = {name: ends for name, ends, _, _ in rows}
+        further = {name: named for name, _, named, _ in rows if named}
+        _write(
+            partial, path, step, others, state, digests, {"shards": shards, **({"rows": further} if further else {})}
+        )
 
     def finish() -> str:
         write_whole(path, complete)
@@ -171,7 +175,7 @@ def _write(
     parts: dict[str, dict[str, Tensor]],
     state: dict[str, Any],
     digests: dict[str, str],
-    shards: tuple[Shard, ...],
+    shards: dict[str, Any],
 ) -> None:
     """A file for each part, and `state.json`, beside the shards' files if there are any."""
     folder.mkdir(exist_ok=bool(shards))
@@ -185,7 +189,7 @@ def _write(
         digests[part] = digest(file)
     fields: dict[str, Any] = {"format": FORMAT, "step": step, "sha256": digests}
     if shards:
-        fields |= {"format": SPLIT_FORMAT, "shards": {one.name: [one.held.start, one.held.stop] for one in shards}}
+        fields |= {"format": SPLIT_FORMAT, **shards}
     (folder / "state.json").write_text(json.dumps(fields | state, indent=2) + "\n")
 
 
@@ -220,7 +224,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         version = state.pop("format")
         if version not in (FORMAT, SPLIT_FORMAT):
             raise ValueError(f"its format is {version!r}, this version reads {FORMAT} and {SPLIT_FORMAT}")
-        shards = shards_of(state.pop("shards")) if version == SPLIT_FORMAT else ()
+        shards = shards_of(state.pop("shards"), state.pop("rows", None)) if version == SPLIT_FORMAT else ()
         step = state.pop("step")
         if type(step) is not int or step < 0:
             raise ValueError(f"its step is {step!r}, not a number of steps")
@@ -258,10 +262,10 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def rows_of_classes(head: Head, optimizer: torch.optim.Optimizer) -> ByClass:
-    """The tensors of a checkpoint that have a row for each class, and the classes that this process holds.
+def shared_rows(head: Head, optimizer: torch.optim.Optimizer, terms: nn.ModuleList | None = None) -> ByClass:
+    """The tensors of a checkpoint whose rows processes share, and the rows that this process holds.
 
-    These are the centers and what the optimizer keeps of them.
+    These are the centers and what the optimizer keeps of them, and what pair terms remember.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     of_centers = [f"{number}." for number, parameter in enumerate(parameters) if parameter is head.centers]
@@ -269,7 +273,12 @@ def rows_of_classes(head: Head, optimizer: torch.optim.Optimizer) -> ByClass:
     def has(part: str, name: str) -> bool:
         return (part, name) == ("head", "centers") or (part == "optimizer" and name.startswith(tuple(of_centers)))
 
-    return ByClass(head.held, has)
+    others = {
+        f"pairs/{number}.{name}": rows
+        for number, term in enumerate(terms or ())
+        for name, rows in term.held().items()  # type: ignore[operator]  # a ModuleList forgets what its modules are
+    }
+    return ByClass(head.held, has, others)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: str) -> None:

@@ -4,12 +4,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.distributed import world
-from verisphere.train.objective import Objective
+from verisphere.train.objective import Objective, Progressed
 from verisphere.train.sample import Sample
 from verisphere.train.schedule import Schedule
 from verisphere.train.step import TrainingDiverged, agreed, gradients
@@ -86,7 +87,7 @@ def train(
         samples: batches from `first_step` to the end, or this process's rows of them.
         plan: length, schedule, clipping, intervals.
         first_step: steps made already.
-        record: takes the number of steps made and figures for the log.
+        record: takes the number of steps made and figures for the log; those of pair terms are means since the last.
         save: writes a checkpoint after this many steps.
         validate: measures the backbone as it is.
         stopping: a signal's number once the training should end early.
@@ -99,6 +100,7 @@ def train(
     """
     objective.train()
     done, since, seen = first_step, time.perf_counter(), 0
+    gathered: dict[str, list[float]] = {}  # figures of the pair terms since the last entry of the log
     for step, sample in enumerate(samples, start=first_step):
         epoch = (step + 0.5) / plan.steps_per_epoch  # the middle of the step: no step has rate 0
         rate = plan.rate * plan.schedule.rate(epoch, plan.epochs)
@@ -108,7 +110,9 @@ def train(
         torch.manual_seed(_seed(seed, step))
 
         optimizer.zero_grad(set_to_none=True)
-        loss, per_sample = gradients(objective, sample)
+        loss, per_sample, figures = gradients(objective, sample, Progressed(step, epoch))
+        for name, value in figures.items():
+            gathered.setdefault(name, []).append(value)
         norm, stop = agreed(objective, per_sample, sample, step, stopping())
         if plan.clip is not None:
             torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
@@ -125,7 +129,9 @@ def train(
                 "margin_share": objective.head.loss.strength,
                 "gradient_norm": norm,
                 "images_per_second": seen / (now - since),
+                **{name: fmean(values) for name, values in gathered.items()},
             }
+            gathered.clear()
             record(done, figures)
             log.info(
                 "step %d of %d: loss %.3f, rate %.4g, %.0f images a second",

@@ -19,6 +19,7 @@ from verisphere.head.engine import SAMPLE_RATE
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
 from verisphere.losses.contract import ClassLoss
+from verisphere.pairs.contract import PairTerm
 from verisphere.train.explain import explain
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
@@ -34,6 +35,10 @@ class Recipe:
         data: images to train on; each identity becomes a class.
         backbone: network that makes the embeddings.
         loss: class-center loss.
+        pair_terms: what is added to the class-center loss by comparing embeddings, such as AnchorFace.
+        start: folder of a run, or a checkpoint, whose backbone and class centers this training begins with; null begins
+            anew. Optimizer, schedule and memories are this training's own.
+        start_head: whether the centers are taken over; they can be where the people are the same.
         subcenters: centers a class (ArcFace eq. 7).
         pooling: how the cosines to a class's sub-centers become one: max or softmax.
         pull_together: weight of the mean distance between a class's sub-centers, added to the loss.
@@ -45,6 +50,8 @@ class Recipe:
         optimizer: sgd or adamw, and its rates.
         schedule: of learning rate and margin, in epochs.
         epochs: length of the training.
+        images_per_identity: images of one person that follow each other in a batch, where the person has as many; 1
+            is any order. Triplets within a batch need 2 or more.
         batch_size: images a step, of all processes together; an epoch's incomplete last batch is left out.
         accumulate: parts that a batch is worked through in, one after another, for want of memory; the step is that of
             the whole batch, but batch norm, and what a loss keeps in mind, see the parts.
@@ -65,6 +72,9 @@ class Recipe:
     data: Faces
     backbone: Backbone
     loss: ClassLoss
+    pair_terms: list[PairTerm] = field(default_factory=list)
+    start: str | None = None
+    start_head: bool = True
     subcenters: int = 1
     pooling: Pooling = "max"
     pull_together: float = 0.0
@@ -75,6 +85,7 @@ class Recipe:
     optimizer: Optimizer = field(default_factory=Optimizer)
     schedule: Schedule = field(default_factory=Schedule)
     epochs: float = 20.0
+    images_per_identity: int = 1
     batch_size: int = 128
     accumulate: int = 1
     sync_batch_norm: bool = False
@@ -92,6 +103,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         least_of = {"batch_size": 2, "accumulate": 1, "subcenters": 1, "log_every": 1, "workers": 0, "seed": 0}
+        least_of["images_per_identity"] = 1
         for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")

@@ -30,6 +30,7 @@ class Sample:
         records: names of the images at these positions.
         parts: rows that are worked through one after another, gradients gathering; all at once by default.
         whole: images of all processes together; by default these are all.
+        domains: number of each image's domain; None where the data knows none.
 
     Raises:
         ValueError: the parts do not add up to the images.
@@ -40,6 +41,7 @@ class Sample:
     records: Callable[[Sequence[int]], list[str]]
     parts: tuple[Part, ...] = ()
     whole: int = 0
+    domains: Int64[Tensor, " batch"] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", self.parts or (Part(len(self.labels), 1.0),))

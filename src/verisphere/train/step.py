@@ -2,13 +2,14 @@
 
 import json
 from contextlib import nullcontext
+from statistics import fmean
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.distributed import highest
-from verisphere.train.objective import Objective
+from verisphere.train.objective import Objective, Progressed
 from verisphere.train.processes import told
 from verisphere.train.sample import Sample
 
@@ -22,23 +23,30 @@ class TrainingDiverged(ValueError):
     """
 
 
-def gradients(objective: Objective, sample: Sample) -> tuple[Float[Tensor, ""], Float[Tensor, " batch"]]:
+def gradients(
+    objective: Objective, sample: Sample, progressed: Progressed
+) -> tuple[Float[Tensor, ""], Float[Tensor, " batch"], dict[str, float]]:
     """Make the gradients of a batch, part by part.
 
     Returns:
-        The mean loss over the global batch, and each of this process's rows'.
+        The mean loss over the global batch, each of this process's rows', and the pair terms' figures, each a mean over
+        the parts that have it.
     """
     total, per_sample, first = torch.zeros((), device=sample.images.device), [], 0
+    figures: dict[str, list[float]] = {}
     for number, part in enumerate(sample.parts, start=1):
         rows = slice(first, first + part.rows)
         first += part.rows
         with nullcontext() if number == len(sample.parts) else objective.apart():
-            output = objective(sample.images[rows], sample.labels[rows])
+            domains = None if sample.domains is None else sample.domains[rows]
+            output = objective(sample.images[rows], sample.labels[rows], None, progressed, domains)
             loss = output.loss if part.weight == 1.0 else output.loss * part.weight
             loss.backward()
         total = total + loss.detach()
         per_sample.append(output.per_sample)
-    return total, torch.cat(per_sample)
+        for name, value in output.figures.items():
+            figures.setdefault(name, []).append(value)
+    return total, torch.cat(per_sample), {name: fmean(values) for name, values in figures.items()}
 
 
 def agreed(
@@ -64,12 +72,12 @@ def agreed(
     Raises:
         TrainingDiverged: something is not finite; the same on every process, whichever has it.
     """
-    backbone, head = (
+    backbone, *others = (
         torch.nn.utils.get_total_norm([one.grad for one in part.parameters() if one.grad is not None])
-        for part in (objective.backbone, objective.head)
+        for part in (objective.backbone, objective.head, objective.terms)
     )
     # the largest magnitude is NaN where any is
-    here = torch.stack([backbone, head.to(backbone), per_sample.abs().max().to(backbone)])
+    here = torch.stack([backbone, *(norm.to(backbone) for norm in others), per_sample.abs().max().to(backbone)])
     bad = (~here.isfinite().all()).to(backbone)
     alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0)]))
     norm, spoilt, number = torch.cat([backbone[None], alike]).tolist()

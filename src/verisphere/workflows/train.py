@@ -18,7 +18,7 @@ import verisphere
 from verisphere.compiling import compiled
 from verisphere.data.augment import augment
 from verisphere.data.faces import Faces
-from verisphere.data.loader import batches, epoch_order
+from verisphere.data.loader import batches, grouped_order
 from verisphere.data.memory import in_memory
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.data.select import positions_with_images, require_people
@@ -29,6 +29,7 @@ from verisphere.embed.extract import extract
 from verisphere.head.engine import engine_named
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
+from verisphere.pairs.contract import Training
 from verisphere.protocols import all_pairs
 from verisphere.train.checkpoint import (
     Checkpoint,
@@ -36,8 +37,8 @@ from verisphere.train.checkpoint import (
     load_optimizer,
     optimizer_tensors,
     read_checkpoint,
-    rows_of_classes,
     save_checkpoint,
+    shared_rows,
 )
 from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective
@@ -99,6 +100,8 @@ def train_run(
     found = first_alone(begin)
     checkpoint = together(lambda: _loaded(Path(found), data, objective, optimizer)) if found else None
     first_step = 0 if checkpoint is None else checkpoint.step
+    if checkpoint is None and recipe.start is not None:
+        together(lambda: _begin_with(recipe, objective, optimizer))
     if checkpoint is not None:
         log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
     log.info(
@@ -114,6 +117,8 @@ def train_run(
             "head": dict(objective.head.state_dict()),
             "optimizer": optimizer_tensors(optimizer),
         }
+        if len(objective.terms):
+            parts["pairs"] = dict(objective.terms.state_dict())
         state = {
             "backbone": read.resolved["backbone"],
             "seed": recipe.seed,
@@ -121,7 +126,7 @@ def train_run(
             "verisphere": verisphere.__version__,
             "torch": torch.__version__,
         }
-        save_checkpoint(out, step, parts, state, held=rows_of_classes(objective.head, optimizer))
+        save_checkpoint(out, step, parts, state, held=shared_rows(objective.head, optimizer, objective.terms))
 
     def validate() -> dict[str, float]:
         assert recipe.validation is not None
@@ -222,6 +227,17 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
         pooling=recipe.pooling,
         pull_together=recipe.pull_together,
     )
+    domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
+    for term in recipe.pair_terms:
+        term.prepare(
+            Training(
+                len(recipe.data.people),
+                recipe.backbone.embedding_size,
+                recipe.batch_size,
+                domains,
+                recipe.backbone.side,
+            )
+        )
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
     if recipe.sync_batch_norm and world().size > 1:
         synchronised(backbone)
@@ -233,6 +249,7 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
         PRECISION[recipe.precision],
         run if summed is None else summed,
         nullcontext if summed is None else summed.apart,
+        recipe.pair_terms,
     ).to(device)
     # of gradients that gather over parts the centers' must exist, for only the last part is followed by a step
     return objective, recipe.optimizer.build(objective, head if recipe.accumulate == 1 else None)
@@ -268,24 +285,59 @@ def _loaded(
             f"{checkpoint.path} was trained on {held} but the recipe's data are now {data['images']} of "
             f"{data['people']}, or others; restore them, or start another run"
         )
-    rows = rows_of_classes(objective.head, optimizer) if world().size > 1 else None
+    rows = shared_rows(objective.head, optimizer, objective.terms) if world().size > 1 else None
     load_into(objective.backbone, checkpoint.tensors("backbone"), f"{checkpoint.path}: backbone")
     load_into(objective.head, checkpoint.tensors("head", rows), f"{checkpoint.path}: head")
+    if len(objective.terms):
+        load_into(objective.terms, checkpoint.tensors("pairs", rows), f"{checkpoint.path}: pairs")
     load_optimizer(optimizer, checkpoint.tensors("optimizer", rows), f"{checkpoint.path}: optimizer")
     return checkpoint
+
+
+def _begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
+    """Take backbone and centers over from the run that the recipe starts from.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: it is another backbone's; or other people's, and the centers are wanted.
+    """
+    assert recipe.start is not None
+    checkpoint = read_checkpoint(Path(recipe.start))
+    where = f"start: {checkpoint.path}"
+    load_into(objective.backbone, checkpoint.tensors("backbone"), f"{where}: backbone")
+    if not recipe.start_head:
+        return
+    listed = checkpoint.path.parent.parent / "people.txt"
+    before = listed.read_text().splitlines() if listed.is_file() else []
+    if before != list(recipe.data.people):
+        raise ValueError(
+            f"{where} was trained on {len(before)} people but the recipe's data are of {len(recipe.data.people)}, or "
+            "others; --start_head false takes the backbone alone"
+        )
+    rows = shared_rows(objective.head, optimizer) if world().size > 1 else None
+    found, own = checkpoint.tensors("head", rows), objective.head.state_dict()
+    # a loss of another kind keeps other numbers; those that both know go over
+    fitting = {name: one for name, one in found.items() if name in own and own[name].shape == one.shape}
+    if "centers" not in fitting:
+        raise ValueError(
+            f"{where}: its centers are {tuple(found['centers'].shape)}, this head's {tuple(own['centers'].shape)}; "
+            "--start_head false takes the backbone alone"
+        )
+    objective.head.load_state_dict(own | fitting)
 
 
 def _samples(
     recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, division: Division, first_step: int
 ) -> Iterator[Sample]:
     """This process's rows of the batches from `first_step` to the end, whether or not the run was interrupted there."""
-    labels, places = faces.labels, division.places
+    labels, domains, places = faces.labels, _domain_numbers(faces), division.places
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
     workers = 0 if recipe.in_memory else recipe.workers  # taking rows of a tensor is no work for another process
     step = first_step
     while step < plan.steps:
         epoch, inside = divmod(step, plan.steps_per_epoch)
-        order = epoch_order(len(faces), recipe.seed, epoch)[: plan.steps_per_epoch * recipe.batch_size]
+        order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
+        order = order[: plan.steps_per_epoch * recipe.batch_size]
         own = order.view(plan.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
         for batch in batches(faces, own, len(places), workers, pin=device.type == "cuda"):
             images = augment(
@@ -301,10 +353,19 @@ def _samples(
                 return [faces.names[int(indices[position])] for position in positions]
 
             own_labels = labels[batch.indices].to(device, non_blocking=True)
-            yield Sample(images, own_labels, records, parts, recipe.batch_size)
+            own_domains = None if domains is None else domains[batch.indices].to(device, non_blocking=True)
+            yield Sample(images, own_labels, records, parts, recipe.batch_size, own_domains)
             step += 1
             if step == plan.steps:
                 return
+
+
+def _domain_numbers(faces: Faces) -> torch.Tensor | None:
+    """Number of each image's domain, among the names sorted."""
+    if faces.domains is None:
+        return None
+    number = {name: place for place, name in enumerate(sorted(set(faces.domains)))}
+    return torch.tensor([number[name] for name in faces.domains], dtype=torch.int64)
 
 
 @contextmanager
