@@ -246,6 +246,19 @@ def test_an_infinite_threshold_is_not_drawn():
     assert [len(axes.lines) for axes in figure.axes] == [1, 1]
 
 
+def test_the_figures_of_pair_terms_share_panels_by_their_kind():
+    tars = {"anchor_tar_at_far_1e-4": 0.5, "anchor_tar_at_far_1e-5": 0.2}
+    weights = {"tcp_weight_of_night": 1.2, "tcp_weight_of_street_of_gold": 0.9}
+    kinds = tars | weights | {"tcp_threshold_at_far_1e-3": 0.4, "tcp_threshold_of_night": 0.5}
+    figure = training_plot([{"step": 5, "epoch": 1, **kinds}], "run")
+    shown = {axes.get_title(loc="left"): [line.get_label() for line in axes.lines] for axes in figure.axes}
+    assert shown == {
+        "TAR at the anchor, in training": ["FAR 1e-4", "FAR 1e-5"],
+        "weights of the domains": ["night", "street_of_gold"],
+        "thresholds on the queue": ["FAR 1e-3", "night"],
+    }
+
+
 def test_a_training_log(tmp_path: Path):
     entries = [{"step": 5 * epoch, "epoch": epoch, "loss": 10 / (epoch + 1), "rate": None} for epoch in range(1, 4)]
     entries += [{"step": 10, "validation_tar_at_far_1e-2": 0.5, "validation_tar_at_far_1e-3": 0.25}, {"step": 15}]

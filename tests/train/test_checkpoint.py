@@ -206,6 +206,45 @@ def test_only_the_shards_asked_for_are_opened_and_each_is_checked(tmp_path):
         checkpoint.tensors("optimizer", by_class(range(3, 5)))
 
 
+KEPT = torch.arange(10.0).view(5, 2)
+
+
+@pytest.mark.parametrize("shares", [[range(3), range(3, 5)], [range(5), range(5, 5)]], ids=str)
+@pytest.mark.parametrize("wanted", [range(5), range(2), range(2, 4), range(4, 5), range(5, 5), None], ids=str)
+def test_rows_that_are_not_by_class_have_shares_of_their_own(tmp_path, shares, wanted):
+    path = split(tmp_path, [range(4), range(4, 7)])
+    state = json.loads((path / "state.json").read_text())
+    state["rows"] = {}
+    for rank, (rows, classes) in enumerate(zip(shares, [range(4), range(4, 7)], strict=True)):
+        name = Shard.of(World(rank, 2), classes).name
+        held = ByClass(classes, lambda part, name: False, {"pairs/0.kept": rows})
+        parts = {"pairs": {"0.kept": KEPT[rows.start : rows.stop], "0.count": torch.tensor(3)}}
+        state["sha256"][name] = write_shard(path / f"{name}.safetensors", parts, held)
+        state["rows"][name] = {"pairs/0.kept": [rows.start, rows.stop]}
+    save_file({"0.count": torch.tensor(3)}, path / "pairs.safetensors")
+    state["sha256"]["pairs"] = files.digest(path / "pairs.safetensors")
+    (path / "state.json").write_text(json.dumps(state))
+    held = None if wanted is None else ByClass(range(4), lambda part, name: False, {"pairs/0.kept": wanted})
+    read = read_checkpoint(path).tensors("pairs", held)
+    inside = slice(None) if wanted is None else slice(wanted.start, wanted.stop)
+    assert torch.equal(read["0.kept"], KEPT[inside])
+    assert read["0.count"] == 3
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[], {"nobody": {}}, {"head-00001-of-00001": 3}, {"head-00001-of-00001": {"pairs/a": [0]}},
+     {"head-00001-of-00001": {"pairs/a": [2, 4]}}],
+    ids=str,
+)  # fmt: skip
+def test_rows_that_are_none_are_refused(tmp_path, rows):
+    path = split(tmp_path, [range(7)])
+    state = json.loads((path / "state.json").read_text()) | {"rows": rows}
+    (path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(ValueError, match="not a checkpoint's state"):
+        read_checkpoint(path)
+
+
 @pytest.mark.parametrize(
     "shards",
     [

@@ -26,6 +26,7 @@ from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
+from verisphere.pairs.contract import PairTerm, Training
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.workflows.plan import Measurements, Memory, plan
 from verisphere.workflows.plan_measure import BackboneCost, measure_backbone, measure_dense, saved_bytes
@@ -182,6 +183,29 @@ def test_sampling_copies_what_it_draws(known):
     sampled = plan(recipe("--engine", "sampled"), 1_000_000, measurements=known)
     assert sampled.memory.sampled == 2 * 100_000 * 512 * 4
     assert sampled.head_flops * 10 == plan(recipe("--engine", "streamed"), 1_000_000, measurements=known).head_flops
+
+
+class Remembers(PairTerm):
+    """As many bytes a class and an image as are easy to count, shared or not."""
+
+    def prepare(self, training: Training) -> None:
+        self.weight = nn.Parameter(torch.zeros(training.embedding_size))
+        self.register_buffer("shared", torch.zeros(training.classes, 10, dtype=torch.bfloat16))
+        self.register_buffer("labels", torch.zeros(training.batch_size, dtype=torch.int64))
+
+    def held(self) -> dict[str, range]:
+        return {"shared": range(0)}
+
+
+def test_memories_of_pair_terms_are_counted_without_being_made(known):
+    asked = replace(recipe("--engine", "streamed"), pair_terms=[Remembers()])
+    plain, found = (plan(one, 2**30, 3, measurements=known) for one in (recipe("--engine", "streamed"), asked))
+    assert found.memory.memories == math.ceil(2**30 * 20 / 3) + 128 * 8
+    assert found.memory.weights - plain.memory.weights == 512 * 4
+    assert found.memory.pairs == 2**26
+    assert plain.memory.memories == plain.memory.pairs == 0
+    assert not list(asked.pair_terms[0].buffers())  # the recipe's own is as it was
+    assert "memories of pair terms" in as_text(found, asked)
 
 
 def test_the_total_leaves_out_what_is_not_there_at_once():

@@ -1,5 +1,6 @@
 """The picture of a training: everything that the log of a run holds, over the epochs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TypeAlias
@@ -13,14 +14,25 @@ _TITLES = {
     "rate": "learning rate",
     "margin_share": "share of the margin",
     "gradient_norm": "gradient norm",
+    "validation_tar": "TAR in validation",
+    "anchor_tar": "TAR at the anchor, in training",
+    "anchor_threshold": "threshold at the anchor",
+    "anchor_set_fill": "fill of the online-updating set",
+    "tcp_gamma": "gamma on the queue",
+    "tcp_threshold": "thresholds on the queue",
+    "tcp_weight": "weights of the domains",
+    "tcp_share": "shares of the domains",
 }
+#: Figures whose names end so share a panel, a line for each ending: at a FAR, or of a domain.
+_AT_FAR = re.compile(r"(.+?)_at_far_(.+)")
+_OF_DOMAIN = re.compile(r"(tcp_\w+?)_of_(.+)")
 _UNDRAWN = ("step", "epoch", "images_per_second")
 
 Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
 
 
 def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: str) -> Figure:
-    """Everything that the log of a run holds, over the epochs: a panel a figure, validation TARs in one.
+    """Everything that the log of a run holds, over the epochs: a panel a kind of figure, such as validation TARs.
 
     Args:
         entries: lines of `metrics.jsonl`; a figure that was not finite is None there, and left out here.
@@ -69,9 +81,17 @@ def _panels(entries: Sequence[Mapping[str, float | int | None]]) -> dict[str, Li
         for name, value in entry.items():
             if name in _UNDRAWN or not isinstance(value, (int, float)):
                 continue
-            far = name.removeprefix("validation_tar_at_far_")
-            label = _TITLES.get(name, name.replace("_", " ")) if far == name else "TAR in validation"
-            epochs, values = panels.setdefault(label, {}).setdefault(name if far == name else f"FAR {far}", ([], []))
+            panel, line = _place(name)
+            epochs, values = panels.setdefault(panel, {}).setdefault(line, ([], []))
             epochs.append(float(epoch))
             values.append(float(value))
     return panels
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Title of the panel that a figure is drawn in, and the name of its line there."""
+    at_far, of_domain = _AT_FAR.fullmatch(name), _OF_DOMAIN.fullmatch(name)
+    found = at_far or of_domain
+    panel = name if found is None else found[1]
+    line = name if found is None else f"FAR {found[2]}" if at_far else found[2]
+    return _TITLES.get(panel, panel.replace("_", " ")), line

@@ -15,6 +15,7 @@ from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
 from verisphere.workflows.plan_head import FLOAT, HeadWork, states
 from verisphere.workflows.plan_measure import BackboneCost, DenseCost, measure_backbone, measure_dense
+from verisphere.workflows.plan_terms import memories, terms_as_planned
 from verisphere.workflows.plan_traffic import Collective, collectives
 
 #: What an allocator takes beyond what it is asked for, as a share of what comes and goes in a step. glibc's heap was
@@ -24,6 +25,8 @@ ALLOCATOR = {"cpu": 0.6, "cuda": 0.2}
 RUNTIME = 2**29
 #: Walks forward and back: the backward of a layer makes two products for the forward's one.
 _FORWARD_AND_BACKWARD = 3
+#: What a pair term works with beside its memory, at most; `benchmarks/pair_terms.py` measures it.
+PAIR_WORK = 64 * 2**20
 _MOST_PROCESSES = 4096
 #: Far beyond any training, and small enough for every count of bytes and products.
 MOST_CLASSES = MOST_IMAGES = 2**40
@@ -48,6 +51,8 @@ class Memory:
         logits: what the dense engine keeps for its backward, and works with in it.
         sampled: the sampled engine's copies of centers and momentum.
         chunks: what a chunk of classes takes while it is worked on.
+        memories: what pair terms remember, their share of it; parameters of theirs count among the weights.
+        pairs: what a pair term works with in a step.
         rows: embeddings of the whole batch, their gradients, and their own centers.
         images: of a batch, as read and as normalised.
         update: what the optimizer takes while it works on the centers, after activations and logits have gone.
@@ -66,6 +71,8 @@ class Memory:
     logits: int
     sampled: int
     chunks: int
+    memories: int
+    pairs: int
     rows: int
     images: int
     update: int
@@ -208,8 +215,10 @@ def _plan(
     division = divided(recipe.batch_size, recipe.accumulate, world)
     local, part = len(division.places), max(len(one) for one in division.own)
     cost = measured.backbone(recipe)
-    modules = (recipe.backbone, recipe.loss)
-    weights = sum(one.nbytes for module in modules for one in (*module.parameters(), *module.buffers()))
+    terms = terms_as_planned(recipe, classes)
+    modules = (recipe.backbone, recipe.loss, *terms)
+    weights = sum(one.nbytes for module in modules for one in module.parameters())
+    weights += sum(one.nbytes for module in modules[:2] for one in module.buffers())
     trained = sum(one.nbytes for module in modules for one in module.parameters() if one.requires_grad)
     per_weight = states(recipe)
     comes_and_goes = {
@@ -220,6 +229,7 @@ def _plan(
         "logits": work.logits(measured.logits(recipe)) if work.dense else 0,
         "sampled": work.sampled,
         "chunks": work.chunks,
+        "pairs": PAIR_WORK if terms else 0,
         "rows": work.rows * (2 if processes > 1 else 1),
         "images": local * 3 * recipe.backbone.input_size[0] * recipe.backbone.input_size[1] * (FLOAT + 1),
     }
@@ -228,6 +238,7 @@ def _plan(
         optimizer=per_weight * trained,
         buckets=trained if processes > 1 else 0,
         centers=work.centers,
+        memories=memories(terms, processes),
         center_state=per_weight * work.centers,
         **comes_and_goes,
         update=work.update,

@@ -32,6 +32,8 @@ _NAMES = {
     "logits": "logits, several times over",
     "sampled": "copies of sampled centers",
     "chunks": "a chunk of classes at work",
+    "memories": "memories of pair terms",
+    "pairs": "pairs at work (at most)",
     "rows": "embeddings and own centers",
     "images": "images",
     "update": "centers' update",
