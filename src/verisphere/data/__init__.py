@@ -1,9 +1,10 @@
 """Face images from folders, archives, lists or a renderer; and the files that results are kept in."""
 
 from verisphere.data.augment import Augment, augment, normalise
+from verisphere.data.by_light import ByLight
 from verisphere.data.embeddings_file import read_embeddings, write_embeddings
 from verisphere.data.faces import Faces
-from verisphere.data.loader import Batch, batches, epoch_order
+from verisphere.data.loader import Batch, batches, epoch_order, grouped_order
 from verisphere.data.memory import InMemory, in_memory
 from verisphere.data.photos import Photos
 from verisphere.data.scores_file import read_scores
@@ -13,6 +14,7 @@ from verisphere.data.synthetic import SyntheticFaces
 __all__ = [
     "Augment",
     "Batch",
+    "ByLight",
     "Faces",
     "InMemory",
     "Photos",
@@ -20,6 +22,7 @@ __all__ = [
     "augment",
     "batches",
     "epoch_order",
+    "grouped_order",
     "in_memory",
     "normalise",
     "read_embeddings",
