@@ -21,7 +21,7 @@ from verisphere.head import Head, HeadSGD, Streamed
 from verisphere.report.tables import table
 from verisphere.train.recipe import read_recipe
 from verisphere.workflows.device import keep_memory
-from verisphere.workflows.plan_traffic import Collective, head_collectives
+from verisphere.workflows.plan.traffic import Collective, head_collectives
 
 SIZE = 512
 SHARDS = (1, 2, 4, 8)

@@ -182,7 +182,7 @@ def built(case: Case, variant: Variant) -> Callable[[], object]:
 def flops(case: Case, variant: Variant) -> float:
     """Floating-point operations of a step, as the module's text has them."""
     from verisphere import embed
-    from verisphere.workflows.plan_measure import measure_backbone
+    from verisphere.workflows.plan.measure import measure_backbone
 
     forward = case.batch * measure_backbone(getattr(embed, case.network)(**case.arguments)).flops
     if variant.only_forward:

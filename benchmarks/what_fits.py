@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from verisphere.report.tables import table
 from verisphere.train.recipe import Recipe, read_recipe
-from verisphere.workflows.plan import Measurements, plan
+from verisphere.workflows.plan.plan import Measurements, plan
 
 #: GB as they are sold; a tenth is left to others.
 MEMORIES = {24: "cuda", 40: "cuda", 80: "cuda", 141: "cuda", 32: "cpu", 256: "cpu"}

@@ -95,7 +95,10 @@ def _code_of(error: BaseException) -> int:
     from verisphere.distributed import PATIENCE
     from verisphere.train.loop import TrainingStopped
     from verisphere.workflows.processes import anything_said, gave_up, lost_another
+    from verisphere.workflows.sweep.run import RunsFailed
 
+    if isinstance(error, RunsFailed):
+        return _fail(1, str(error))
     if isinstance(error, TrainingStopped):
         return _fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
@@ -183,7 +186,7 @@ def _plan(options: argparse.Namespace) -> str:
     """What a training would take, by as many processes as were started; the first of them finds out and writes."""
     from verisphere.data.files import refuse_overwriting
     from verisphere.distributed import world
-    from verisphere.workflows.plan_text import dry_run
+    from verisphere.workflows.plan.text import dry_run
 
     if options.out is not None or options.resume or options.tensorboard:
         raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json keeps the plan)")
@@ -200,6 +203,27 @@ def _plan(options: argparse.Namespace) -> str:
         device=options.device,
         out=options.json,
     )
+
+
+def sweep(options: argparse.Namespace) -> str:
+    """Train a grid of recipe fields, or the arms of a plan, and say what differs beyond chance."""
+    from verisphere.distributed import launched
+    from verisphere.workflows.sweep.plan import read_plan
+    from verisphere.workflows.sweep.run import Launch
+    from verisphere.workflows.sweep.sweep import sweep as run
+
+    if launched():
+        raise ValueError("a sweep starts its trainings itself: start it without torchrun (--jobs trains several)")
+    result = run(
+        read_plan(options.plan, options.overrides, options.grid, options.seeds),
+        options.out,
+        Launch(options.jobs, options.threads, options.device, options.default_allocator),
+        replicates=options.replicates,
+        progress=_progress(),
+    )
+    _print(result.text())  # what is whole is shown, whatever failed
+    result.check()
+    return f"{options.out}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
 
 
 def embed(options: argparse.Namespace) -> str:
@@ -488,7 +512,7 @@ Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
-    if options.verb is train:
+    if options.verb in (train, sweep):
         options.overrides = unknown
     elif unknown:
         parser.error(f"unrecognised arguments: {' '.join(unknown)}")
@@ -554,6 +578,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--json", type=Path, metavar="OUT", help="of --dry-run: also write the plan as JSON")
     _device(verb)
 
+    _grids(_verb(verbs, "sweep", sweep))
+
     verb = _verb(verbs, "embed", embed)
     verb.add_argument(
         "model",
@@ -604,6 +630,36 @@ def _parser() -> argparse.ArgumentParser:
     _search(kinds)
     _shipping(verbs)
     return parser
+
+
+def _grids(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("plan", type=Path, help="YAML recipe, or plan of arms; any field can follow as --field value")
+    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the sweep")
+    verb.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="FIELD=V1,V2,...",
+        help="train every combination of these values; repeat for several fields",
+    )
+    verb.add_argument(
+        "--seeds", type=_seeds, metavar="S1,S2,...", help="train each arm at each (the plan's, or the recipe's one)"
+    )
+    verb.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (1)")
+    verb.add_argument(
+        "--threads", type=int, metavar="N", help="of each training (of several, each its share of the cores)"
+    )
+    verb.add_argument(
+        "--replicates", type=int, default=1000, help="of the bootstrap over people, for the differences (1000)"
+    )
+    _device(verb)
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 0,1,2") from None
 
 
 def _search(kinds: Verbs) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.data.faces import Faces
-from verisphere.data.loader import Batch, batches, epoch_order
+from verisphere.data.loader import Batch, batches, epoch_order, grouped_order
 
 
 class Numbered(Faces):
@@ -138,3 +138,37 @@ def test_the_order_of_an_epoch():
     assert epoch_order(0, 0, 0).tolist() == []
     with pytest.raises(ValueError, match="seed is -1 and epoch 0"):
         epoch_order(3, -1, 0)
+
+
+def test_images_of_one_person_follow_each_other():
+    counts = {0: 7, 1: 1, 2: 4, 3: 2, -1: 5}
+    labels = torch.tensor([label for label, count in counts.items() for _ in range(count)])
+    for each in (2, 3, 4, 100):
+        order = grouped_order(labels, each, seed=1, epoch=2)
+        assert sorted(order.tolist()) == list(range(len(labels)))
+        # one neighbour of the same person less than images, for each group
+        together = int((labels[order][1:] == labels[order][:-1]).sum())
+        groups = sum(-(-count // each) for count in counts.values())
+        assert together >= len(labels) - groups
+    assert torch.equal(grouped_order(labels, 1, seed=1, epoch=2), epoch_order(len(labels), seed=1, epoch=2))
+
+
+def test_a_batch_of_whole_groups_holds_as_many_of_each_person():
+    labels = torch.arange(40) % 10  # four images each
+    for epoch in range(3):
+        for batch in labels[grouped_order(labels, 2, seed=0, epoch=epoch)].split(8):
+            assert batch.bincount().remainder(2).eq(0).all()
+            assert len(batch.unique()) >= 2
+
+
+def test_the_order_in_groups_depends_on_seed_and_epoch_alone():
+    labels = torch.arange(60) % 12
+    order = grouped_order(labels, 2, seed=1, epoch=2)
+    assert torch.equal(order, grouped_order(labels, 2, seed=1, epoch=2))
+    for seed, epoch in ((1, 3), (2, 2), (2, 1), (0, 3)):
+        other = grouped_order(labels, 2, seed, epoch)
+        assert not torch.equal(order, other)
+        assert not torch.equal(labels[order], labels[other])  # who comes when, and not just which of their images
+    # pairs of a person's images are others in another epoch
+    partners = {frozenset(pair) for pair in order.view(-1, 2).tolist()}
+    assert partners != {frozenset(pair) for pair in grouped_order(labels, 2, 1, 3).view(-1, 2).tolist()}

@@ -28,7 +28,7 @@ class Line(Backbone):
 
     def __init__(self, side: int = 0) -> None:
         super().__init__(4)
-        self.side = side
+        self.side_columns = side
         self.project = nn.Linear(12, 4 + side, bias=False)
 
     def embed(self, images: Tensor) -> Tensor:

@@ -28,10 +28,10 @@ from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs.contract import PairTerm, Training
 from verisphere.train.recipe import Recipe, read_recipe
-from verisphere.workflows.plan import Measurements, Memory, plan
-from verisphere.workflows.plan_measure import BackboneCost, measure_backbone, measure_dense, saved_bytes
-from verisphere.workflows.plan_text import as_json, as_text, dry_run, memory_of
-from verisphere.workflows.plan_traffic import Collective, head_collectives
+from verisphere.workflows.plan.measure import BackboneCost, measure_backbone, measure_dense, saved_bytes
+from verisphere.workflows.plan.plan import Measurements, Memory, plan
+from verisphere.workflows.plan.text import as_json, as_text, dry_run, memory_of
+from verisphere.workflows.plan.traffic import Collective, head_collectives
 
 FOLDER = Path(__file__).parent
 NO_DATA = ["--data", "verisphere.data.SyntheticFaces", "--data.people", "2"]

@@ -105,9 +105,9 @@ def point_intervals(
         PointIntervals(
             far_target=far_text(target),
             rule="at_most",
-            tar=_interval(float(tar[place, 0]), tars[place]),
-            threshold=_interval(float(fixed[place, 0]), thresholds[place]),
-            far=_interval(float(far[place, 0]), rates[place]),
+            tar=percentile_interval(float(tar[place, 0]), tars[place]),
+            threshold=percentile_interval(float(fixed[place, 0]), thresholds[place]),
+            far=percentile_interval(float(far[place, 0]), rates[place]),
             people=people,
             seed=seed,
         )
@@ -130,7 +130,7 @@ def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int 
     Raises:
         TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
     """
-    return _interval(*_redrawn_tars(pairs, [far], replicates, seed, quietly)[0])
+    return percentile_interval(*redrawn_tars(pairs, [far], replicates, seed, quietly)[0])
 
 
 def tar_difference(
@@ -163,11 +163,11 @@ def tar_differences_at(
     """`tar_difference` at several target FARs, of the same draws."""
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")
-    both = [_redrawn_tars(pairs, fars, replicates, seed, progress) for pairs in (ours, theirs)]
-    return tuple(_interval(one[0] - other[0], one[1] - other[1]) for one, other in zip(*both, strict=True))
+    both = [redrawn_tars(pairs, fars, replicates, seed, progress) for pairs in (ours, theirs)]
+    return tuple(percentile_interval(one[0] - other[0], one[1] - other[1]) for one, other in zip(*both, strict=True))
 
 
-def _redrawn_tars(
+def redrawn_tars(
     pairs: PairScores, fars: Sequence[Far], replicates: int, seed: int, progress: Progress
 ) -> list[tuple[float, Float64[np.ndarray, " replicates"]]]:
     """TAR of the set itself and of each replicate, for each target FAR."""
@@ -236,7 +236,7 @@ def accuracy_interval(
             total += counts @ weights[part]
             hit += counts @ (weights[part] * right[part])
         means.append(np.divide(hit, total, out=np.full(len(draws), np.nan), where=total > 0))
-    return _interval(float(weights @ right / weights.sum()), np.concatenate(means))
+    return percentile_interval(float(weights @ right / weights.sum()), np.concatenate(means))
 
 
 def accuracy_difference(
@@ -258,7 +258,12 @@ def accuracy_difference(
     return accuracy_interval(ours - theirs, people, weights, replicates, seed)
 
 
-def _interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
+def percentile_interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
+    """A figure with the middle 95 % of its replicates; those without the figure, NaN, are left out.
+
+    Raises:
+        ValueError: none of them has the figure.
+    """
     found = replicates[~np.isnan(replicates)]
     if not len(found):
         raise ValueError(f"none of {len(replicates)} replicates drew people that have such a pair; take more of them")

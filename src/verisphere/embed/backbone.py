@@ -16,13 +16,13 @@ class Backbone(nn.Module):
         input_size: height and width of a face, in pixels.
         mean: what `normalise` subtracts from a pixel in [0, 255].
         scale: what it then divides by.
-        side: further columns that `embed` gives while training, for a pair term; an embedding has none of them.
+        side_columns: how many further columns `embed` gives while training, for a pair term; no part of an embedding.
     """
 
     input_size: tuple[int, int] = (112, 112)
     mean: float = 127.5
     scale: float = 127.5
-    side: int = 0
+    side_columns: int = 0
 
     def __init__(self, embedding_size: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Backbone(nn.Module):
         return normalise(images, self.mean, self.scale)
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
-        """Embeddings, not yet of unit length, of normalised images; in training with `side` more columns.
+        """Embeddings, not yet of unit length, of normalised images; in training with `side_columns` more.
 
         Raises:
             ValueError: the images are not of `input_size`.

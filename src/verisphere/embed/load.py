@@ -15,7 +15,7 @@ HOUSE = "verisphere.embed."
 
 
 def build_backbone(description: dict[str, Any], trust: bool = False) -> Backbone:
-    """A backbone from `class_path` and `init_args`.
+    """A backbone from `class_path` and `init_args`; an argument that is such a description is built first.
 
     Args:
         description: as recipes and checkpoints hold it.
@@ -38,10 +38,15 @@ def build_backbone(description: dict[str, Any], trust: bool = False) -> Backbone
     if not (isinstance(found, type) and issubclass(found, Backbone)):
         raise ValueError(f"{path!r} is not a backbone")
     try:
-        return found(**arguments)
+        return found(**{name: _built(value, trust) for name, value in dict(**arguments).items()})
     except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"backbone {path!r} with {shown(arguments)} cannot be built: {reason}") from None
+
+
+def _built(value: Any, trust: bool) -> Any:
+    """An argument as it is, or the backbone that it describes."""
+    return build_backbone(value, trust) if isinstance(value, dict) and "class_path" in value else value
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:

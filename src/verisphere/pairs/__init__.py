@@ -1,6 +1,22 @@
 """Pair terms: what a training adds to the class-center loss by comparing embeddings with each other."""
 
+from verisphere.pairs.anchor_face import AnchorFace
 from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.pairs.group_labels import GroupLabels
 from verisphere.pairs.memory import FeatureQueue, OnlineSet
+from verisphere.pairs.threshold_consistency import ThresholdConsistency
+from verisphere.pairs.triplet import AngularTriplet
 
-__all__ = ["FeatureQueue", "Given", "GlobalBatch", "OnlineSet", "PairTerm", "Step", "Training"]
+__all__ = [
+    "AnchorFace",
+    "AngularTriplet",
+    "FeatureQueue",
+    "Given",
+    "GlobalBatch",
+    "GroupLabels",
+    "OnlineSet",
+    "PairTerm",
+    "Step",
+    "ThresholdConsistency",
+    "Training",
+]

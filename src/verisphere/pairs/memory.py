@@ -75,7 +75,8 @@ class OnlineSet(Memory):
 
     A feature is usable for M steps, the one that inserts it counted. (Algorithm 1 as printed decrements before it uses
     the set, which gives M - 1; the text says M.) A new feature takes a free place of its identity, or that of the
-    oldest feature; several of one identity in a batch are inserted one after another.
+    oldest feature; several of one identity in a batch are inserted one after another. Of features that were inserted in
+    one earlier step, and so are equally old, the one in the first place goes first.
 
     Of several processes each holds the identities of its share, in order.
 
@@ -112,19 +113,26 @@ class OnlineSet(Memory):
         self._make_room(identities * each, dim, identities, each)
         self.register_buffer("until", torch.zeros(len(self.rows), dtype=torch.int64))
 
-    def insert(self, units: Float[Tensor, "batch dim"], labels: Int64[Tensor, " batch"], step: int) -> None:
+    def insert(
+        self, units: Float[Tensor, "batch dim"], labels: Int64[Tensor, " batch"], step: int
+    ) -> Int64[Tensor, " batch"]:
         """Insert the global batch; rows of no identity (-1) have no place.
 
         Args:
             units: features of length 1.
             labels: whose they are.
             step: steps made before this one.
+
+        Returns:
+            Where each row's copy lies among those held here; -1 where it does not: another process holds it, it has no
+            identity, or K later rows of its identity are in the batch.
         """
         each = self.features_per_identity
         held = range(self.rows.start // each, self.rows.stop // each)
+        copies = torch.full_like(labels, -1)
         here = ((labels >= held.start) & (labels < held.stop)).nonzero()[:, 0]
         if not len(here):
-            return
+            return copies
         identity = (labels[here] - held.start).to(self.until.device)
         order = identity.argsort(stable=True)
         identity, here = identity[order], here[order.to(here.device)]
@@ -132,13 +140,14 @@ class OnlineSet(Memory):
         # the oldest first, expired and empty places before all, the first of equal ones before the others
         left = self.until.view(-1, each)[identity].sub(step).clamp(min=0)
         by_age = left.argsort(dim=1, stable=True)
-        slot = by_age.gather(1, (turn % each)[:, None])[:, 0]
-        slot = torch.where(turn < each, slot, turn % each)  # by then all places are new: the first is taken again
+        slot = by_age.gather(1, (turn % each)[:, None])[:, 0]  # after K turns the first of the batch is the oldest
         place = identity * each + slot
         last = _last_of_each(place)
         place, here = place[last], here[last.to(here.device)]
         self._write(place, units[here].detach())
         self.until[place] = step + self.valid_steps
+        copies[here] = place.to(copies.device)
+        return copies
 
     def remaining(self, step: int) -> Int64[Tensor, "identities each"]:
         """How many steps each feature held here is usable for yet, this one counted; 0 where there is none."""

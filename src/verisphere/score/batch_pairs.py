@@ -19,6 +19,7 @@ from torch import Tensor
 from verisphere.distributed import ALONE, World, total
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
 from verisphere.score.screen import (
+    Keys,
     Precision,
     Rounded,
     Screen,
@@ -38,11 +39,14 @@ EMPTY = -2
 NO_CLASS = -1
 
 ROWS = 1 << 10  # rows of a batch in a tile
-KEYS = 9 << 18  # keys of a tile: 4.5 MB
+KEYS = 9 << 20  # pairs of a tile of bfloat16 products: 18 MB
+SHORTER = 4  # other products take more room a pair, and copies of the stored rows: tiles of so much fewer pairs
+ROUGH = 1 << 12  # stored rows converted at once: 8 MB of 512 numbers
+MANY = 8  # pairs of one label are listed unless more than one of so many is one
 RUN = 16  # tiles looked through before windows are narrowed
 SAMPLE = 1 << 20  # scores of a sample, where nothing tells where to look
 SLACK = 0.02  # about how much a threshold may move from a step to the next, where nothing is known of it
-LEAST_SLACK = 1e-3
+FALL = 1.5, 0.08  # the same, and at least, in parts of the fall of score over which ranks grow e-fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +60,7 @@ class Stored:
     """
 
     rows: Shaped[Tensor, "stored dim"]
-    labels: Int64[Tensor, " stored"]
+    labels: Int64[Tensor, " labels"]
     longest: float = 1.005
 
     def __post_init__(self) -> None:
@@ -86,16 +90,22 @@ class Hints:
         known = self.found.get((groups, question))
         return None if known is None else (known[0] - known[1], known[0] + known[1])
 
-    def learn(self, groups: tuple[int, ...], question: str, answer: float) -> None:
-        """Take an answer in."""
+    def learn(self, groups: tuple[int, ...], question: str, answer: float, fall: float = SLACK) -> None:
+        """Take an answer in.
+
+        Args:
+            groups: that were asked about.
+            question: its name.
+            answer: a score; one that is not finite tells nothing.
+            fall: of score, near the answer, over which ranks grow e-fold.
+        """
+        before = self.found.pop((groups, question), None)
         if not math.isfinite(answer):
-            self.found.pop((groups, question), None)
             return
-        before = self.found.get((groups, question))
-        slack = SLACK
-        if before is not None:
-            moved = 3 * abs(answer - before[0])
-            slack = max(moved, 0.7 * before[1], LEAST_SLACK)
+        first, least = (share * fall for share in FALL)
+        slack = min(SLACK, first)
+        if before is not None and math.isfinite(before[0]):
+            slack = max(3 * abs(answer - before[0]), min(0.7 * before[1], slack), least)
         self.found[groups, question] = answer, slack
 
 
@@ -105,14 +115,14 @@ class BatchPairs:
     def __init__(
         self,
         units: Float32[Tensor, "batch dim"],
-        labels: Int64[Tensor, " batch"],
+        labels: Int64[Tensor, " labels"],
         stored: Stored,
-        groups: Int64[Tensor, " batch"] | None = None,
+        groups: Int64[Tensor, " groups"] | None = None,
         *,
         hints: Hints | None = None,
         precision: Precision | None = None,
         world: World = ALONE,
-        keys: int = KEYS,
+        keys: int | None = None,
     ) -> None:
         """Take the rows; pairs are compared when something is asked.
 
@@ -125,7 +135,7 @@ class BatchPairs:
             precision: of the products that screen; changes speed, never an answer. The fastest one without.
             world: processes that each have a part of the stored rows and the same batch; all must ask the same
                 questions, and get the same answers.
-            keys: how many pairs a tile has at most; changes speed and memory.
+            keys: how many pairs a tile has at most; changes speed and memory. What suits the precision without.
 
         Raises:
             ValueError: counts that disagree.
@@ -139,9 +149,9 @@ class BatchPairs:
         self.units, self.labels = units[order].contiguous(), labels[order]
         self.groups = groups[order].cpu().numpy()
         self.stored, self.world, self.hints = stored, world, Hints() if hints is None else hints
-        self._own = _one_label(self.labels, stored.labels)
+        self._met = _met(self.labels, stored.labels)
         self.precision = precision or fastest(units.device.type, units.shape[1], stored.rows.dtype)
-        self.keys = keys
+        self.keys = (KEYS if self.precision == "bfloat16" else KEYS // SHORTER) if keys is None else keys
         self.totals = self._totals()
         self._windows: list[Window] = []
         self._tiles: _BatchTiles | None = None
@@ -156,10 +166,15 @@ class BatchPairs:
         """Find what these ranks need, by one pass over the stored rows if the hints are good.
 
         Args:
-            asked: scores, a rank in them (1 is the largest), and a name by which the hints know the question.
+            asked: scores, a rank in them (1 is the largest), and a name by which the hints know the question. What
+                ranks beyond their number need is nothing.
         """
         tries: dict[tuple[tuple[int, ...], int], int] = {}
-        wanted = {(tuple(sorted(scores.groups)), rank): question for scores, rank, question in asked}
+        wanted = {
+            (tuple(sorted(scores.groups)), rank): question
+            for scores, rank, question in asked
+            if 1 <= rank <= scores.total
+        }
         while True:
             missing = [one for one in wanted if window_of(self._windows, one[1], frozenset(one[0])) is None]
             if not missing:
@@ -168,7 +183,7 @@ class BatchPairs:
         for (groups, rank), question in wanted.items():
             window = window_of(self._windows, rank, frozenset(groups))
             assert window is not None
-            self.hints.learn(groups, question, window.ranked(rank, frozenset(groups)))
+            self.hints.learn(groups, question, *_answer(window, rank, frozenset(groups)))
 
     def count(self, threshold: float, groups: frozenset[int]) -> int:
         """How many scores of some groups are greater than a threshold."""
@@ -190,10 +205,9 @@ class BatchPairs:
 
     def _totals(self) -> list[int]:
         """Impostor pairs of each group, of all processes."""
-        used = int((self.stored.labels != EMPTY).sum())
-        rows = np.bincount(self.groups, minlength=self.group_count)
-        same = np.bincount(self.groups[self._own.left], minlength=self.group_count)
-        counted = torch.from_numpy(rows * used - same).to(self.units.device)
+        impostors = len(self._met.places) - self._met.alike()
+        pairs = np.bincount(self.groups, impostors, self.group_count).astype(np.int64)  # float64 counts to 2^53
+        counted = torch.from_numpy(pairs).to(self.units.device)
         return (total(counted) if self.world.size > 1 else counted).tolist()
 
     def _window(
@@ -210,7 +224,7 @@ class BatchPairs:
             if max(low, expected[0]) <= min(high, expected[1]):
                 low, high = max(low, expected[0]), min(high, expected[1])
         tries[groups, rank] = tried + 1
-        # cells, as tiles count them; empty places and genuine pairs among them are few, or spread evenly
+        # tiles count genuine pairs, too; they are few, or spread evenly
         return Window(
             low, high, groups, (rank,), max(sum(self.totals[group] for group in groups), 1), 8.0 ** max(tried - 1, 0)
         )
@@ -265,8 +279,18 @@ class BatchPairs:
 
     def _ready(self) -> "_BatchTiles":
         if self._tiles is None:
-            self._tiles = _BatchTiles(self.units, self.groups, self.stored, self._own, self.precision, self.keys)
+            self._tiles = _BatchTiles(
+                self.units, self.labels, self.groups, self.stored, self._met, self.precision, self.keys
+            )
         return self._tiles
+
+
+def _answer(window: Window, rank: int, groups: frozenset[int]) -> tuple[float, float]:
+    """The score of a rank, and how much scores fall there while ranks grow e-fold, as far as the window tells."""
+    above, inside = window.around(groups)
+    score, further = window.ranked(rank, groups), min(rank + rank // 2 + 8, above + inside)
+    fall = score - window.ranked(further, groups)
+    return score, fall / math.log(further / rank) if fall else SLACK
 
 
 class BatchScores:
@@ -292,43 +316,80 @@ class BatchScores:
         return self.pairs.count(threshold, self.groups)
 
 
-@dataclass(frozen=True, eq=False)
-class _Own:
-    """Pairs that are no impostor pairs: of one identity, or of rows of which nobody knows whose they are.
-
-    Attributes:
-        left: row of the batch, of each.
-        right: stored row, ascending.
-    """
-
-    left: Int64[np.ndarray, " pairs"]
-    right: Int64[np.ndarray, " pairs"]
-
-
-def _one_label(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]) -> _Own:
-    """Pairs of a row of the batch and a stored one with the same label."""
-    left, right = same_label(batch, stored)
-    return _Own(left.cpu().numpy(), right.cpu().numpy())
-
-
 def same_label(
     batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]
 ) -> tuple[Int64[Tensor, " pairs"], Int64[Tensor, " pairs"]]:
-    """Rows of all pairs with one label, by stored row and then by row of the batch; `EMPTY` is none."""
+    """Rows of all pairs of one identity, by stored row and then by row of the batch; of `NO_CLASS` there are none."""
     order = batch.argsort(stable=True)
     ordered = batch[order]
     stored = stored.to(batch.device)
     first = torch.searchsorted(ordered, stored)
-    met = (
-        (ordered[first.clamp(max=max(len(ordered) - 1, 0))] == stored)
-        if len(ordered)
-        else torch.zeros_like(stored).bool()
-    )
-    right = met.nonzero()[:, 0]
+    near = ordered[first.clamp(max=len(ordered) - 1)] if len(ordered) else torch.full_like(stored, EMPTY)
+    right = ((near == stored) & (stored >= 0)).nonzero()[:, 0]
     start = first[right]
     count = torch.searchsorted(ordered, stored[right], right=True) - start
     place = torch.arange(int(count.sum()), device=batch.device) - (count.cumsum(0) - count).repeat_interleave(count)
     return order[start.repeat_interleave(count) + place], right.repeat_interleave(count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Met:
+    """Which stored rows there are, and which pairs of theirs are no impostor pairs: those with one label.
+
+    Two rows of `NO_CLASS` have one as well: nobody knows whether they are of one person.
+
+    Attributes:
+        places: of stored rows that are not `EMPTY`, ascending; their numbers in this list stand for them.
+        right: numbers of those whose label a row of the batch has, ascending.
+        label: number of that label, among the distinct ones of the batch.
+        order: rows of the batch by label.
+        count: how many of them have each label.
+        start: where in `order` those begin.
+    """
+
+    places: Int64[np.ndarray, " filled"]
+    right: Int64[np.ndarray, " met"]
+    label: Int64[np.ndarray, " met"]
+    order: Int64[np.ndarray, " batch"]
+    count: Int64[np.ndarray, " labels"]
+    start: Int64[np.ndarray, " labels"]
+
+    def alike(self) -> Int64[np.ndarray, " batch"]:
+        """How many stored rows have the label of each row of the batch."""
+        found = np.empty_like(self.order)
+        found[self.order] = np.bincount(self.label, minlength=len(self.count)).repeat(self.count)
+        return found
+
+    def listed(
+        self, first: int, last: int, rows: range
+    ) -> tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]:
+        """Pairs with one label of some rows of the batch with the stored ones from `first` to before `last`.
+
+        Both are counted from the first one.
+        """
+        some = slice(*np.searchsorted(self.right, [first, last]).tolist())
+        count, start = self.count[self.label[some]], self.start[self.label[some]]
+        place = np.arange(count.sum()) - (count.cumsum() - count).repeat(count)
+        left, right = self.order[start.repeat(count) + place] - rows.start, self.right[some].repeat(count) - first
+        inside = (left >= 0) & (left < len(rows))
+        return left[inside], right[inside]
+
+    def many(self, first: int, last: int) -> int:
+        """At most so many pairs are listed."""
+        some = slice(*np.searchsorted(self.right, [first, last]).tolist())
+        return int(self.count[self.label[some]].sum())
+
+
+def _met(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]) -> _Met:
+    """What the labels of a batch and of stored rows have in common."""
+    distinct, which, count = batch.unique(return_inverse=True, return_counts=True)
+    places = (stored != EMPTY).nonzero()[:, 0]
+    labels = stored.index_select(0, places).to(batch.device)
+    number = torch.searchsorted(distinct, labels).clamp_(max=max(len(distinct) - 1, 0))
+    right = (distinct[number] == labels).nonzero()[:, 0] if len(distinct) else number.new_empty(0)
+    label, order = number[right], which.argsort(stable=True)
+    start = count.cumsum(0) - count
+    return _Met(*(tensor.cpu().numpy() for tensor in (places, right, label, order, count, start)))
 
 
 class _BatchTiles:
@@ -337,23 +398,22 @@ class _BatchTiles:
     def __init__(
         self,
         units: Float32[Tensor, "batch dim"],
+        labels: Int64[Tensor, " batch"],
         groups: Int64[np.ndarray, " batch"],
         stored: Stored,
-        own: _Own,
+        met: _Met,
         precision: Precision,
         keys: int,
     ) -> None:
-        self.units, self.groups, self.stored, self.own = units, groups, stored, own
+        self.units, self.labels, self.groups, self.stored, self.met = units, labels, groups, stored, met
         self.precision = precision
-        blocks = range(0, len(units), ROWS)
-        self.left = {start: rounded(units[start : start + ROWS], precision, start) for start in blocks}
+        blocks = [range(start, min(start + ROWS, len(units))) for start in range(0, len(units), ROWS)]
+        self.left = {rows: rounded(units[rows.start : rows.stop], precision, rows.start) for rows in blocks}
         self.columns = max(keys // max(min(len(units), ROWS), 1), 64)
-        filled = (stored.labels != EMPTY).cpu().numpy()
-        starts = [at for at in range(0, len(stored), self.columns) if filled[at : at + self.columns].any()]
-        corners = [(row, column) for row in blocks for column in starts]
+        starts = range(0, len(met.places), self.columns)
+        corners = [(rows, column) for rows in blocks for column in starts]
         # a fixed shuffle: what the first tiles say then foretells the rest, whatever order rows were stored in
         self.corners = [corners[number] for number in np.random.default_rng(1).permutation(len(corners))]
-        self.gaps = ~filled
         self._room: Tensor | None = None
         self._tried = False
         self._unit: float | None = None
@@ -368,45 +428,58 @@ class _BatchTiles:
 
     def screen(self, number: int) -> Screen:
         """What the keys of a tile mean."""
-        a, b = self.corners[number]
-        left, right = self.left[a], self._rounded(b)
-        if self._room is None:
-            size = len(left.rows) * self.columns
+        rows, first = self.corners[number]
+        left, right = self.left[rows], self._rounded(first)
+        if self._room is None:  # for the largest tile: what numpy has looked at can no longer grow
+            size = min(len(self.units), ROWS) * self.columns
             self._room = left.rows.new_empty(size, dtype=product_type(left.rows.dtype))
         screen = Screen(left, right, room=self._room, tried=self._tried)
         self._tried = True
         return screen
 
-    def _rounded(self, start: int) -> Rounded:
-        rows = self.stored.rows[start : start + self.columns].to(self.units.device, non_blocking=True)
+    def _rounded(self, first: int) -> Rounded:
+        rows = self._rows(self.met.places[first : first + self.columns]).to(self.units.device, non_blocking=True)
         if self.precision == "int8" and self._unit is None:
             peak = float(rows.float().abs().max())
             self._unit = 0.94 * peak / 127 if peak else 1.0
         return rounded_known(rows, self.stored.longest, self.precision, self._unit)
 
+    def _rows(self, places: Int64[np.ndarray, " some"]) -> Shaped[Tensor, "some dim"]:
+        """Stored rows at these places, where they lie, or copied if there are gaps between them."""
+        if not len(places):
+            return self.stored.rows[:0]
+        first, last = int(places[0]), int(places[-1])
+        if last - first + 1 == len(places):
+            return self.stored.rows[first : last + 1]
+        return self.stored.rows.index_select(0, torch.from_numpy(places).to(self.stored.rows.device))
+
     def patches(self, number: int, screen: Screen, positive: bool = False) -> Iterator[Patch]:
         """The impostor pairs of one tile, by group."""
-        a, b = self.corners[number]
+        rows, first = self.corners[number]
         keys, fine = screen.keys(slice(None), slice(None), positive), screen.fine(positive)
-        rows, columns = keys.shape
-        first, last = np.searchsorted(self.own.right, [b, b + columns])
-        left, right = self.own.left[first:last] - a, self.own.right[first:last] - b
-        inside = (left >= 0) & (left < rows)
-        if inside.any():
-            keys.view(-1)[torch.from_numpy(left[inside] * columns + right[inside]).to(keys.device)] = 0
-        empty = self.gaps[b : b + columns]
-        if empty.any():
-            keys[:, torch.from_numpy(empty).to(keys.device)] = 0
-        groups = self.groups[a : a + rows]
+        last = first + keys.shape[1]
+        self._leave_out(keys, rows, first, last)
+        groups = self.groups[rows.start : rows.stop]
         for group in np.unique(groups).tolist():
             r0, r1 = np.searchsorted(groups, [group, group + 1]).tolist()
-            yield Patch(group, keys[r0:r1], a + r0, b, (r1 - r0) * columns, fine)
+            yield Patch(group, keys[r0:r1], rows.start + r0, first, (r1 - r0) * (last - first), fine)
+
+    def _leave_out(self, keys: Keys, rows: range, first: int, last: int) -> None:
+        """Mark what is no impostor pair."""
+        if self.met.many(first, last) <= keys.numel() // MANY:
+            left, right = self.met.listed(first, last, rows)
+            keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
+            return
+        places = torch.from_numpy(self.met.places[first:last])
+        labels = self.stored.labels.index_select(0, places.to(self.stored.labels.device)).to(keys.device)
+        keys.masked_fill_(self.labels[rows.start : rows.stop, None] == labels, 0)
 
     def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
         """Exact scores of pairs of rows."""
+        places = self._places(right)
         if self.stored.rows.device == self.units.device:
-            return pair_scores(self.units, left, right, self.stored.rows)
-        places, again = right.to(self.stored.rows.device).unique(return_inverse=True)
+            return pair_scores(self.units, left, places, self.stored.rows)
+        places, again = places.unique(return_inverse=True)
         some = self.stored.rows.index_select(0, places).to(self.units.device)
         return pair_scores(self.units, left, again.to(left.device), some)
 
@@ -415,11 +488,21 @@ class _BatchTiles:
         if not len(left):
             return self.units.new_empty(0)
         lowest, highest = (int(end) for end in right.aminmax())
-        rows = self.stored.rows[lowest : highest + 1]
-        if len(left) < len(rows):  # so few that only their rows are worth a conversion
-            some = rows.index_select(0, (right - lowest).to(rows.device)).to(self.units)
+        if len(left) <= highest - lowest:  # so few that only their rows are worth a conversion
+            some = self.stored.rows.index_select(0, self._places(right)).to(self.units)
             return self.units.index_select(0, left).mul_(some).sum(1)
-        return rough_scores(self.units, left, right - lowest, rows.to(self.units))
+        scores = self.units.new_empty(len(left))
+        for first in range(lowest, highest + 1, ROUGH):
+            rows = self._rows(self.met.places[first : min(first + ROUGH, highest + 1)]).to(self.units)
+            some = ((right >= first) & (right < first + ROUGH)).nonzero()[:, 0]
+            scores[some] = rough_scores(self.units, left[some], right[some] - first, rows)
+        return scores
+
+    def _places(self, right: Int64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
+        """Where the rows of these numbers are stored."""
+        if len(self.met.places) == len(self.stored):
+            return right.to(self.stored.rows.device)
+        return torch.from_numpy(self.met.places[right.cpu().numpy()]).to(self.stored.rows.device)
 
 
 @cache

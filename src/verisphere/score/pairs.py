@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
 NUMBERS = 1 << 17  # numbers gathered at once on each side: their float64 copies stay in a core's cache
@@ -39,7 +39,7 @@ def pair_scores(
     units: Float32[Tensor, "rows dim"],
     left: Int64[Tensor, " pairs"],
     right: Int64[Tensor, " pairs"],
-    others: Float32[Tensor, "others dim"] | None = None,
+    others: Float[Tensor, "others dim"] | None = None,
 ) -> Float64[Tensor, " pairs"]:
     """Score of each listed pair of rows.
 
@@ -47,7 +47,7 @@ def pair_scores(
         units: rows of length 1, from `unit_rows`.
         left: row of the first image of each pair.
         right: row of the second.
-        others: where the second image's row is found; the same rows without.
+        others: where the second image's row is found, float32 or shorter; the same rows without.
     """
     others = units if others is None else others
     step = max(NUMBERS // max(units.shape[1], 1), 1)

@@ -88,7 +88,7 @@ class Objective(nn.Module):
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.precision == torch.bfloat16):
             given = self._run(images)
         size = self.backbone.embedding_size
-        embeddings, side = given[:, :size], given[:, size:] if self.backbone.side else None
+        embeddings, side = given[:, :size], given[:, size:] if self.backbone.side_columns else None
         if not len(self.terms):
             output = self.head(embeddings, labels, weights)
             return ObjectiveOutput(output.loss, output.per_sample)

@@ -235,7 +235,7 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
                 recipe.backbone.embedding_size,
                 recipe.batch_size,
                 domains,
-                recipe.backbone.side,
+                recipe.backbone.side_columns,
             )
         )
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]

@@ -8,7 +8,7 @@ from verisphere.head.sampled import sample_size
 from verisphere.head.streamed import CHUNK_ELEMENTS
 from verisphere.losses.contract import ClassLoss
 from verisphere.train.recipe import Recipe
-from verisphere.workflows.plan_measure import DenseCost
+from verisphere.workflows.plan.measure import DenseCost
 
 FLOAT = 4
 #: Bytes for each product of a chunk while a loss works on it, and for each number of the chunk's centers.

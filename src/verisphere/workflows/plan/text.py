@@ -12,7 +12,7 @@ from verisphere.report.results import Json, json_text, to_json
 from verisphere.report.tables import table
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.workflows.device import choose_device
-from verisphere.workflows.plan import MOST_CLASSES, Memory, TrainingPlan, plan
+from verisphere.workflows.plan.plan import MOST_CLASSES, Memory, TrainingPlan, plan
 
 GIB = 2**30
 #: Far beyond any machine: an exbibyte.

@@ -12,7 +12,9 @@ _SOME_DOMAINS = "one", "other"  # a plan does not look at the data
 
 def terms_as_planned(recipe: Recipe, classes: int) -> list[PairTerm]:
     """The recipe's pair terms, prepared for so many classes with tensors that have shapes and no numbers."""
-    training = Training(classes, recipe.backbone.embedding_size, recipe.batch_size, _SOME_DOMAINS, recipe.backbone.side)
+    training = Training(
+        classes, recipe.backbone.embedding_size, recipe.batch_size, _SOME_DOMAINS, recipe.backbone.side_columns
+    )
     terms = copy.deepcopy(recipe.pair_terms)
     with torch.device("meta"):
         for term in terms:

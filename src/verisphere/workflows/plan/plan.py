@@ -13,10 +13,10 @@ from verisphere.distributed import World
 from verisphere.head.engine import SAMPLE_RATE
 from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
-from verisphere.workflows.plan_head import FLOAT, HeadWork, states
-from verisphere.workflows.plan_measure import BackboneCost, DenseCost, measure_backbone, measure_dense
-from verisphere.workflows.plan_terms import memories, terms_as_planned
-from verisphere.workflows.plan_traffic import Collective, collectives
+from verisphere.workflows.plan.head import FLOAT, HeadWork, states
+from verisphere.workflows.plan.measure import BackboneCost, DenseCost, measure_backbone, measure_dense
+from verisphere.workflows.plan.terms import memories, terms_as_planned
+from verisphere.workflows.plan.traffic import Collective, collectives
 
 #: What an allocator takes beyond what it is asked for, as a share of what comes and goes in a step. glibc's heap was
 #: seen to take 0.35 to 0.75, whether it keeps freed memory or not; for PyTorch's own on a GPU it is an assumption.

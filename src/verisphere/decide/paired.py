@@ -1,0 +1,162 @@
+"""Figures of several trainings in the same redrawings of people, so that what the people have in common cancels.
+
+Whoever redraws with the same number of people, replicates and seed gets the same draws (`bootstrap.py`), so replicate
+r of one model pairs with replicate r of any other of the same images. Figures are kept by replicate, and subtracted
+there; the pairs themselves need not be held for more than one model at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.decide.bootstrap import PairScores, TooFewScoresError, everyone, redrawn, tars_at, thresholds_of
+from verisphere.decide.intervals import Interval, percentile_interval, redrawn_tars
+from verisphere.decide.point import Far
+from verisphere.decide.weights import Weights, weight_of_first
+from verisphere.vocabulary import Progress, quietly
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """A figure of one model.
+
+    Attributes:
+        value: of the set itself.
+        replicates: of each redrawing of its people; NaN where nobody with such a pair was drawn.
+    """
+
+    value: float
+    replicates: Float64[np.ndarray, " replicates"]
+
+
+@dataclass(frozen=True, eq=False)
+class RedrawnSpread:
+    """How far domains lie apart at one threshold (see `OneThreshold`).
+
+    Attributes:
+        gamma: sqrt(mean over domains of (t_d - t_c)^2).
+        tar_std: the population's standard deviation of TAR over domains, at t_c.
+        neg_log10_far_std: the same of -log10 FAR; a FAR of 0 enters as 1 / the domain's impostors.
+    """
+
+    gamma: Redrawn
+    tar_std: Redrawn
+    neg_log10_far_std: Redrawn
+
+
+def tars_redrawn(
+    pairs: PairScores, fars: Sequence[Far], replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+) -> tuple[Redrawn, ...]:
+    """TAR at each target FAR, each replicate at the threshold that it finds anew.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
+        ValueError: fewer than one replicate, or a negative seed.
+    """
+    return tuple(Redrawn(*one) for one in redrawn_tars(pairs, fars, replicates, seed, progress))
+
+
+def spread_redrawn(
+    pooled: PairScores,
+    domains: Mapping[str, PairScores],
+    far: Far,
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> RedrawnSpread:
+    """How far domains lie apart at one threshold; each replicate finds t_c and every t_d anew.
+
+    A person who is in several domains is drawn for all of them together. A replicate in which a domain has no genuine
+    or no impostor pair has no such figure.
+
+    Args:
+        pooled: all pairs of the set, those across domains included, which set t_c.
+        domains: the pairs within each domain; people are numbered as in `pooled`, `images` are the domain's own.
+        far: target FAR.
+        replicates: of the bootstrap over people.
+        seed: of its draws.
+        progress: shown over replicates.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach a threshold in a replicate.
+        ValueError: no domain, or one that numbers other people; fewer than one replicate, or a negative seed.
+    """
+    people = len(pooled.images)
+    others = [name for name, pairs in domains.items() if len(pairs.images) != people or pairs.listed]
+    if not domains or others:
+        raise ValueError(
+            f"domain {others[0]!r} does not number the {people} people of the whole set" if others else "no domain"
+        )
+    parts = list(domains.values())
+    value = _spreads(pooled, parts, everyone(people), far)[:, 0]
+    runs = redrawn(people, replicates, seed, progress)
+    found = np.concatenate([_spreads(pooled, parts, weights, far) for weights in runs], axis=1)
+    return RedrawnSpread(*(Redrawn(float(one), row) for one, row in zip(value, found, strict=True)))
+
+
+def mean_difference(ours: Sequence[Redrawn], theirs: Sequence[Redrawn]) -> Interval:
+    """Mean over seeds of a figure of one arm less that of another at the same seed, over the same redrawn people.
+
+    The interval says how the mean moves with the people; how it moves with the seed is the seeds' own spread.
+
+    >>> arm = [Redrawn(0.9, np.array([0.9, 0.8])), Redrawn(0.7, np.array([0.7, 0.8]))]
+    >>> other = [Redrawn(0.6, np.array([0.7, 0.5])), Redrawn(0.6, np.array([0.5, 0.7]))]
+    >>> round(mean_difference(arm, other).value, 6)
+    0.2
+
+    Args:
+        ours: the arm's, one a seed.
+        theirs: the other's, of the same seeds in the same order and of the same draws.
+
+    Raises:
+        ValueError: not one of each a seed, or not of the same draws; no replicate has the figure.
+    """
+    if not ours or len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} and {len(theirs)} trainings do not make pairs, one of each a seed")
+    lengths = {len(one.replicates) for one in (*ours, *theirs)}
+    if len(lengths) != 1:
+        raise ValueError(f"figures over {sorted(lengths)} replicates are not of the same draws")
+    with np.errstate(invalid="ignore"):  # two infinite figures have no difference: NaN, which is left out
+        values = [np.float64(one.value) - other.value for one, other in zip(ours, theirs, strict=True)]
+        replicates = [one.replicates - other.replicates for one, other in zip(ours, theirs, strict=True)]
+        return percentile_interval(float(np.mean(values)), np.mean(replicates, axis=0))
+
+
+def _spreads(
+    pooled: PairScores, domains: Sequence[PairScores], weights: Weights, far: Far
+) -> Float64[np.ndarray, "3 replicates"]:
+    """Gamma, and the standard deviations of TAR and of -log10 FAR, in each replicate."""
+    common = thresholds_of(pooled, weights, [far])  # (1, replicates)
+    own = np.concatenate([thresholds_of(pairs, weights, [far]) for pairs in domains])  # (domains, replicates)
+    tar = np.concatenate([tars_at(pairs, weights, common) for pairs in domains])
+    exponent = np.stack([_exponents(pairs, weights, common[0]) for pairs in domains])
+    with np.errstate(invalid="ignore"):
+        distance = np.where(own == common, 0.0, own - common)  # two infinite thresholds are the same threshold
+        found = np.stack([np.sqrt(np.mean(distance**2, axis=0)), tar.std(axis=0), exponent.std(axis=0)])
+    found[:, np.isnan(tar).any(0) | np.isnan(exponent).any(0)] = np.nan
+    return found
+
+
+def _exponents(
+    pairs: PairScores, weights: Weights, thresholds: Float64[np.ndarray, " replicates"]
+) -> Float64[np.ndarray, " replicates"]:
+    """-log10 FAR of a domain at a threshold of each replicate; NaN where it has no impostor pair there.
+
+    Raises:
+        TooFewScoresError: the impostors handed over do not reach down to a threshold.
+    """
+    if (thresholds < pairs.floor).any():
+        raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
+    above = len(pairs.impostor) - np.searchsorted(pairs.impostor[::-1], thresholds, side="right")
+    accepted = weight_of_first(weights, pairs.impostor_people, above[None])[0]
+    total = _impostors(pairs, weights)
+    share = np.divide(np.maximum(accepted, 1), total, out=np.full(len(weights), np.nan), where=total > 0)
+    return -np.log10(share)
+
+
+def _impostors(pairs: PairScores, weights: Weights) -> Int64[np.ndarray, " replicates"]:
+    """How many impostor pairs a set has in each replicate: pairs within one person's copies are none."""
+    images = weights.draws * pairs.images
+    return (images.sum(1) ** 2 - (images**2).sum(1)) // 2

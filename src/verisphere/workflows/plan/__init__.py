@@ -1,0 +1,1 @@
+"""Plans: what a training takes before it begins."""

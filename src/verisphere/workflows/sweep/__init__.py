@@ -1,0 +1,1 @@
+"""Sweeps: grids of recipe fields and controlled experiments, trained, measured and compared."""

@@ -1,0 +1,189 @@
+"""The recipes of a sweep's trainings and the sets it measures, resolved and checked before the first training."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jsonargparse
+
+from verisphere.data.faces import Faces
+from verisphere.data.json_values import shown
+from verisphere.data.select import positions_with_images, require_people
+from verisphere.decide import exact_rate
+from verisphere.embed.backbone import Backbone
+from verisphere.embed.extract import extract
+from verisphere.train.explain import explain
+from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.workflows.sweep.grid import Settings, changed_inside, parted
+from verisphere.workflows.sweep.plan import SEED, START, SweepPlan, words
+
+VALIDATION = "validation"
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSet:
+    """A set that every finished training is measured on.
+
+    Attributes:
+        faces: its images.
+        far: target FARs, over all pairs.
+        one_far: target FAR of one threshold over the set's domains; null measures none.
+        flip: add the embedding of the mirror image.
+    """
+
+    faces: Faces
+    far: tuple[str | float, ...] = ("1e-2", "1e-3")
+    one_far: str | float | None = None
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.far:
+            raise ValueError("far is empty; expected one target FAR or more")
+        for far in (*self.far, *(() if self.one_far is None else (self.one_far,))):
+            exact_rate(far)
+        require_people(self.faces)
+        positions_with_images(self.faces.identities, at_least=2)
+        if self.one_far is not None:
+            _check_domains(self.faces)
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedRecipe:
+    """The recipe of an arm, every field with its value.
+
+    Attributes:
+        fields: as plain data, but for the seed those of all its trainings.
+        yaml: for each seed the recipe of that training.
+    """
+
+    fields: dict[str, Any]
+    yaml: dict[int, str]
+
+    @classmethod
+    def of(cls, read: ReadRecipe, seeds: Sequence[int]) -> "ResolvedRecipe":
+        """A recipe at some seeds; its network and images are let go of."""
+        return cls(read.resolved, {seed: replace(read, resolved=read.resolved | {SEED: seed}).yaml for seed in seeds})
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A sweep ready to be made.
+
+    Attributes:
+        warm: the first training; None where there is none.
+        arms: by name.
+        seeds: of each arm.
+        sets: what to measure on; none where neither plan nor recipe names a set.
+        described: the sets as plain data.
+    """
+
+    warm: ResolvedRecipe | None
+    arms: dict[str, ResolvedRecipe]
+    seeds: tuple[int, ...]
+    sets: dict[str, MeasuredSet]
+    described: dict[str, dict[str, Any]]
+
+
+def resolve(plan: SweepPlan, warm_at: Path) -> Resolved:
+    """Read every recipe and open every set, so that what is wrong with one is known before hours of training.
+
+    Args:
+        plan: what is asked for.
+        warm_at: folder of the first training, which the arms start from where there is one.
+
+    Raises:
+        FileNotFoundError: there is no such recipe.
+        ValueError: a field or value that no recipe has, a set that cannot be measured, or images that a backbone
+            refuses; names the arm or set.
+    """
+    warm = None
+    if plan.warm is not None:
+        read = _read("warm", plan, plan.warm)
+        warm = ResolvedRecipe.of(read, [read.recipe.seed])
+    start: Settings = {} if plan.warm is None else {START: str(warm_at)}
+    arms: dict[str, ResolvedRecipe] = {}
+    described, sets, seeds = {}, {}, plan.seeds or ()
+    looked_at = set()
+    for name, settings in plan.arms.items():
+        read = _read(f"arm {name!r}", plan, settings | start)
+        if not arms:
+            seeds = plan.seeds or (read.recipe.seed,)
+            described = _described(plan, read)
+            sets = {title: _open(title, given) for title, given in described.items()}
+        backbone = json.dumps(read.resolved["backbone"])
+        if backbone not in looked_at:
+            looked_at.add(backbone)
+            _check_images(f"arm {name!r}", read.recipe.backbone, sets)
+        arms[name] = ResolvedRecipe.of(read, seeds)
+    return Resolved(warm, arms, seeds, sets, {name: _complete(one) for name, one in described.items()})
+
+
+def _read(who: str, plan: SweepPlan, settings: Settings) -> ReadRecipe:
+    whole, inside = parted(settings)
+    try:
+        read = read_recipe(plan.recipe, [*plan.common, *words(whole)])
+        if inside:
+            lists = {name: read.resolved.get(name) for name in {name.partition(".")[0] for name in inside}}
+            read = read_recipe(plan.recipe, [*plan.common, *words(whole | changed_inside(lists, inside))])
+        return read
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
+
+
+def _described(plan: SweepPlan, base: ReadRecipe) -> dict[str, dict[str, Any]]:
+    """The sets as plain data: the plan's, or the recipe's validation."""
+    if plan.evaluate is not None:
+        return plan.evaluate
+    if base.recipe.validation is None:
+        return {}
+    faces, far = base.resolved[VALIDATION], base.resolved["validation_far"]
+    return {VALIDATION: {"faces": faces, "far": far}}
+
+
+def _parser() -> jsonargparse.ArgumentParser:
+    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="set", allow_abbrev=False)
+    parser.add_class_arguments(MeasuredSet)
+    return parser
+
+
+def _open(name: str, given: Mapping[str, Any]) -> MeasuredSet:
+    parser = _parser()
+    try:
+        built = parser.instantiate(parser.parse_object(dict(given)))
+        return MeasuredSet(**{field: built[field] for field in MeasuredSet.__dataclass_fields__})
+    except jsonargparse.ArgumentError as error:
+        raise ValueError(f"evaluate: {name}: {explain(error, MeasuredSet)}") from None
+    except ValueError as error:
+        raise ValueError(f"evaluate: {name}: {error}") from None
+
+
+def _complete(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A set's description with every argument, as a resolved recipe has them."""
+    parser = _parser()
+    settings = parser.parse_object(dict(given))
+    return json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+
+
+def _check_images(who: str, backbone: Backbone, sets: Mapping[str, MeasuredSet]) -> None:
+    for name, one in sets.items():
+        try:
+            extract(backbone, one.faces.select([0]))
+        except ValueError as error:
+            raise ValueError(f"evaluate: {name}: {who}: {error}") from None
+
+
+def _check_domains(faces: Faces) -> None:
+    """Refuse domains that have no rate at any threshold."""
+    if faces.domains is None:
+        raise ValueError("one_far asks for one threshold over domains, and the images have none")
+    images = Counter(zip(faces.domains, faces.identities, strict=True))
+    for domain in dict.fromkeys(faces.domains):
+        counts = [count for (name, _), count in images.items() if name == domain]
+        if len(counts) < 2 or max(counts) < 2:
+            raise ValueError(
+                f"domain {shown(domain)} has {len(counts)} people with {max(counts)} images at most; one threshold "
+                "needs two people in each, and two images of one of them"
+            )
