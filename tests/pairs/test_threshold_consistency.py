@@ -15,12 +15,12 @@ import torch
 import yaml
 from torch import Tensor, nn
 
-from verisphere.decide import one_threshold, operating_point
+from verisphere.decide import one_threshold, operating_point, short_far
 from verisphere.embed.backbone import Backbone
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace
 from verisphere.pairs import GlobalBatch, Step, ThresholdConsistency, Training
-from verisphere.pairs.threshold_consistency import DomainThresholds, named_far
+from verisphere.pairs.threshold_consistency import DomainThresholds
 from verisphere.score.pairs import pair_scores
 from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
@@ -213,7 +213,7 @@ def test_thresholds_are_decide_s_over_the_same_pairs_bit_for_bit(far, storage):
         others = torch.cat([some for _, some in seen])
         left, right = (labels[:, None] != others[None, :]).nonzero().T
         scores = pair_scores(step.batch.units, left, right, stored)
-        assert given.figures[f"tcp_threshold_at_far_{named_far(far)}"] == at(scores, far)
+        assert given.figures[f"tcp_threshold_at_far_{short_far(far)}"] == at(scores, far)
         own = {domain: scores[domains[left] == domain] for domain in range(3)}
         for domain, some in own.items():
             if float(far) * len(some) >= 1:
@@ -401,7 +401,9 @@ def test_its_recipes_read(path):
     for term in recipe.pair_terms:
         domains = ("day", "night") if getattr(term, "domains", "") == "known" else None
         with torch.device("meta"):
-            term.prepare(Training(2, recipe.backbone.embedding_size, recipe.batch_size, domains, recipe.backbone.side))
+            term.prepare(
+                Training(2, recipe.backbone.embedding_size, recipe.batch_size, domains, recipe.backbone.side_columns)
+            )
 
 
 @pytest.mark.parametrize("name", ["arcface", "cosface"])
@@ -423,7 +425,7 @@ def test_its_recipes_have_the_paper_s_numbers(name):
 
 @pytest.mark.parametrize(("far", "name"), [("1e-4", "1e-4"), (0.0001, "1e-4"), ("0.10", "1e-1"), (2.5e-05, "2.5e-5")])
 def test_a_far_has_one_name(far, name):
-    assert named_far(far) == name
+    assert short_far(far) == name
 
 
 @pytest.mark.parametrize(

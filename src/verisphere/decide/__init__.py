@@ -60,7 +60,15 @@ from verisphere.decide.intervals import (
 )
 from verisphere.decide.one_threshold import DomainResult, OneThreshold, compare_domains, one_threshold, split_domains
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
-from verisphere.decide.point import Far, accepted_impostors, exact_rate, operating_point, point_at, threshold_at
+from verisphere.decide.point import (
+    Far,
+    accepted_impostors,
+    exact_rate,
+    operating_point,
+    point_at,
+    short_far,
+    threshold_at,
+)
 
 __all__ = [
     "GUARANTEES",
@@ -126,6 +134,7 @@ __all__ = [
     "redrawn_thresholds",
     "roc",
     "searches_of",
+    "short_far",
     "split_domains",
     "tar_difference",
     "tar_differences_at",

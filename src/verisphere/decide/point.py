@@ -43,6 +43,15 @@ def far_text(far: Far) -> str:
     return repr(float(far)) if isinstance(far, float) else str(far)
 
 
+def short_far(far: Far) -> str:
+    """A FAR in a name, the same however it was written: a recipe that is written out again may make a float of it.
+
+    >>> short_far("1e-4"), short_far(0.0001), short_far("0.00025")
+    ('1e-4', '1e-4', '2.5e-4')
+    """
+    return f"{Decimal(far_text(far)).normalize():e}"
+
+
 def accepted_impostors(far: Far, total: int) -> int:
     """k = floor(far * total): how many of `total` impostors may pass, in exact arithmetic."""
     return math.floor(exact_rate(far) * total)

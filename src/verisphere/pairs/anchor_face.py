@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.decide.point import Far, accepted_impostors, exact_rate, far_text, threshold_at
+from verisphere.decide.point import Far, accepted_impostors, exact_rate, far_text, short_far, threshold_at
 from verisphere.distributed import total, world
 from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
@@ -41,8 +41,8 @@ class AnchorFace(PairTerm):
     Losses are means over the pairs of all processes; that of a rate without a pair is 0. Of a batch that is worked
     through in parts (`accumulate`) each part is inserted and compared by itself.
 
-    Logged, F being the FAR as it was written: `anchor_threshold_at_far_F`; `anchor_tar_at_far_F`, the exact share of
-    positive pairs above it; `anchor_negatives_at_far_F` and `anchor_positives_at_far_F`, pairs a step;
+    Logged, F being the FAR, as 1e-4 however it was written: `anchor_threshold_at_far_F`; `anchor_tar_at_far_F`, the
+    exact share of positive pairs above it; `anchor_negatives_at_far_F` and `anchor_positives_at_far_F`, pairs a step;
     `anchor_far_loss_at_far_F` and `anchor_tar_loss_at_far_F`, L_f and L_t; `anchor_too_few_at_far_F`, the share of
     steps whose negatives were too few; `anchor_set_fill`, the share of the set's places whose feature is usable.
 
@@ -205,7 +205,7 @@ class AnchorFace(PairTerm):
 
     def _named(self, **figures: float | int) -> dict[str, float]:
         """Figures by the names that the log has."""
-        return {f"anchor_{name}_at_far_{self.far}": float(value) for name, value in figures.items()}
+        return {f"anchor_{name}_at_far_{short_far(self.far)}": float(value) for name, value in figures.items()}
 
 
 def _of_far(far: Far) -> float:

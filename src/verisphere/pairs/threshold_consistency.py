@@ -9,13 +9,12 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Literal, get_args
 
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.decide import Far, accepted_impostors, exact_rate, threshold_at
+from verisphere.decide import Far, accepted_impostors, exact_rate, short_far, threshold_at
 from verisphere.distributed import world
 from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.implicit_domains import (
@@ -83,15 +82,6 @@ def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> Do
     common, *own = (threshold_at(scores, far) if some else None for scores, some in zip(asked, enough, strict=True))
     found = {domain: one for domain, one in zip(domains, own, strict=True) if one is not None}
     return DomainThresholds(everything.total, common, found)
-
-
-def named_far(far: Far) -> str:
-    """A FAR in a figure's name, the same however it is written: a recipe that is written out again makes a float of it.
-
-    >>> named_far("1e-4"), named_far(0.0001), named_far(2.5e-05)
-    ('1e-4', '1e-4', '2.5e-5')
-    """
-    return f"{Decimal(str(far)).normalize():e}"
 
 
 class ThresholdConsistency(PairTerm):
@@ -241,7 +231,7 @@ class ThresholdConsistency(PairTerm):
         figures |= {f"tcp_weight_of_{self.names[domain]}": weight for domain, weight in weights.items()}
         figures |= {f"tcp_threshold_of_{self.names[domain]}": own for domain, own in found.own.items()}
         if found.common is not None:
-            figures[f"tcp_threshold_at_far_{named_far(self.far)}"] = found.common
+            figures[f"tcp_threshold_at_far_{short_far(self.far)}"] = found.common
         if found.gamma is not None:
             figures["tcp_gamma"] = found.gamma
         return figures

@@ -39,9 +39,10 @@ EMPTY = -2
 NO_CLASS = -1
 
 ROWS = 1 << 10  # rows of a batch in a tile
-KEYS = 9 << 20  # pairs of a tile of bfloat16 products: 18 MB
-SHORTER = 4  # other products take more room a pair, and copies of the stored rows: tiles of so much fewer pairs
+KEYS = 6 << 20  # pairs of a tile of bfloat16 products: 12 MB
 ROUGH = 1 << 12  # stored rows converted at once: 8 MB of 512 numbers
+FEW = 1 << 9  # pairs gathered at once
+LABELS = 1 << 16  # labels compared at once
 MANY = 8  # pairs of one label are listed unless more than one of so many is one
 RUN = 16  # tiles looked through before windows are narrowed
 SAMPLE = 1 << 20  # scores of a sample, where nothing tells where to look
@@ -135,7 +136,7 @@ class BatchPairs:
             precision: of the products that screen; changes speed, never an answer. The fastest one without.
             world: processes that each have a part of the stored rows and the same batch; all must ask the same
                 questions, and get the same answers.
-            keys: how many pairs a tile has at most; changes speed and memory. What suits the precision without.
+            keys: how many pairs a tile has at most; changes speed and memory. What keeps to 64 MB without.
 
         Raises:
             ValueError: counts that disagree.
@@ -151,7 +152,7 @@ class BatchPairs:
         self.stored, self.world, self.hints = stored, world, Hints() if hints is None else hints
         self._met = _met(self.labels, stored.labels)
         self.precision = precision or fastest(units.device.type, units.shape[1], stored.rows.dtype)
-        self.keys = (KEYS if self.precision == "bfloat16" else KEYS // SHORTER) if keys is None else keys
+        self.keys = _tile(self.precision, stored.rows.dtype) if keys is None else keys
         self.totals = self._totals()
         self._windows: list[Window] = []
         self._tiles: _BatchTiles | None = None
@@ -384,12 +385,24 @@ def _met(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]) -> _M
     """What the labels of a batch and of stored rows have in common."""
     distinct, which, count = batch.unique(return_inverse=True, return_counts=True)
     places = (stored != EMPTY).nonzero()[:, 0]
-    labels = stored.index_select(0, places).to(batch.device)
-    number = torch.searchsorted(distinct, labels).clamp_(max=max(len(distinct) - 1, 0))
-    right = (distinct[number] == labels).nonzero()[:, 0] if len(distinct) else number.new_empty(0)
-    label, order = number[right], which.argsort(stable=True)
-    start = count.cumsum(0) - count
-    return _Met(*(tensor.cpu().numpy() for tensor in (places, right, label, order, count, start)))
+    label, right = [distinct[:0]], [distinct[:0]]
+    for start in range(0, len(places), LABELS):
+        labels = stored.index_select(0, places[start : start + LABELS]).to(batch.device)
+        number = torch.searchsorted(distinct, labels)
+        met = (number < len(distinct)).nonzero()[:, 0]
+        met = met[distinct[number[met]] == labels[met]]
+        label.append(number[met])
+        right.append(met + start)
+    first = count.cumsum(0) - count
+    parts = places, torch.cat(right), torch.cat(label), which.argsort(stable=True), count, first
+    return _Met(*(tensor.cpu().numpy() for tensor in parts))
+
+
+def _tile(precision: Precision, stored: torch.dtype) -> int:
+    """How many pairs a tile has: fewer where products take more room, or stored rows are copied for them."""
+    if precision != "bfloat16":
+        return KEYS // 4
+    return KEYS if stored == torch.bfloat16 else KEYS // 2
 
 
 class _BatchTiles:
@@ -488,10 +501,12 @@ class _BatchTiles:
         if not len(left):
             return self.units.new_empty(0)
         lowest, highest = (int(end) for end in right.aminmax())
-        if len(left) <= highest - lowest:  # so few that only their rows are worth a conversion
-            some = self.stored.rows.index_select(0, self._places(right)).to(self.units)
-            return self.units.index_select(0, left).mul_(some).sum(1)
         scores = self.units.new_empty(len(left))
+        if len(left) <= highest - lowest:  # so few that only their rows are worth a conversion
+            for part, a, b in zip(scores.split(FEW), left.split(FEW), self._places(right).split(FEW), strict=True):
+                some = self.stored.rows.index_select(0, b).to(self.units)
+                torch.sum(self.units.index_select(0, a).mul_(some), 1, out=part)
+            return scores
         for first in range(lowest, highest + 1, ROUGH):
             rows = self._rows(self.met.places[first : min(first + ROUGH, highest + 1)]).to(self.units)
             some = ((right >= first) & (right < first + ROUGH)).nonzero()[:, 0]
