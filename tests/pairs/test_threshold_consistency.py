@@ -225,6 +225,38 @@ def test_thresholds_are_decide_s_over_the_same_pairs_bit_for_bit(far, storage):
             assert given.figures["tcp_gamma"] == one_threshold(split, far).gamma
 
 
+@pytest.mark.parametrize("far", ["1e-2", "0.2"])
+def test_within_domains_thresholds_are_those_of_evaluation_over_the_same_pairs(far):
+    """The rows of a domain with stored rows of that domain; t_c as ever."""
+    draw = torch.Generator().manual_seed(11)
+    terms = [known(far=far, names=3, rows=40, dim=12, batches=2, compare=one) for one in ("domain", "queue")]
+    seen: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=2)
+    for _ in range(4):
+        labels = torch.randint(-1, 9, (40,), generator=draw)
+        domains = torch.randint(0, 3, (40,), generator=draw)
+        step = step_of(torch.randn(40, 12, generator=draw), labels, domains)
+        within, whole = (term(step).figures for term in terms)
+        seen.append((step.batch.units, labels, domains))
+        stored, others, of = (torch.cat(column) for column in zip(*seen, strict=True))
+        left, right = (labels[:, None] != others[None, :]).nonzero().T
+        scores = pair_scores(step.batch.units, left, right, stored)
+        for domain, name in enumerate("abc"):
+            inside = (domains[left] == domain) & (of[right] == domain)
+            if float(far) * int(inside.sum()) >= 1:
+                assert within[f"tcp_threshold_of_{name}"] == at(scores[inside], far)
+            else:
+                assert f"tcp_threshold_of_{name}" not in within
+        assert within[f"tcp_threshold_at_far_{short_far(far)}"] == whole[f"tcp_threshold_at_far_{short_far(far)}"]
+    assert within["tcp_gamma"] != whole["tcp_gamma"]
+
+
+def test_a_power_makes_ratios_felt():
+    """1.2 squared is 1.44, which counts; to the tenth it is 6.19, which is cut off at 2."""
+    for power, weight in ((1.0, 1.2), (2.0, 1.44), (10.0, 2.0), (0.0, 1.0)):
+        given = known(far="0.25", power=power)(step_of(domains=OUTER_AND_INNER))
+        assert given.weights.tolist() == pytest.approx([1.0, weight, weight, 1.0])
+
+
 def at(scores: Tensor, far: str) -> float:
     return operating_point([1.0], scores, far).threshold
 
@@ -283,10 +315,10 @@ def test_as_printed_is_another_loss():
 
 def test_what_is_kept_goes_into_checkpoints_and_what_is_learned_to_the_optimizer():
     term = implicit()
-    names = {"queue.features", "queue.labels", "queue.entered"}
+    names = {"queue.features", "queue.labels", "queue.domains", "queue.entered"}
     layers = {f"division.{layer}.{what}" for layer in ("first", "last") for what in ("weight", "bias")}
     assert set(term.state_dict()) == names | layers
-    assert term.held() == {"queue.features": range(4), "queue.labels": range(4)}
+    assert term.held() == {f"queue.{name}": range(4) for name in ("features", "labels", "domains")}
     objective = Objective(Line(), Head(ArcFace(), 4, 2), terms=[term])
     optimizer = Optimizer(rate=0.1).build(objective, objective.head)
     trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
@@ -442,6 +474,8 @@ def test_a_far_has_one_name(far, name):
         ({"after": math.nan}, "after is nan; it must be a finite number >= 0"),
         ({"lowest": 0.0}, "lowest is 0.0 and highest 2.0; a cap is 0 < lowest <= 1 <= highest"),
         ({"highest": 0.9}, "lowest is 0.5 and highest 0.9; a cap is"),
+        ({"compare": "all"}, "compare is 'all'; allowed are queue, domain"),
+        ({"power": -1.0}, "power is -1.0; it must be a finite number >= 0"),
     ],
 )
 def test_refusals_name_the_argument(arguments, message):

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -277,6 +279,46 @@ def test_slack_follows_what_a_threshold_moves():
     assert hints.stretch((1,), "far") is None
     hints.learn((0,), "far", -INFINITE)
     assert hints.stretch((0,), "far") is None
+
+
+# Memory -------------------------------------------------------------------------------------------------------------
+
+#: In a process of its own, whose peak is its own: bytes at it, less those with the rows stored.
+MEASURE = """
+import ctypes, pathlib, sys, torch
+from verisphere.decide import accepted_impostors
+from verisphere.score.batch_pairs import BatchPairs, Hints, Stored
+from verisphere.workflows.device import keep_memory
+keep_memory()
+def unit(count): return torch.nn.functional.normalize(torch.randn(count, 512), dim=1)
+def peak(): return next(int(x.split()[1]) for x in open("/proc/self/status") if x.startswith("VmHWM"))
+def step(stored, hints):
+    pairs = BatchPairs(unit(512), torch.randint(0, 9999, (512,)), stored, torch.arange(512) % 4, hints=hints)
+    asked = [pairs.scores(), *(pairs.scores([group]) for group in range(4))]
+    pairs.settle([(scores, accepted_impostors("1e-4", scores.total) + 1, "1e-4") for scores in asked])
+    return hints
+dtype = getattr(torch, sys.argv[1])
+def stored(count): return Stored(torch.cat([unit(1024).to(dtype) for _ in range(count // 1024)]), torch.arange(count))
+step(stored(4096), Hints())  # what libraries allocate once
+many = stored(131072)
+ctypes.CDLL(None).malloc_trim(0)
+pathlib.Path("/proc/self/clear_refs").write_text("5")
+before = peak()
+hints = step(many, Hints())
+for _ in range(3): step(many, hints)
+print(1024 * (peak() - before), hints.passes)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_beside_the_stored_rows_there_are_64_megabytes_at_most(dtype):
+    """All scores would be 268 MB. With 512,000 rows it is 6 MB more, for the places of those that are stored."""
+    command = [sys.executable, "-c", MEASURE, dtype]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    peak, passes = map(int, done.stdout.split())
+    assert peak < 58e6
+    assert passes <= 5
 
 
 # Errors -------------------------------------------------------------------------------------------------------------

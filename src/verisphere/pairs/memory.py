@@ -169,7 +169,7 @@ class OnlineSet(Memory):
 
 
 class FeatureQueue(Memory):
-    """OneFace's feature and label queues (Liu et al. 2022, section 4.2): the last K batches.
+    """OneFace's feature and label queues (Liu et al. 2022, section 4.2): the last K batches, and each row's domain.
 
     Places are counted through all batches; of several processes each holds its share of them, in order.
 
@@ -183,6 +183,7 @@ class FeatureQueue(Memory):
     """
 
     labels: Tensor
+    domains: Tensor
     entered: Tensor
 
     def __init__(self, batches: int = 1000, storage: Storage = "float32", place: Place = "device") -> None:
@@ -197,10 +198,21 @@ class FeatureQueue(Memory):
         self.capacity = self.batches * batch_size
         self._make_room(self.capacity, dim, self.capacity)
         self.register_buffer("labels", torch.full((len(self.rows),), EMPTY, dtype=torch.int64))
+        self.register_buffer("domains", torch.full((len(self.rows),), EMPTY, dtype=torch.int64))
         self.register_buffer("entered", torch.zeros((), dtype=torch.int64))
 
-    def insert(self, units: Float[Tensor, "batch dim"], labels: Int64[Tensor, " batch"]) -> None:
+    def insert(
+        self,
+        units: Float[Tensor, "batch dim"],
+        labels: Int64[Tensor, " batch"],
+        domains: Int64[Tensor, " batch"] | None = None,
+    ) -> None:
         """Enter the global batch, over the oldest rows.
+
+        Args:
+            units: features of length 1.
+            labels: whose they are.
+            domains: number of each row's domain; none without.
 
         Raises:
             ValueError: more rows than the queue has places.
@@ -213,11 +225,13 @@ class FeatureQueue(Memory):
         if len(here):
             self._write(place[here], units[here].detach())
             self.labels[place[here]] = labels[here]
+            self.domains[place[here]] = EMPTY if domains is None else domains[here]
         self.entered += len(labels)
 
-    def stored(self) -> Stored:
-        """What this process holds of the queue."""
-        return Stored(self.features, self.labels)
+    def stored(self, domain: int | None = None) -> Stored:
+        """What this process holds of the queue, or of one domain in it."""
+        labels = self.labels if domain is None else self.labels.masked_fill(self.domains != domain, EMPTY)
+        return Stored(self.features, labels)
 
     def fill(self) -> float:
         """Share of the places that are taken."""
@@ -225,7 +239,7 @@ class FeatureQueue(Memory):
 
     def held(self) -> dict[str, range]:
         """See `PairTerm.held`."""
-        return {"features": self.rows, "labels": self.rows}
+        return {"features": self.rows, "labels": self.rows, "domains": self.rows}
 
 
 def stored_centers(centers: Float[Tensor, "held subcenters dim"], first: int) -> Stored:

@@ -7,8 +7,9 @@ t_c; and over the pairs of each domain's rows that domain's own, t_d. A row's cl
 
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from jaxtyping import Float, Int64
@@ -30,6 +31,7 @@ from verisphere.score.batch_pairs import BatchPairs, Hints
 log = logging.getLogger(__name__)
 
 Domains = Literal["implicit", "known"]
+Compare = Literal["queue", "domain"]
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ class DomainThresholds:
             return None
         return math.hypot(*(own - self.common for own in self.own.values())) / math.sqrt(len(self.own))
 
-    def ratio(self, domain: int) -> float:
-        """t_d / t_c, eq. 7; 1 where a threshold is missing or not positive, of which a ratio says nothing."""
+    def ratio(self, domain: int, power: float = 1.0) -> float:
+        """(t_d / t_c) ** power, eq. 7; 1 where a threshold is missing or not positive, which says nothing."""
         own, common = self.own.get(domain), self.common
-        return own / common if own is not None and common is not None and own > 0 and common > 0 else 1.0
+        known = own is not None and common is not None and own > 0 and common > 0
+        return (own / common) ** power if known else 1.0  # type: ignore[operator]
 
 
 def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> DomainThresholds:
@@ -82,6 +85,38 @@ def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> Do
     common, *own = (threshold_at(scores, far) if some else None for scores, some in zip(asked, enough, strict=True))
     found = {domain: one for domain, one in zip(domains, own, strict=True) if one is not None}
     return DomainThresholds(everything.total, common, found)
+
+
+def thresholds_within(
+    batch: GlobalBatch,
+    domains: Int64[Tensor, " batch"],
+    queue: FeatureQueue,
+    present: Sequence[int],
+    far: Far,
+    hints: Mapping[int, Hints],
+) -> dict[int, float]:
+    """Each domain's threshold over the impostor pairs of its rows with stored rows of the same domain.
+
+    That is the t_d of evaluation (`verisphere.decide.one_threshold`), where the paper's training has a domain's rows
+    against the whole queue. It takes a walk through the queue for each domain.
+
+    Args:
+        batch: the rows of all processes.
+        domains: of them.
+        queue: which knows its rows' domains.
+        present: domains of which the batch has rows.
+        far: in (0, 1).
+        hints: of each domain.
+    """
+    found = {}
+    for domain in present:
+        rows = (domains == domain).nonzero()[:, 0]
+        stored = queue.stored(domain)
+        pairs = BatchPairs(batch.units[rows], batch.labels[rows], stored, hints=hints[domain], world=world())
+        own = domain_thresholds(pairs, [], far).common
+        if own is not None:
+            found[domain] = own
+    return found
 
 
 class ThresholdConsistency(PairTerm):
@@ -111,6 +146,10 @@ class ThresholdConsistency(PairTerm):
         cross_entropy: "logits", or "as_printed" (see `implicit_domains`).
         lowest: least ratio, in (0, 1].
         highest: largest ratio, at least 1.
+        compare: what a domain's rows are compared with for t_d: the whole "queue", as the paper has it, or the queue's
+            rows of the same "domain", as evaluation has it.
+        power: of the ratio; the paper's is 1. Thresholds of one network lie within some per cent of each other, and
+            so do weights without a power.
         after: epochs before the weights act; the queue fills and domains form all along.
         detach: the loss of the implicit domains trains their network alone.
         storage: see `verisphere.pairs.memory.Memory`.
@@ -130,6 +169,8 @@ class ThresholdConsistency(PairTerm):
         cross_entropy: CrossEntropy = "logits",
         lowest: float = 0.5,
         highest: float = 2.0,
+        compare: Compare = "queue",
+        power: float = 1.0,
         after: float = 0.0,
         detach: bool = False,
         storage: Storage = "float32",
@@ -143,7 +184,9 @@ class ThresholdConsistency(PairTerm):
         if domain_count < 2:
             raise ValueError(f"domain_count is {domain_count}; it must be at least 2")
         check_cross_entropy(cross_entropy)
-        for name, value in (("domain_loss_weight", domain_loss_weight), ("after", after)):
+        if compare not in get_args(Compare):
+            raise ValueError(f"compare is {compare!r}; allowed are {', '.join(get_args(Compare))}")
+        for name, value in (("domain_loss_weight", domain_loss_weight), ("after", after), ("power", power)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a finite number >= 0")
         if not 0 < lowest <= 1 <= highest:
@@ -151,10 +194,12 @@ class ThresholdConsistency(PairTerm):
         self.far, self.domains, self.domain_count = far, domains, domain_count
         self.domain_loss_weight, self.cross_entropy, self.detach = domain_loss_weight, cross_entropy, detach
         self.lowest, self.highest, self.after = lowest, highest, after
+        self.compare, self.power = compare, power
         self.queue = FeatureQueue(batches, storage, place)
         self.division: ImplicitDomains | None = None
         self.names: tuple[str, ...] = ()
         self.hints = Hints()
+        self._own_hints: defaultdict[int, Hints] = defaultdict(Hints)
         self._warned = False
 
     def prepare(self, training: Training) -> None:
@@ -177,14 +222,17 @@ class ThresholdConsistency(PairTerm):
     def forward(self, step: Step) -> Given:
         """Weights of this process's rows, the loss of the implicit domains, and figures."""
         batch = step.batch
-        self.queue.insert(batch.units, batch.labels)
         domains, loss = self._divided(step)
+        self.queue.insert(batch.units, batch.labels, domains)
         shares = (domains.bincount(minlength=len(self.names)) / max(len(domains), 1)).tolist()
         present = [domain for domain, share in enumerate(shares) if share]
         pairs = BatchPairs(batch.units, batch.labels, self.queue.stored(), domains, hints=self.hints, world=world())
-        found = domain_thresholds(pairs, present, self.far)
+        found = domain_thresholds(pairs, present if self.compare == "queue" else [], self.far)
+        if self.compare == "domain":
+            own = thresholds_within(batch, domains, self.queue, present, self.far, self._own_hints)
+            found = replace(found, own=own)
         self._tell(found, step.number)
-        ratios = {domain: found.ratio(domain) if step.epoch >= self.after else 1.0 for domain in present}
+        ratios = {domain: found.ratio(domain, self.power) if step.epoch >= self.after else 1.0 for domain in present}
         weights = {domain: min(max(ratio, self.lowest), self.highest) for domain, ratio in ratios.items()}
         capped = sum(shares[domain] for domain in present if weights[domain] != ratios[domain])
         figures = {"tcp_queue_fill": self.queue.fill(), "tcp_capped": float(capped)}
@@ -201,6 +249,7 @@ class ThresholdConsistency(PairTerm):
     def extra_repr(self) -> str:
         """What `print(term)` shows."""
         numbers = f"far={self.far}, domains={self.domains}, lowest={self.lowest:g}, highest={self.highest:g}"
+        numbers += f", compare={self.compare}, power={self.power:g}"
         return f"{numbers}, domain_loss_weight={self.domain_loss_weight:g}, after={self.after:g}"
 
     def _divided(self, step: Step) -> tuple[Int64[Tensor, " batch"], Float[Tensor, ""] | None]:

@@ -39,11 +39,11 @@ EMPTY = -2
 NO_CLASS = -1
 
 ROWS = 1 << 10  # rows of a batch in a tile
-KEYS = 6 << 20  # pairs of a tile of bfloat16 products: 12 MB
+KEYS = 9 << 19  # pairs of a tile of bfloat16 products: 9 MB
 ROUGH = 1 << 12  # stored rows converted at once: 8 MB of 512 numbers
 FEW = 1 << 9  # pairs gathered at once
 LABELS = 1 << 16  # labels compared at once
-MANY = 8  # pairs of one label are listed unless more than one of so many is one
+MANY = 8  # pairs of one label are listed unless one of so many is such a pair
 RUN = 16  # tiles looked through before windows are narrowed
 SAMPLE = 1 << 20  # scores of a sample, where nothing tells where to look
 SLACK = 0.02  # about how much a threshold may move from a step to the next, where nothing is known of it
@@ -427,7 +427,8 @@ class _BatchTiles:
         corners = [(rows, column) for rows in blocks for column in starts]
         # a fixed shuffle: what the first tiles say then foretells the rest, whatever order rows were stored in
         self.corners = [corners[number] for number in np.random.default_rng(1).permutation(len(corners))]
-        self._room: Tensor | None = None
+        self._room: Tensor | None = None  # of products
+        self._copy: Tensor | None = None  # of stored rows, rounded
         self._tried = False
         self._unit: float | None = None
 
@@ -455,7 +456,9 @@ class _BatchTiles:
         if self.precision == "int8" and self._unit is None:
             peak = float(rows.float().abs().max())
             self._unit = 0.94 * peak / 127 if peak else 1.0
-        return rounded_known(rows, self.stored.longest, self.precision, self._unit)
+        if self.precision == "bfloat16" and rows.dtype != torch.bfloat16 and self._copy is None:
+            self._copy = rows.new_empty(self.columns, rows.shape[1], dtype=torch.bfloat16)
+        return rounded_known(rows, self.stored.longest, self.precision, self._unit, self._copy)
 
     def _rows(self, places: Int64[np.ndarray, " some"]) -> Shaped[Tensor, "some dim"]:
         """Stored rows at these places, where they lie, or copied if there are gaps between them."""

@@ -96,7 +96,11 @@ _BFLOAT16_LOSES = 2.0**-8 + 1e-6
 
 
 def rounded_known(
-    rows: Shaped[Tensor, "rows dim"], longest: float, precision: Precision, unit: float | None = None
+    rows: Shaped[Tensor, "rows dim"],
+    longest: float,
+    precision: Precision,
+    unit: float | None = None,
+    room: Shaped[Tensor, "most dim"] | None = None,
 ) -> Rounded:
     """Rows that are no longer than something in the type of the screening products; nothing is measured that is known.
 
@@ -105,10 +109,14 @@ def rounded_known(
         longest: no row is longer.
         precision: the type; int8 for a CPU alone.
         unit: of int8 rows; one that suits the rows without.
+        room: where rows may be rounded to bfloat16; new memory without.
     """
     if precision == "bfloat16":
-        lost = 0.0 if rows.dtype == torch.bfloat16 else _BFLOAT16_LOSES * longest
-        return Rounded(rows.to(torch.bfloat16), lost, longest + lost)
+        if rows.dtype == torch.bfloat16:
+            return Rounded(rows, 0.0, longest)
+        lost = _BFLOAT16_LOSES * longest
+        kept = rows.to(torch.bfloat16) if room is None else room[: len(rows)].copy_(rows)
+        return Rounded(kept, lost, longest + lost)
     exact = rows.float()
     kept, unit = _in_type(exact, precision, unit)
     lost, widened = 0.0, 1 + rows.shape[1] * 2.0**-23
