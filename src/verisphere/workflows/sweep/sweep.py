@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from verisphere.data.files import write_whole
@@ -100,7 +100,7 @@ def sweep(
         runs = open_sweep(out, resolved)
         warm = warm_run(out, resolved)
         if warm is not None:
-            for failure in train_runs([warm], launch, progress):
+            for failure in train_runs([warm], replace(launch, jobs=1), progress):  # it has all cores
                 raise RunsFailed(f"the training that every arm starts from failed: {failure.text}")
         failures = train_runs([run for of_arm in runs.values() for run in of_arm], launch, progress)
         measurer = Measurer(
