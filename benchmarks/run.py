@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-NAMES = ("synthetic", "decide", "augment", "train_step", "head", "scaling", "all_pairs", "template_pairs")
+NAMES = ("synthetic", "decide", "augment", "train_step", "head", "scaling", "all_pairs", "template_pairs", "pair_terms")
 
 
 def main() -> None:

@@ -87,7 +87,7 @@ def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: 
         epoch: which pass over the images.
     """
     shuffled = epoch_order(len(labels), seed, epoch)
-    if each == 1:
+    if each == 1 or not len(labels):
         return shuffled
     by_identity = shuffled[labels[shuffled].argsort(stable=True)]
     ordered = labels[by_identity]

@@ -238,7 +238,8 @@ class BatchPairs:
         everything = sum(self.totals[group] for group in groups)
         if not len(score) or not everything:
             return -math.inf, math.inf
-        score, each = -np.sort(-score), everything / len(score)
+        score.sort()
+        score, each = score[::-1], everything / len(score)  # descending
         # the sample's pairs share rows: half more or less than the rank, and what chance does to a few
         margin = each * (8 + 6 * math.sqrt(rank / each)) + rank / 2
         first, last = math.floor((rank - margin) / each), math.ceil((rank + margin) / each)
@@ -258,7 +259,7 @@ class BatchPairs:
         found = {}
         for group in range(self.group_count):
             mine = torch.from_numpy(self.groups == group).to(product.device)
-            scores = product[mine][apart[mine]].double().cpu().numpy()
+            scores = product[mine][apart[mine]].cpu().numpy()
             found[group] = np.concatenate(of_all(scores)) if self.world.size > 1 else scores
         return found
 
