@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from verisphere.decide import operating_point
+from verisphere.decide.point import short_far
 from verisphere.embed.extract import extract
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace, CosFace
@@ -51,7 +52,7 @@ def at_degrees(*degrees: float) -> Tensor:
 
 
 def figure(given: Given, name: str, far: str = "0.25") -> float:
-    return given.figures[f"anchor_{name}_at_far_{far}"]
+    return given.figures[f"anchor_{name}_at_far_{short_far(far)}"]
 
 
 # By hand ---------------------------------------------------------------------------------------------------
@@ -126,8 +127,8 @@ def test_without_tar_and_without_far():
     assert float(both.loss.detach()) == pytest.approx(far + tar)
     assert float(no_tar.loss.detach()) == pytest.approx(far)
     assert float(no_far.loss.detach()) == pytest.approx(tar)
-    assert "anchor_tar_loss_at_far_0.25" not in no_tar.figures
-    assert "anchor_far_loss_at_far_0.25" not in no_far.figures
+    assert "anchor_tar_loss_at_far_2.5e-1" not in no_tar.figures
+    assert "anchor_far_loss_at_far_2.5e-1" not in no_far.figures
 
 
 def test_with_neither_it_only_logs():
@@ -308,9 +309,9 @@ def test_the_threshold_of_a_training_is_that_of_an_evaluation_of_its_network(tmp
     logged = metrics(tmp_path / "run")[0]
     for far in ("1e-1", "0.0137"):
         (point,) = all_pairs(extract(objective.backbone, recipe.recipe.data), [far]).operating_points
-        assert logged[f"anchor_threshold_at_far_{far}"] == point.threshold
-        assert logged[f"anchor_tar_at_far_{far}"] == point.tar
-        assert logged[f"anchor_negatives_at_far_{far}"] == 2 * point.impostor_total
+        assert logged[f"anchor_threshold_at_far_{short_far(far)}"] == point.threshold
+        assert logged[f"anchor_tar_at_far_{short_far(far)}"] == point.tar
+        assert logged[f"anchor_negatives_at_far_{short_far(far)}"] == 2 * point.impostor_total
 
 
 # Phases, too few ------------------------------------------------------------------------------------------------
@@ -324,9 +325,9 @@ def test_at_first_the_class_center_loss_trains_alone_while_the_set_fills(log_bef
     ]
     assert [one.loss is None for one in given] == [True, True, False]
     assert [one.figures["anchor_set_fill"] for one in given] == [3 / 15, 6 / 15, 8 / 15]  # 7, and then 9 of 5 places
-    logged = ["anchor_threshold_at_far_0.25" in one.figures for one in given]
+    logged = ["anchor_threshold_at_far_2.5e-1" in one.figures for one in given]
     assert logged == [log_before, log_before, True]
-    assert "anchor_far_loss_at_far_0.25" not in given[0].figures
+    assert "anchor_far_loss_at_far_2.5e-1" not in given[0].figures
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -359,14 +360,14 @@ def test_too_few_negatives_can_leave_the_term_out(caplog):
     assert len(warnings_of(caplog)) == 1
     assert warnings_of(caplog)[0].endswith("which takes 100; such steps go without AnchorFace")
     assert all(one.loss is None for one in given)
-    assert "anchor_threshold_at_far_0.01" not in given[0].figures
+    assert "anchor_threshold_at_far_1e-2" not in given[0].figures
 
 
 def test_before_its_time_nothing_is_said(caplog):
     with caplog.at_level(logging.WARNING):
         given = anchor(far="0.01", after=1.0)(step_of(at_degrees(0, 30).float(), [0, 1]))
     assert not warnings_of(caplog)
-    assert "anchor_threshold_at_far_0.01" not in given.figures
+    assert "anchor_threshold_at_far_1e-2" not in given.figures
 
 
 @pytest.mark.parametrize(
@@ -381,8 +382,8 @@ def test_without_two_negatives_there_is_no_threshold(labels, negatives):
 def test_without_a_positive_the_tar_loss_is_0():
     given = anchor(far_weight=1.0)(step_of(at_degrees(0, 30, 90).float(), [0, 1, 2]))
     assert float(given.loss.detach()) == pytest.approx(figure(given, "far_loss"))
-    assert "anchor_tar_at_far_0.25" not in given.figures
-    assert "anchor_tar_loss_at_far_0.25" not in given.figures
+    assert "anchor_tar_at_far_2.5e-1" not in given.figures
+    assert "anchor_tar_loss_at_far_2.5e-1" not in given.figures
 
 
 def test_hints_are_no_part_of_a_checkpoint():
@@ -489,7 +490,7 @@ def test_a_resumed_run_goes_on_with_the_same_set_thresholds_and_weights(recipe, 
     last = metrics(tmp_path / "whole")[-1]
     assert 0 < last["anchor_tar_at_far_1e-1"] <= 1
     assert 0 < last["anchor_set_fill"] <= 1
-    assert "anchor_tar_loss_at_far_0.05" in last
+    assert "anchor_tar_loss_at_far_5e-2" in last
 
 
 def test_it_changes_what_is_learned(recipe, tmp_path):

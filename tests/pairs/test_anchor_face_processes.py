@@ -90,7 +90,7 @@ def with_a_sharded_head() -> float:
     embeddings, labels = torch.randn(BATCH, DIM)[mine], torch.randint(0, CLASSES, (BATCH,))[mine]
     term = AnchorFace(far="0.1", after=0.0, compare="centers")
     given = term(Step(GlobalBatch.of(embeddings, labels), embeddings, labels, centers=head.centers, held=head.held))
-    return given.figures["anchor_threshold_at_far_0.1"]
+    return given.figures["anchor_threshold_at_far_1e-1"]
 
 
 RECIPE = """\
@@ -187,7 +187,7 @@ def test_every_process_finds_what_one_does(alone, several, name):
     for found in (one[name] for one in several[1]):
         for ours, theirs in zip(found["steps"], expected["steps"], strict=True):
             thresholds = [
-                figures.get("anchor_threshold_at_far_0.1") for figures in (ours["figures"], theirs["figures"])
+                figures.get("anchor_threshold_at_far_1e-1") for figures in (ours["figures"], theirs["figures"])
             ]
             assert thresholds[0] == thresholds[1]  # it is exact
             assert ours["figures"] == pytest.approx(theirs["figures"], rel=1e-6 if name != "half precision" else 1e-2)
@@ -208,7 +208,7 @@ def test_every_process_finds_what_one_does(alone, several, name):
 def test_something_was_compared(alone):
     given = {name: alone[1][name]["steps"][-1] for name in CASES}
     assert {name for name, step in given.items() if step["loss"] is None} == {"logs alone", "left out"}
-    assert given["few"]["figures"]["anchor_too_few_at_far_0.001"] == 1
+    assert given["few"]["figures"]["anchor_too_few_at_far_1e-3"] == 1
     assert all(step["gradient"].abs().sum() > 0 for step in given.values() if step["loss"] is not None)
     assert alone[1]["plain"]["calls"] == []
 
