@@ -172,3 +172,20 @@ def test_the_order_in_groups_depends_on_seed_and_epoch_alone():
     # pairs of a person's images are others in another epoch
     partners = {frozenset(pair) for pair in order.view(-1, 2).tolist()}
     assert partners != {frozenset(pair) for pair in grouped_order(labels, 2, 1, 3).view(-1, 2).tolist()}
+
+
+def test_the_order_of_groups_hangs_on_seed_and_epoch_alone_and_not_on_the_first_image():
+    labels = torch.arange(3).repeat_interleave(4)
+    orders = {
+        (seed, epoch): tuple(labels[grouped_order(labels, 4, seed, epoch)][::4].tolist())
+        for seed in range(20)
+        for epoch in range(3)
+    }
+    firsts: dict[int, set[tuple[int, ...]]] = {}
+    for (seed, epoch), order in orders.items():
+        firsts.setdefault(int(epoch_order(12, seed, epoch)[0]), set()).add(order)
+    assert max(map(len, firsts.values())) > 1
+
+
+def test_no_images_have_an_order():
+    assert grouped_order(torch.empty(0, dtype=torch.int64), 2, 0, 0).tolist() == []

@@ -27,6 +27,8 @@ OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 CLASSES, DIM, BATCH, STEPS = 7, 12, 13, 5
 #: Rows of each process, by how many there are.
 ROWS = {1: [13], 2: [9, 4], 3: [5, 0, 8]}
+#: Cases that log no threshold of FAR 0.1, or not in every step.
+WITHOUT = {"few", "left out", "later"}
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "half precision": {"storage": "bfloat16", "precision": "bfloat16"},
@@ -190,6 +192,7 @@ def test_every_process_finds_what_one_does(alone, several, name):
                 figures.get("anchor_threshold_at_far_1e-1") for figures in (ours["figures"], theirs["figures"])
             ]
             assert thresholds[0] == thresholds[1]  # it is exact
+            assert thresholds[0] is not None or name in WITHOUT
             assert ours["figures"] == pytest.approx(theirs["figures"], rel=1e-6 if name != "half precision" else 1e-2)
             assert (ours["loss"] is None) == (theirs["loss"] is None)
             if theirs["loss"] is not None:

@@ -110,6 +110,11 @@ def test_a_step_with_an_embedding_without_direction_is_left_out_and_said_once(sp
     ]
 
 
+def test_figures_of_one_name_are_told_apart_by_their_term():
+    given = objective(Told(), Told(name="other"), Told())(IMAGES, LABELS).figures
+    assert list(given) == ["told", "other", "told#3"]
+
+
 def test_parts_of_a_batch_are_one_step_to_a_term_and_figures_their_mean():
     term = Told(factor=1.0)
     made = objective(term)
@@ -128,6 +133,22 @@ def test_the_log_holds_the_mean_of_a_terms_figures_since_its_last_entry():
     train(made, Optimizer().build(made), (Sample(IMAGES, LABELS, lambda positions: []) for _ in range(8)), plan,
           record=lambda step, figures: entries.append((step, figures["told"])), save=lambda step: None)  # fmt: skip
     assert entries == [(3, 2.0), (6, 5.0), (8, 7.5)]
+
+
+def test_a_log_that_goes_on_after_a_stop_between_its_entries_is_the_same():
+    entries, since = [], {"told": [1.0, 2.0]}
+    term = Told(factor=0.0)
+    made = objective(term)
+    with torch.no_grad():
+        for _ in range(2):
+            made(IMAGES, LABELS)
+    plan, saved = Plan(4, 1.5, 0.1, Schedule(), log_every=3, save_every=5), []
+    train(made, Optimizer().build(made), (Sample(IMAGES, LABELS, lambda positions: []) for _ in range(4)), plan,
+          first_step=2, record=lambda step, figures: entries.append((step, figures["told"])),
+          save=lambda step: saved.append((step, {name: list(some) for name, some in since.items()})),
+          figures_since=since)  # fmt: skip
+    assert entries == [(3, 2.0), (6, 5.0)]
+    assert saved == [(5, {"told": [4.0, 5.0]}), (6, {})]
 
 
 def test_a_terms_parameters_are_trained_and_a_gradient_of_theirs_that_is_not_finite_is_found():
@@ -174,6 +195,13 @@ def test_a_training_of_nothing_is_refused(name):
         Training(**{"classes": 3, "embedding_size": 4, "batch_size": 6} | {name: 0})
 
 
+def test_a_term_whose_time_would_never_come_is_refused():
+    training = Training(3, 4, 6, epochs=2.0)
+    training.check_begins("AnchorFace", 1.9)
+    with pytest.raises(ValueError, match="AnchorFace: after is 2 epochs but the training has 2, so it would never act"):
+        training.check_begins("AnchorFace", 2.0)
+
+
 def test_a_base_term_says_where_to_compute():
     with pytest.raises(NotImplementedError, match="PairTerm has no forward"):
         objective(PairTerm())(IMAGES, LABELS)
@@ -216,6 +244,7 @@ BASE = ["--data", "verisphere.data.SyntheticFaces", "--data.people", "4", "--dat
     ("override", "message"),
     [
         (["--images_per_identity", "0"], "images_per_identity must be at least 1, got 0"),
+        (["--images_per_identity", "200"], "images_per_identity is 200, more than a batch of 128 has images"),
         (["--pair_terms", "[{class_path: verisphere.losses.CosFace}]"], "pair_terms"),
         (["--pair_terms", "[{class_path: verisphere.pairs.Nothing}]"], "pair_terms"),
     ],

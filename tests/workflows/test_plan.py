@@ -26,6 +26,7 @@ from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
+from verisphere.pairs import AnchorFace
 from verisphere.pairs.contract import PairTerm, Training
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.workflows.plan.measure import BackboneCost, measure_backbone, measure_dense, saved_bytes
@@ -206,6 +207,13 @@ def test_memories_of_pair_terms_are_counted_without_being_made(known):
     assert plain.memory.memories == plain.memory.pairs == 0
     assert not list(asked.pair_terms[0].buffers())  # the recipe's own is as it was
     assert "memories of pair terms" in as_text(found, asked)
+    assert "exchanges and products of pair terms are not counted" in as_text(found, asked)
+
+
+def test_a_copy_of_the_centers_is_counted(known):
+    asked = replace(recipe("--engine", "streamed"), pair_terms=[AnchorFace(compare="centers")])
+    found = plan(asked, 1_000_000, 2, measurements=known)
+    assert found.memory.pairs == 2**26 + 2 * 500_000 * 512 * 4
 
 
 def test_the_total_leaves_out_what_is_not_there_at_once():

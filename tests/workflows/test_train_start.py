@@ -115,6 +115,27 @@ def test_what_cannot_be_taken_over_is_said_in_a_line(recipe, warm, tmp_path):
     assert "backbone does not fit TinyNet" in said
 
 
+def test_a_checkpoint_away_from_its_run_gives_its_backbone_alone(recipe, warm, tmp_path):
+    (checkpoint,) = list_checkpoints(warm)
+    alone = checkpoint.rename(tmp_path / checkpoint.name)
+    assert "its run has no people.txt to say whose centers these are" in refuse(
+        recipe, tmp_path / "a", "--start", str(alone)
+    )
+    train_run(read(recipe, "--start", str(alone), "--start_head", "false"), tmp_path / "b")
+
+
+def test_names_with_odd_line_ends_are_the_same_people(recipe, tmp_path):
+    names = ("a\u2028b", "c\x0bd", "e\x85f", "g", "h")
+
+    def renamed(*overrides: str) -> ReadRecipe:
+        made = read(recipe, *overrides)
+        made.recipe.data.identities = tuple(names[int(one[1:])] for one in made.recipe.data.identities)
+        return made
+
+    train_run(renamed(), tmp_path / "warm")
+    train_run(renamed("--start", str(tmp_path / "warm")), tmp_path / "next")
+
+
 def test_images_of_a_person_follow_each_other_where_that_is_asked(recipe, tmp_path):
     train_run(read(recipe, "--images_per_identity", "2"), tmp_path / "pairs")
     train_run(read(recipe), tmp_path / "plain")

@@ -73,6 +73,9 @@ def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
     return torch.randperm(count, generator=torch.Generator().manual_seed(mixed >> 1))
 
 
+_GROUPS = 1  # tells the order of groups from that of images
+
+
 def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
     """A permutation in which images of one identity come `each` at a time; those that are left come fewer at a time.
 
@@ -94,9 +97,9 @@ def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: 
     inside = torch.arange(len(labels)) - torch.searchsorted(ordered, ordered)
     # numbered anew for each run of `each`: an image begins one where its place in its identity divides
     group = (inside % each == 0).cumsum(0) - 1
-    places = torch.randperm(
-        int(group[-1]) + 1, generator=torch.Generator().manual_seed(int(shuffled[0]) + (epoch << 32))
-    )
+    # a stream of its own: only 32 bits of a seed count
+    mixed = int(np.random.SeedSequence((seed, epoch, _GROUPS)).generate_state(1, np.uint32)[0])
+    places = torch.randperm(int(group[-1]) + 1, generator=torch.Generator().manual_seed(mixed))
     return by_identity[places[group].argsort(stable=True)]
 
 

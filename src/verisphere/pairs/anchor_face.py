@@ -43,8 +43,9 @@ class AnchorFace(PairTerm):
 
     Logged, F being the FAR, as 1e-4 however it was written: `anchor_threshold_at_far_F`; `anchor_tar_at_far_F`, the
     exact share of positive pairs above it; `anchor_negatives_at_far_F` and `anchor_positives_at_far_F`, pairs a step;
-    `anchor_far_loss_at_far_F` and `anchor_tar_loss_at_far_F`, L_f and L_t; `anchor_too_few_at_far_F`, the share of
-    steps whose negatives were too few; `anchor_set_fill`, the share of the set's places whose feature is usable.
+    `anchor_far_loss_at_far_F` and `anchor_tar_loss_at_far_F`, L_f and L_t, where they have a weight;
+    `anchor_too_few_at_far_F`, the share of steps whose negatives were too few; `anchor_set_fill`, the share of the
+    set's places whose feature is usable.
 
     Args:
         far: the anchor, between 0 and 1.
@@ -109,11 +110,18 @@ class AnchorFace(PairTerm):
         self.too_few, self.precision, self.log_before = too_few, precision, log_before
         memory = OnlineSet(features_per_identity, valid_steps, storage, place)
         self.memory = memory if compare == "set" else None
+        self.copies_centers = compare == "centers"
         self.hints = Hints()  # in no checkpoint: whatever they say, thresholds are exact
         self._warned = False
 
     def prepare(self, training: Training) -> None:
-        """Make room for the set."""
+        """Make room for the set.
+
+        Raises:
+            ValueError: the class-center loss would train alone to the end.
+        """
+        if self.tar_weight or self.far_weight:
+            training.check_begins("AnchorFace", self.after)
         if self.memory is not None:
             self.memory.prepare(training.classes, training.embedding_size)
 

@@ -7,6 +7,7 @@ same loss, whose gradient in its rows is that of the whole.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class Training:
         batch_size: images a step, of all processes.
         domains: names of the data's domains; None where it knows none.
         side: further columns that the backbone gives in training.
+        epochs: length of the training.
 
     Raises:
         ValueError: a count below 1.
@@ -41,11 +43,24 @@ class Training:
     batch_size: int
     domains: tuple[str, ...] | None = None
     side: int = 0
+    epochs: float = inf
 
     def __post_init__(self) -> None:
         for name in ("classes", "embedding_size", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    def check_begins(self, term: str, after: float) -> None:
+        """Refuse a term whose time would never come.
+
+        Raises:
+            ValueError: it is to begin after so many epochs as the training has, or more.
+        """
+        if after >= self.epochs:
+            raise ValueError(
+                f"{term}: after is {after:g} epochs but the training has {self.epochs:g}, so it would never act; lower "
+                "after"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +157,12 @@ class PairTerm(nn.Module):
     """Base of the pair terms. A subclass fills in `forward`, and `prepare` if it keeps anything.
 
     What a term keeps between steps are buffers: they are in every checkpoint, and a resumed run goes on with them.
+
+    Attributes:
+        copies_centers: whether a step takes a copy of the class centers, in float32.
     """
+
+    copies_centers: bool = False
 
     def prepare(self, training: Training) -> None:
         """Make room for what is kept; called once, before the training, on every process.

@@ -58,9 +58,10 @@ class Memory(nn.Module):
             return found.to(tensor.dtype) if found.is_floating_point() else found
 
         if self.place == "host":
-            features = self._buffers.pop("features")
+            features = self._buffers.pop("features", None)
             super()._apply(moved, recurse)
-            self._buffers["features"] = features
+            if features is not None:
+                self._buffers["features"] = features
             return self
         return super()._apply(moved, recurse)
 

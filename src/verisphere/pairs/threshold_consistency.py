@@ -207,6 +207,7 @@ class ThresholdConsistency(PairTerm):
 
         Of several processes all must have come to the same random numbers, as they have after building a head.
         """
+        training.check_begins("ThresholdConsistency", self.after)
         self.queue.prepare(training.batch_size, training.embedding_size)
         if self.domains == "implicit":
             self.names = tuple(str(number) for number in range(self.domain_count))

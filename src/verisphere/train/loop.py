@@ -71,6 +71,7 @@ def train(
     validate: Callable[[], dict[str, float]] | None = None,
     stopping: Callable[[], int | None] = lambda: None,
     seed: int = 0,
+    figures_since: dict[str, list[float]] | None = None,
 ) -> None:
     """Train from `first_step` to the end, leaving a checkpoint there.
 
@@ -92,6 +93,8 @@ def train(
         validate: measures the backbone as it is.
         stopping: a signal's number once the training should end early.
         seed: of the steps' random numbers.
+        figures_since: figures of the pair terms since the last entry of the log, kept up to date for `save` to see; a
+            resumed training gets those of its checkpoint.
 
     Raises:
         TrainingDiverged: a loss or gradient is NaN or infinite on any process; raised before the update, on all.
@@ -100,7 +103,7 @@ def train(
     """
     objective.train()
     done, since, seen = first_step, time.perf_counter(), 0
-    gathered: dict[str, list[float]] = {}  # figures of the pair terms since the last entry of the log
+    gathered = {} if figures_since is None else figures_since
     for step, sample in enumerate(samples, start=first_step):
         epoch = (step + 0.5) / plan.steps_per_epoch  # the middle of the step: no step has rate 0
         rate = plan.rate * plan.schedule.rate(epoch, plan.epochs)

@@ -102,7 +102,10 @@ class Objective(nn.Module):
         for one in found:
             if one.loss is not None:
                 loss = loss + one.loss
-        figures = {name: value for one in found for name, value in one.figures.items()}
+        figures: dict[str, float] = {}
+        for number, one in enumerate(found, start=1):
+            for name, value in one.figures.items():  # a later term's of the same name has its number
+                figures[name if name not in figures else f"{name}#{number}"] = value
         return ObjectiveOutput(loss, output.per_sample, figures)
 
     def _of_terms(

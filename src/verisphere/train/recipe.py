@@ -115,6 +115,10 @@ class Recipe:
             raise ValueError(
                 f"accumulate is {self.accumulate}, which engine sampled cannot: it updates the classes of one draw"
             )
+        if self.images_per_identity > self.batch_size:
+            raise ValueError(
+                f"images_per_identity is {self.images_per_identity}, more than a batch of {self.batch_size} has images"
+            )
         if self.seed >= 2**31:
             raise ValueError(f"seed must be below 2^31, got {self.seed}")
         for name in ("epochs", "save_every"):

@@ -18,6 +18,7 @@ import verisphere
 from verisphere.compiling import compiled
 from verisphere.data.augment import augment
 from verisphere.data.faces import Faces
+from verisphere.data.json_values import shown
 from verisphere.data.loader import batches, grouped_order
 from verisphere.data.memory import in_memory
 from verisphere.data.seeds import Stream, mixed_seed
@@ -111,6 +112,8 @@ def train_run(
     )  # fmt: skip
     faces = together(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
 
+    figures = {} if checkpoint is None else _figures(checkpoint)
+
     def save(step: int) -> None:
         parts = {
             "backbone": dict(objective.backbone.state_dict()),
@@ -126,6 +129,8 @@ def train_run(
             "verisphere": verisphere.__version__,
             "torch": torch.__version__,
         }
+        if figures:
+            state["figures"] = figures
         save_checkpoint(out, step, parts, state, held=shared_rows(objective.head, optimizer, objective.terms))
 
     def validate() -> dict[str, float]:
@@ -151,6 +156,7 @@ def train_run(
             validate=validate if recipe.validation is not None else None,
             stopping=stopping,
             seed=recipe.seed,
+            figures_since=figures,
         )
     return objective
 
@@ -236,6 +242,7 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
                 recipe.batch_size,
                 domains,
                 recipe.backbone.side_columns,
+                recipe.epochs,
             )
         )
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
@@ -294,6 +301,21 @@ def _loaded(
     return checkpoint
 
 
+def _figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
+    """Figures of pair terms that no entry of the log holds yet.
+
+    Raises:
+        ValueError: the checkpoint has something else in their place.
+    """
+    found = checkpoint.state.get("figures", {})
+    if isinstance(found, dict) and all(
+        isinstance(values, list) and values and all(isinstance(one, int | float) for one in values)
+        for values in found.values()
+    ):
+        return found
+    raise ValueError(f"{checkpoint.path / 'state.json'}: figures is {shown(found)}; each has a list of numbers")
+
+
 def _begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
     """Take backbone and centers over from the run that the recipe starts from.
 
@@ -308,7 +330,12 @@ def _begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opt
     if not recipe.start_head:
         return
     listed = checkpoint.path.parent.parent / "people.txt"
-    before = listed.read_text().splitlines() if listed.is_file() else []
+    if not listed.is_file():
+        raise ValueError(
+            f"{where}: its run has no people.txt to say whose centers these are; name a run, or take the backbone "
+            "alone by --start_head false"
+        )
+    before = listed.read_text().removesuffix("\n").split("\n")
     if before != list(recipe.data.people):
         raise ValueError(
             f"{where} was trained on {len(before)} people but the recipe's data are of {len(recipe.data.people)}, or "

@@ -15,7 +15,7 @@ from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
 from verisphere.workflows.plan.head import FLOAT, HeadWork, states
 from verisphere.workflows.plan.measure import BackboneCost, DenseCost, measure_backbone, measure_dense
-from verisphere.workflows.plan.terms import memories, terms_as_planned
+from verisphere.workflows.plan.terms import center_copies, memories, terms_as_planned
 from verisphere.workflows.plan.traffic import Collective, collectives
 
 #: What an allocator takes beyond what it is asked for, as a share of what comes and goes in a step. glibc's heap was
@@ -215,6 +215,7 @@ def _plan(
     division = divided(recipe.batch_size, recipe.accumulate, world)
     local, part = len(division.places), max(len(one) for one in division.own)
     cost = measured.backbone(recipe)
+    row = recipe.backbone.embedding_size * FLOAT
     terms = terms_as_planned(recipe, classes)
     modules = (recipe.backbone, recipe.loss, *terms)
     weights = sum(one.nbytes for module in modules for one in module.parameters())
@@ -229,7 +230,7 @@ def _plan(
         "logits": work.logits(measured.logits(recipe)) if work.dense else 0,
         "sampled": work.sampled,
         "chunks": work.chunks,
-        "pairs": PAIR_WORK if terms else 0,
+        "pairs": (PAIR_WORK if terms else 0) + center_copies(terms, work.held * recipe.subcenters * row),
         "rows": work.rows * (2 if processes > 1 else 1),
         "images": local * 3 * recipe.backbone.input_size[0] * recipe.backbone.input_size[1] * (FLOAT + 1),
     }

@@ -13,13 +13,23 @@ _SOME_DOMAINS = "one", "other"  # a plan does not look at the data
 def terms_as_planned(recipe: Recipe, classes: int) -> list[PairTerm]:
     """The recipe's pair terms, prepared for so many classes with tensors that have shapes and no numbers."""
     training = Training(
-        classes, recipe.backbone.embedding_size, recipe.batch_size, _SOME_DOMAINS, recipe.backbone.side_columns
+        classes,
+        recipe.backbone.embedding_size,
+        recipe.batch_size,
+        _SOME_DOMAINS,
+        recipe.backbone.side_columns,
+        recipe.epochs,
     )
     terms = copy.deepcopy(recipe.pair_terms)
     with torch.device("meta"):
         for term in terms:
             term.prepare(training)
     return terms
+
+
+def center_copies(terms: list[PairTerm], centers: int) -> int:
+    """Bytes that the terms take of these centers' in a step: a copy, and another while it is brought to length 1."""
+    return 2 * centers if any(term.copies_centers for term in terms) else 0
 
 
 def memories(terms: list[PairTerm], processes: int) -> int:

@@ -148,6 +148,7 @@ def _work(found: TrainingPlan) -> str:
     return (
         f"work of one process in a step: {found.backbone_flops / 1e9:,.1f} GFLOP in the backbone, "
         f"{found.head_flops / 1e9:,.1f} in the head's products"
+        + ("; exchanges and products of pair terms are not counted" if found.memory.pairs else "")
     )
 
 
