@@ -8,7 +8,7 @@ import pytest
 
 from verisphere.decide import PairScores, one_threshold, tar_difference
 from verisphere.decide.bootstrap import draw_people
-from verisphere.decide.paired import Redrawn, mean_difference, spread_redrawn, tars_redrawn
+from verisphere.decide.paired import Redrawn, RedrawnSpread, mean_difference, spread_redrawn, tars_redrawn
 
 FARS = ("0.02", "0.1", "0.29")
 Scored = tuple[np.ndarray, np.ndarray, np.ndarray]  # scores of all pairs of images, person and domain of each image
@@ -115,6 +115,49 @@ def test_the_mean_over_seeds_by_hand():
     assert interval.value == pytest.approx(0.25)
     assert (interval.lower_95, interval.upper_95) == pytest.approx((0.2 + 0.025 * 0.2, 0.4 - 0.025 * 0.2))
     assert interval.replicates == 3
+
+
+def test_replicates_of_a_spread_are_reflected_at_the_value():
+    """Values 0.1 - 0.3; the replicates' middle lies 0.1 too high, and so the interval ends as much below."""
+    arm = [Redrawn(0.1, np.array([0.2, 0.2, 0.3]), spread=True)]
+    other = [Redrawn(0.3, np.array([0.3, 0.3, 0.3]), spread=True)]
+    plain = mean_difference([Redrawn(0.1, arm[0].replicates)], [Redrawn(0.3, other[0].replicates)])
+    found = mean_difference(arm, other)
+    assert (plain.lower_95, plain.upper_95) == pytest.approx((-0.1, -0.005))
+    assert (found.value, found.lower_95, found.upper_95) == pytest.approx((-0.2, -0.395, -0.3))
+    assert not found.holds_zero
+
+
+def test_a_gap_that_is_closed_is_seen_to_be():
+    """People of two domains, one of whose impostors score higher; another model has that no more: 30 sets of each."""
+    held = 0
+    for number in range(30):
+        drawing = np.random.default_rng(number)
+        gap, none = (spread_of(drawing, shift) for shift in (0.12, 0.0))
+        held += not mean_difference([none.gamma], [gap.gamma]).holds_zero
+    assert held >= 27
+
+
+def spread_of(drawing: np.random.Generator, shift: float) -> RedrawnSpread:
+    """60 people with two images each: a pair's score is noise and what its people bring, more in the second domain."""
+    images, domain = np.repeat(np.arange(60), 2), np.arange(60) % 2
+    own = drawing.normal(0, 0.05, 60) + shift * domain
+    left, right = np.triu_indices(120, 1)
+    first, second = images[left], images[right]
+    score = 0.5 * (own[first] + own[second]) + drawing.normal(0, 0.1, len(left)) + 0.5 * (first == second)
+
+    def pairs(chosen: np.ndarray, count: np.ndarray) -> PairScores:
+        genuine, impostor = chosen & (first == second), np.flatnonzero(chosen & (first != second))
+        impostor = impostor[np.argsort(-score[impostor], kind="stable")]
+        people = np.stack([first, second], 1)
+        return PairScores(score[genuine], first[genuine], score[impostor], people[impostor], count)
+
+    everyone, both = np.ones(len(left), bool), np.full(60, 2)
+    inside = {
+        str(name): pairs((domain[first] == name) & (domain[second] == name), np.where(domain == name, 2, 0))
+        for name in (0, 1)
+    }
+    return spread_redrawn(pairs(everyone, both), inside, "0.05", replicates=60, seed=1)
 
 
 def test_two_infinite_figures_have_no_difference():

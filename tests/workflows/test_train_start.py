@@ -1,12 +1,14 @@
 """Trainings that begin with the weights of another run, and batches in which images of a person follow each other."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from verisphere.data.memory import InMemory
 from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.recipe import ReadRecipe, read_recipe
 from verisphere.workflows.train import train_run
@@ -129,8 +131,10 @@ def test_names_with_odd_line_ends_are_the_same_people(recipe, tmp_path):
 
     def renamed(*overrides: str) -> ReadRecipe:
         made = read(recipe, *overrides)
-        made.recipe.data.identities = tuple(names[int(one[1:])] for one in made.recipe.data.identities)
-        return made
+        faces = made.recipe.data
+        people = tuple(names[label] for label in faces.labels.tolist())
+        others = InMemory(faces.images(range(len(faces))), faces.names, people)
+        return replace(made, recipe=replace(made.recipe, data=others))
 
     train_run(renamed(), tmp_path / "warm")
     train_run(renamed("--start", str(tmp_path / "warm")), tmp_path / "next")

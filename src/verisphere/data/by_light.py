@@ -30,6 +30,8 @@ class ByLight(Faces):
     """
 
     def __init__(self, faces: Faces, names: Sequence[str] = ("dark", "medium", "bright")) -> None:
+        if isinstance(names, str):
+            raise ValueError(f"names is the text {names!r}; it is a list of names")
         if len(names) < 2 or len(set(names)) < len(names):
             raise ValueError(f"names are {list(names)}; there must be at least two domains, each named once")
         if len(faces) < len(names):

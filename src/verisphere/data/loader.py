@@ -79,6 +79,8 @@ _GROUPS = 1  # tells the order of groups from that of images
 def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
     """A permutation in which images of one identity come `each` at a time; those that are left come fewer at a time.
 
+    Batches are cut from it as from any order: the end of one may part a run, and does once fewer have come.
+
     >>> labels = torch.tensor([0, 0, 0, 0, 1, 1])
     >>> labels[grouped_order(labels, each=2, seed=0, epoch=0)].view(3, 2).diff().any()  # always two of one person
     tensor(False)

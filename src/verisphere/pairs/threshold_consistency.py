@@ -30,6 +30,8 @@ from verisphere.score.batch_pairs import BatchPairs, Hints
 
 log = logging.getLogger(__name__)
 
+_LARGEST = 50.0  # of a ratio's logarithm
+
 Domains = Literal["implicit", "known"]
 Compare = Literal["queue", "domain"]
 
@@ -58,8 +60,10 @@ class DomainThresholds:
     def ratio(self, domain: int, power: float = 1.0) -> float:
         """(t_d / t_c) ** power, eq. 7; 1 where a threshold is missing or not positive, which says nothing."""
         own, common = self.own.get(domain), self.common
-        known = own is not None and common is not None and own > 0 and common > 0
-        return (own / common) ** power if known else 1.0  # type: ignore[operator]
+        if own is None or common is None or own <= 0 or common <= 0:
+            return 1.0
+        # a threshold just above 0 makes any ratio; beyond what any cap lets through its size does not matter
+        return math.exp(min(power * (math.log(own) - math.log(common)), _LARGEST))
 
 
 def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> DomainThresholds:
@@ -123,7 +127,8 @@ class ThresholdConsistency(PairTerm):
     """The threshold consistency penalty (TCP), with domains that it makes itself or that the data knows.
 
     A step enters the global batch into the queue, as the paper does, and then compares each row with the whole queue:
-    pairs within the batch count from both sides. Weights are constants. They are 1
+    pairs within the batch count from both sides. Of a batch worked through in parts (`accumulate`) each part is entered
+    and compared by itself. Weights are constants. They are 1
 
     - for a domain with too few pairs for the FAR, and for all while all have too few;
     - where t_c or t_d is not positive, early in a training;

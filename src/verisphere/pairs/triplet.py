@@ -18,7 +18,8 @@ class AngularTriplet(PairTerm):
     """The mean hinge over triplets of the global batch: [theta(anchor, positive) + m - theta(anchor, negative)]+.
 
     Anchors are rows of the batch; a positive is another image of the same person, a negative one of another. A row
-    whose person is none of the classes is no anchor, but a negative for all. An image finds a positive in its batch
+    whose person is none of the classes is no anchor, but a negative for all. Of a batch worked through in parts
+    (`accumulate`) each part has its own triplets. An image finds a positive in its batch
     only if that holds more of its person: see the recipe's `images_per_identity`.
 
     Logged: `triplet_loss`, the mean before its weight; `triplet_active`, the share of triplets that fall short of the

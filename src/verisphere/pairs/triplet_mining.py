@@ -22,6 +22,7 @@ from verisphere.score.screen import full_float32
 
 Mining = Literal["all", "hard", "semihard"]
 
+SAME = 1e-6  # radians: angles so near each other may be one, summed in another order
 CELLS = 1 << 20  # angles, and hinges, that live at once: 4 MB each
 
 
@@ -251,7 +252,7 @@ def _over_nearest(
             anchor = pairs.anchor[some]
             there, allowed = angles[anchor], labels[anchor][:, None] != candidates.labels[numbers]
             if farther:
-                allowed &= there > pairs.angle[some][:, None]
+                allowed &= there > pairs.angle[some][:, None] + SAME
             least, where = there.masked_fill(~allowed, inf).min(1)
             better = least < nearest[some]
             nearest[some] = torch.where(better, least, nearest[some])

@@ -54,7 +54,7 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
                 label=in_picture(name),
                 clip_on=False,  # a mark on the border is shown whole
             )
-        axes.set_title(label, loc="left", color=INK, fontsize=10)
+        axes.set_title(in_picture(label), loc="left", color=INK, fontsize=10)
         axes.margins(y=0.12)
         axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
         if len(lines) > 1:
