@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,12 +131,15 @@ def test_replicates_of_a_spread_are_reflected_at_the_value():
 
 def test_a_gap_that_is_closed_is_seen_to_be():
     """People of two domains, one of whose impostors score higher; another model has that no more: 30 sets of each."""
-    held = 0
+    seen = percentiles = 0
     for number in range(30):
         drawing = np.random.default_rng(number)
-        gap, none = (spread_of(drawing, shift) for shift in (0.12, 0.0))
-        held += not mean_difference([none.gamma], [gap.gamma]).holds_zero
-    assert held >= 27
+        gap, none = (spread_of(drawing, shift).gamma for shift in (0.06, 0.0))
+        seen += not mean_difference([none], [gap]).holds_zero
+        plain = [replace(one, spread=False) for one in (none, gap)]
+        percentiles += not mean_difference(plain[:1], plain[1:]).holds_zero
+    assert seen >= 24
+    assert percentiles < seen - 5  # these lean towards "no difference"
 
 
 def spread_of(drawing: np.random.Generator, shift: float) -> RedrawnSpread:
