@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,11 @@ from verisphere.decide.paired import mean_difference
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
 from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
-from verisphere.train.recipe import read_recipe
-from verisphere.workflows.sweep.folder import differences
+from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.workflows.sweep.folder import Run, differences
 from verisphere.workflows.sweep.plan import read_plan
 from verisphere.workflows.sweep.plot import sweep_plot
+from verisphere.workflows.sweep.recipes import resolve
 from verisphere.workflows.sweep.run import Launch, RunsFailed
 from verisphere.workflows.sweep.sweep import SweepResult, sweep
 
@@ -215,6 +217,20 @@ def refusal(files: Path, plan: str, **options: object) -> str:
         ("recipe.yaml", "none.yaml", "none.yaml: there is no such recipe"),
         ("{optimizer.rate: 0.5}", "{optimizer.rat: 0.5}", "arm 'fast': {}/recipe.yaml: optimizer: there is no field "
          "'rat' (did you mean rate?); allowed are name, rate"),
+        ("{optimizer.rate: 0.5}", "{batch_size: 25}", "arm 'fast': 24 images do not fill one batch of 25; lower batch"),
+        ("set: {batch_size: 8}", "set: {data.init_args.people: 1}", "warm: 1 people found"),
+        ("{optimizer.rate: 0.5}", "{pair_terms: [{class_path: verisphere.pairs.AnchorFace, init_args: {after: 1}}]}",
+         "arm 'fast': AnchorFace: after is 1 epochs but the training has 1, so it would never act; lower after"),
+        ("{optimizer.rate: 0.5}", "{pair_terms: [{class_path: verisphere.pairs.ThresholdConsistency, init_args: "
+         "{domains: known}}]}", "arm 'fast': domains is 'known' but the data"),
+        ("{optimizer.rate: 0.5}", "{backbone.init_args.embedding_size: 4, backbone.init_args.dropout: 0}", "arm "
+         "'fast': its backbone is another than that of warm, which it starts from, in embedding_size, dropout; set it"),
+        ("{optimizer.rate: 0.5}", "{backbone: own_parts.PlainNet}", "which it starts from, in class_path; set it"),
+        ("{optimizer.rate: 0.5}", "{data.init_args.people: 5}", "arm 'fast': its data are of 5 people and those of "
+         "warm, which it starts from, of 6, or others; start_head: false takes the backbone alone"),
+        ("{optimizer.rate: 0.5}", "{subcenters: 2}", "arm 'fast': subcenters is 2 and that of warm, which it starts"),
+        ("set: {batch_size: 8}", "set: {pair_terms.0.init_args.K: 8}", "pair_terms.0.init_args.K: there is no 0 in "
+         "pair_terms, which has 0 entries, from 0"),
         ("{optimizer.rate: 0.5}", "{batch_size: 1}", "arm 'fast': {}/recipe.yaml: batch_size must be at least 2"),
         ("warm: {epochs: 2}", "warm: {epochs: 0}", "warm: {}/recipe.yaml: epochs must be a positive number, got 0"),
         ("own_parts.Noise, far", "own_parts.Nose, far", "evaluate: plain: faces: "),
@@ -262,6 +278,84 @@ def test_a_sweep_may_grow():
     sets = {"s": {"faces": 1, "flip": False, "far": ["0.1"]}, "t": {"faces": 2, "flip": False}}
     now = before | {"arms": {"b": {"x": 2}, "a": {"x": 1}}, "seeds": [1, 0], "evaluate": sets}
     assert differences(before, now) == []
+
+
+@dataclass(frozen=True)
+class Refusing(Launch):
+    """Stands in for trainings of which only the warm one comes to its end."""
+
+    def words(self, run: Run) -> list[str]:
+        """A command that does nothing."""
+        run.begin()
+        return [sys.executable, "-S", "-c", f"raise SystemExit({int(run.arm != 'warm')})"]
+
+
+def test_what_was_only_asked_for_may_change(files: Path, monkeypatch: pytest.MonkeyPatch):
+    """An arm, seed or set is the folder's once something has been trained; a relative folder is told in full."""
+    monkeypatch.chdir(files)
+
+    def recipe(arm: str) -> Recipe:
+        return read_recipe(files / "out" / "runs" / arm / "seed-3" / "recipe.yaml", []).recipe
+
+    assert len(sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing(jobs=4)).failed) == 4
+    assert (recipe("fast").start, recipe("fast").optimizer.rate) == (str(files / "out" / "warm"), 0.5)
+    changed = PLAN.replace("rate: 0.5", "rate: 0.4").replace("seeds: [0, 3]", "seeds: [3]").replace("true", "false")
+    (files / "plan.yaml").write_text(changed)
+    assert len(sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing(jobs=4)).failed) == 2
+    assert recipe("fast").optimizer.rate == 0.4
+    (files / "out" / "runs" / "fast" / "seed-3" / "checkpoints" / "step-00000001").mkdir(parents=True)
+    for old, new, message in (
+        ("rate: 0.4", "rate: 0.3", "arm 'fast': optimizer.rate was 0.4 and is 0.3"),
+        ("seeds: [3]", "seeds: [0]", "seed 3 is missing"),
+        ("flip: false", "flip: true", "set 'plain': flip was False and is True"),
+        ("epochs: 2", "epochs: 3", "warm: epochs was 2.0 and is 3.0"),
+    ):
+        (files / "plan.yaml").write_text(changed.replace(old, new))
+        with pytest.raises(ValueError, match=f"this folder holds another sweep: {message}; choose another --out"):
+            sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing())
+    (files / "plan.yaml").write_text(changed.replace("  base: {}", "  plain: {}").replace("line: base", "line: plain"))
+    assert len(sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing()).failed) == 2
+
+
+@pytest.mark.parametrize("overrides", [[], ["--pair_terms.0.init_args.features_per_identity", "3"]])
+def test_what_is_set_inside_lists_reaches_every_training(files: Path, overrides: list[str]):
+    (files / "plan.yaml").write_text(
+        "recipe: recipe.yaml\n"
+        "set: {pair_terms: [verisphere.pairs.AnchorFace], pair_terms.0.init_args.tar_weight: 0.5, epochs: 4}\n"
+        "warm: {optimizer.rate: 0.1}\n"
+        "arms: {a: {}, b: {pair_terms.0.init_args.valid_steps: 7}, c: {pair_terms: []}}\n"
+    )
+    if overrides:
+        with pytest.raises(ValueError, match="arm 'c' sets it; change it there"):
+            read_plan(files / "plan.yaml", overrides)
+        (files / "plan.yaml").write_text((files / "plan.yaml").read_text().replace(", c: {pair_terms: []}", ""))
+    found = resolve(read_plan(files / "plan.yaml", overrides), files / "warm")
+    terms = [found.warm.fields["pair_terms"], *(one.fields["pair_terms"] for one in found.arms.values())]
+    first, kept = [one[0]["init_args"] for one in terms[:3]], 3 if overrides else 5
+    assert [(one["tar_weight"], one["features_per_identity"]) for one in first] == [(0.5, kept)] * 3
+    assert first[2]["valid_steps"] == 7 != first[1]["valid_steps"]
+    assert terms[3:] == ([] if overrides else [[]])
+
+
+def test_embeddings_of_images_that_were_replaced_are_made_anew(made, tmp_path: Path, monkeypatch, caplog):
+    """The path is the same, and the names; a few of the images say that they are others."""
+    folder = tmp_path / "copy"
+    shutil.copytree(made[0], folder)
+    from own_parts import Noise
+
+    images = Noise.images
+    monkeypatch.setattr(Noise, "images", lambda self, indices: 255 - images(self, indices))
+    with caplog.at_level("INFO", "verisphere"):
+        result = sweep(read_plan(folder / "plan.yaml"), folder / "out", QUICK, replicates=5)
+    path = folder / "out" / "runs" / "base" / "seed-0" / "plain.npz"
+    assert f"{path}: the images of plain are not those it was made of: embedding anew" in caplog.messages
+    assert sum("embedding anew" in line for line in caplog.messages) == 2 * 4
+    assert result.arms["fast"].figures != made[1].arms["fast"].figures
+    caplog.clear()
+    with caplog.at_level("INFO", "verisphere"):
+        again = sweep(read_plan(folder / "plan.yaml"), folder / "out", QUICK, replicates=5)
+    assert not any("embedding anew" in line for line in caplog.messages)
+    assert again.arms == result.arms
 
 
 def test_a_folder_that_is_no_sweeps_is_left_alone(files: Path):

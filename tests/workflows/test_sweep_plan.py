@@ -1,10 +1,20 @@
 """Grids and plans: what is read, how arms are called, and each thing that is refused, in one line."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from verisphere.workflows.sweep.grid import changed_inside, crossed, folder_name, parse_grid, short_names
+from verisphere.workflows.sweep.grid import (
+    changed_inside,
+    check_folders,
+    check_plain,
+    crossed,
+    folder_name,
+    parse_grid,
+    parted_words,
+    short_names,
+)
 from verisphere.workflows.sweep.plan import SweepPlan, read_plan, words
 
 PLAN = """\
@@ -110,6 +120,80 @@ def test_folders_have_safe_names_that_are_told_apart():
     assert len(set(folders)) == len(names)
     assert all("/" not in folder and not folder.startswith(".") and len(folder) < 100 for folder in folders)
     assert (folders[0], folders[1], folders[-1]) == ("+TAR", "-FC", "margin=0.3")
+    assert len(folder_name("a b").partition("~")[2]) == 12
+    check_folders("arms", names)
+
+
+def test_a_grid_of_long_names_has_a_folder_for_each():
+    """More combinations than four digits could tell apart, whose first 80 letters are alike."""
+    names = [f"{'x' * 80},{first},{second}" for first in range(100) for second in range(20)]
+    assert len({folder_name(name) for name in names}) == len(names)
+    check_folders("arms", names)
+
+
+def test_names_that_would_share_a_folder_are_refused(plan, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.workflows.sweep.grid._DIGITS", 0)
+    with pytest.raises(ValueError, match="arms 'a b' and 'a/b' would share the folder a_b~; rename one"):
+        plan("recipe: base.yaml\narms: {a b: {}, a/b: {}}\n")
+    with pytest.raises(ValueError, match="sets 'a b' and 'a/b' would share the folder a_b~; rename one"):
+        plan("recipe: base.yaml\nevaluate: {a b: {}, a/b: {}}\n")
+
+
+# --- what YAML can hold and a recipe cannot ---------------------------------------------------------------------------
+
+
+def test_plain_values_are_taken():
+    check_plain("x", {"a": [None, True, 1, 2.5, "text", {"b": []}]})
+    check_plain("x", json.loads("[" * 33 + "]" * 33))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("set: {x: 2020-01-01}", "set: x has datetime.date(2020, 1, 1), a date; expected text, numbers, true, false"),
+        ("arms: {a: {x: [2020-01-01 10:00:00]}}", "arm 'a': x has datetime.datetime(2020, 1, 1, 10, 0), a datetime;"),
+        ("set: {x: !!binary aGVsbG8=}", "set: x has b'hello', a bytes; expected text"),
+        ("warm: {x: {y: !!set {a}}}", "warm: x has {'a'}, a set; expected text"),
+        ("arms: {a: {x: {y: {1: 2}}}}", "arm 'a': x has the key 1; expected text, quoted where YAML takes it for more"),
+        ("evaluate: {s: {far: [2020-01-01]}}", "evaluate: s: far has datetime.date(2020, 1, 1), a date"),
+        ("set: &s {x: *s}", "set: x is nested more than 32 deep; is something inside itself?"),
+        ("set: {x: " + "[" * 34 + "]" * 34 + "}", "set: x is nested more than 32 deep"),
+        ("set: {x: " + "[" * 3000 + "]" * 3000 + "}", "not YAML that a plan could hold: it is nested too deeply"),
+    ],
+)
+def test_what_no_recipe_holds_is_one_line(plan, tmp_path: Path, text: str, message: str):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the text is compared below
+        plan(f"recipe: base.yaml\n{text}\n")
+    assert str(raised.value).startswith(f"{tmp_path / 'plan.yaml'}: {message}")
+    assert "\n" not in str(raised.value)
+
+
+# --- places in lists, for all trainings -------------------------------------------------------------------------------
+
+
+def test_places_in_lists_are_told_from_whole_fields(plan):
+    found = plan(
+        "recipe: base.yaml\nset: {epochs: 2, pair_terms.0.far: 1e-4, pair_terms.0.K: 2}\n",
+        "--pair_terms.0.K=3", "--clip", "5", "--pair_terms.1.on", "false",
+    )  # fmt: skip
+    assert found.common == ("--epochs=2", "--clip", "5")
+    assert found.inside == {"pair_terms.0.far": 1e-4, "pair_terms.0.K": 3, "pair_terms.1.on": False}
+    assert parted_words(["train.yaml", "--x"]) == (["train.yaml", "--x"], {})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["--a.0.b"], "--a.0.b: expected a value"),
+        (["--a.0.b=["], "--a.0.b: not YAML: "),
+        (["--a.0.b", "2020-01-01"], "--a.0.b: it has datetime.date(2020, 1, 1), a date; expected text"),
+        (["--x.0.b=1"], "--x.0.b: arm 'a' sets it; change it there"),
+    ],
+)
+def test_a_place_in_a_list_that_cannot_be_is_one_line(plan, overrides: list[str], message: str):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the text is compared below
+        plan("recipe: base.yaml\narms: {a: {x: [{}]}}\n", *overrides)
+    assert message in str(raised.value)
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

@@ -1,19 +1,22 @@
 """The trainings of a sweep as processes: how many at a time, one that fails, a signal passed on. A script stands in."""
 
+import errno
 import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from verisphere.workflows.sweep import tied
 from verisphere.workflows.sweep.folder import Run
 from verisphere.workflows.sweep.run import Failure, Launch, train_runs
 
@@ -87,16 +90,39 @@ def test_what_is_finished_is_not_made_again(tmp_path: Path):
     runs = runs_of(tmp_path, a="", b="fail")
     assert len(train_runs(runs, Stand(jobs=2))) == 1
     first = (runs[0].folder / "began").read_text()
-    (runs[1].folder / "recipe.yaml").write_text("")  # whatever made it fail is gone
-    assert train_runs(runs, Stand(jobs=2)) == []
+    again = [runs[0], replace(runs[1], recipe="")]  # whatever made it fail is gone
+    assert train_runs(again, Stand(jobs=2)) == []
     assert (runs[0].folder / "began").read_text() == first
     assert runs[1].finished
+
+
+def test_time_counts_that_was_not_lost(tmp_path: Path):
+    """What a signal ended goes on from its checkpoint; what failed does not."""
+    runs = runs_of(tmp_path, a="fail", b="die")
+    train_runs(runs, Stand(jobs=2))
+    assert (runs[0].seconds, (runs[0].folder / "stopped.json").exists()) == (0, False)
+    assert runs[1].seconds > 0
+    script = SCRIPT.replace("os.kill(os.getpid(), signal.SIGKILL)", "pass")
+    (checkpoint := runs[1].folder / "checkpoints" / "step-00000001").mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "SCRIPT", script)
+        assert train_runs(runs[1:], Stand()) == []
+    assert checkpoint.is_dir()
     took = [json.loads((runs[1].folder / name).read_text())["seconds"] for name in ("stopped.json", "finished.json")]
     assert runs[1].seconds == pytest.approx(sum(took))
 
 
-@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
-def test_a_signal_reaches_every_training_and_they_are_waited_for(tmp_path: Path, number: int, raised: type):
+@pytest.mark.parametrize(
+    ("number", "raised", "passed_on"),
+    [
+        (signal.SIGINT, KeyboardInterrupt, signal.SIGINT),
+        (signal.SIGTERM, SystemExit, signal.SIGTERM),
+        (signal.SIGHUP, SystemExit, signal.SIGTERM),
+    ],
+)
+def test_a_signal_reaches_every_training_and_they_are_waited_for(
+    tmp_path: Path, number: int, raised: type, passed_on: int
+):
     runs = runs_of(tmp_path, a="long", b="long", c="")
 
     def leave(number: int, frame: object) -> None:
@@ -107,18 +133,90 @@ def test_a_signal_reaches_every_training_and_they_are_waited_for(tmp_path: Path,
             time.sleep(0.02)
         os.kill(os.getpid(), number)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    before, hanging_up = signal.signal(signal.SIGTERM, leave), signal.getsignal(signal.SIGHUP)
     try:
         threading.Thread(target=interrupt).start()
         with pytest.raises(raised):
             train_runs(runs, Stand(jobs=2))
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert [(run.folder / "stopped").read_text() for run in runs[:2]] == [str(int(number))] * 2
+    assert [(run.folder / "stopped").read_text() for run in runs[:2]] == [str(int(passed_on))] * 2
+    assert signal.getsignal(signal.SIGHUP) is hanging_up
     assert not (runs[2].folder / "began").exists()
     assert not any(run.finished for run in runs)
     assert runs[0].seconds > 0
     assert train_runs(runs, Stand(jobs=2)) == []  # the next start goes on
+
+
+def test_under_nohup_a_terminal_that_goes_changes_nothing(tmp_path: Path):
+    (run,) = runs_of(tmp_path, a="slow")
+
+    def hang_up() -> None:
+        while not (run.folder / "began").exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        threading.Thread(target=hang_up).start()
+        assert train_runs([run], Stand()) == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_sweep_that_is_killed_leaves_no_training_behind(tmp_path: Path):
+    """Nor do they wait for its next start: each has left its checkpoint and let go of its lock."""
+    (run,) = runs_of(tmp_path, a="long")
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_sweep_run import Stand, runs_of, train_runs
+train_runs(runs_of(Path({str(tmp_path)!r}), a="long"), Stand())
+"""
+    sweep = subprocess.Popen([sys.executable, "-c", script])
+    while not (run.folder / "began").exists():
+        assert sweep.poll() is None
+        time.sleep(0.05)
+    sweep.kill()
+    sweep.wait()
+    for _ in range(200):
+        if (run.folder / "stopped").exists():
+            break
+        time.sleep(0.05)
+    assert (run.folder / "stopped").read_text() == str(int(signal.SIGTERM))
+
+
+def test_nothing_is_started_for_a_parent_that_is_gone(tmp_path: Path):
+    words = [sys.executable, "-I", "-S", tied.__file__, "1", sys.executable, "-c", "print('began')"]
+    assert subprocess.run(words, capture_output=True, check=True, text=True).stdout == ""
+
+
+def test_a_training_of_another_process_is_left_alone(tmp_path: Path):
+    runs = runs_of(tmp_path, a="", b="")
+    runs[1].folder.mkdir(parents=True)
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    words = [sys.executable, "-S", "-c", hold, str(runs[1].folder / ".lock")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"\n"
+        with pytest.raises(ValueError, match="another training is writing there; wait for its end, or stop it") as said:
+            train_runs(runs, Stand(jobs=2))
+        assert str(said.value).startswith(f"{runs[1].folder}: ")
+        assert not (runs[0].folder / "began").exists()
+        other.stdin.close()
+    assert train_runs(runs, Stand(jobs=2)) == []
+
+
+def test_what_an_earlier_start_has_said_is_no_reason(tmp_path: Path):
+    (run,) = runs_of(tmp_path, a="silent")
+    run.folder.mkdir(parents=True)
+    (run.folder / "log.txt").write_text("verisphere: the loss is nan\n")
+    script = SCRIPT.replace('print("first line", flush=True)', "").replace('(folder / "log.txt").write_text("")', '"" ')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "SCRIPT", script)
+        (failure,) = train_runs([run], Stand())
+    assert failure.line == "exit code 7"
+    assert "the loss is nan" in (run.folder / "log.txt").read_text()
 
 
 def test_an_error_in_between_stops_them_too(tmp_path: Path):
@@ -150,9 +248,24 @@ def test_the_command_of_a_training(tmp_path: Path):
         "-m", "verisphere", "--default-allocator", "train", str(recipe), "--out", str(run.folder), "--resume",
         "--device", "cpu"]  # fmt: skip
     assert recipe.read_text() == "data: x\n"
-    recipe.write_text("data: y\n")
-    assert Launch().words(run)[1:4] == ["-m", "verisphere", "train"]
-    assert recipe.read_text() == "data: y\n"  # as the run was begun
+    run.end(2.0, done=False)
+    changed = replace(run, recipe="data: y\n")
+    assert Launch().words(changed)[1:4] == ["-m", "verisphere", "train"]
+    assert recipe.read_text() == "data: y\n"  # nothing has been trained by the first
+    assert changed.seconds == 0
+    (run.folder / "checkpoints" / "step-00000001").mkdir(parents=True)
+    run.begin()
+    assert recipe.read_text() == "data: y\n"  # as its checkpoint was made
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(self: Path, text: str, encoding: str | None = None) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        Run("a", 0, tmp_path / "a", "").end(1.0, done=True)
+    assert raised.value.filename == str(tmp_path / "a" / "finished.json")
 
 
 @pytest.mark.parametrize(("given", "message"), [({"jobs": 0}, "jobs must be at least 1, got 0"),

@@ -7,18 +7,20 @@ FOLDER/results.csv, results.json, plots/
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from verisphere.data.files import write_whole
 from verisphere.data.json_values import shown
+from verisphere.train.checkpoint import list_checkpoints
 from verisphere.workflows.sweep.grid import folder_name
 from verisphere.workflows.sweep.plan import SEED, START
 from verisphere.workflows.sweep.recipes import Resolved
 
-FINISHED = "finished.json"
+FINISHED, STOPPED = "finished.json", "stopped.json"
 
 
 @dataclass(frozen=True)
@@ -50,27 +52,61 @@ class Run:
     @property
     def seconds(self) -> float:
         """Wall time of its trainings so far: the last one, and those that were stopped before."""
-        files = [self.folder / FINISHED, self.folder / "stopped.json"]
+        files = [self.folder / FINISHED, self.folder / STOPPED]
         return sum((float(json.loads(file.read_text())["seconds"]) for file in files if file.is_file()), 0.0)
 
     def begin(self) -> Path:
-        """The recipe's file; it stays as it was first written."""
+        """The recipe's file; it stays as it is once there is a checkpoint to go on from."""
         path = self.folder / "recipe.yaml"
-        if not path.is_file():
-            write_whole(path, lambda partial: partial.write_text(self.recipe))
+        if path.is_file() and _trained(self.folder):
+            return path
+        if path.is_file() and path.read_text(encoding="utf-8") != self.recipe:
+            (self.folder / STOPPED).unlink(missing_ok=True)  # the time of another training
+        write_text(path, self.recipe)
         return path
 
     def end(self, seconds: float, done: bool) -> None:
         """Keep how long a training took; one that was stopped or failed adds to those before."""
         before = 0.0 if done else self.seconds
         text = json.dumps({"seconds": round(before + seconds, 2)}) + "\n"
-        write_whole(self.folder / (FINISHED if done else "stopped.json"), lambda partial: partial.write_text(text))
+        write_text(self.folder / (FINISHED if done else STOPPED), text)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Says which file could not be written where the system does not, as on a full disk.
+
+    Raises:
+        OSError: the same, with the file's name.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written; names it.
+    """
+    with naming(path):
+        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def _trained(folder: Path) -> bool:
+    """Whether a training has left something here to go on from."""
+    return bool(list_checkpoints(folder)) or (folder / FINISHED).is_file()
 
 
 def open_sweep(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
     """Make a sweep's folder, or find it again; returns the trainings of each arm.
 
-    What is there may grow: more arms, seeds, sets or FARs. A training or a set that is there stays as it is.
+    What is there may grow: more arms, seeds, sets or FARs. A training that has left a checkpoint, and a set that it was
+    measured on, stay as they are; what was only asked for may change.
 
     Raises:
         ValueError: the folder is another sweep's; says what differs.
@@ -78,12 +114,12 @@ def open_sweep(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
     path = out / "plan.json"
     asked = {
         "warm": None if resolved.warm is None else resolved.warm.fields,
-        "arms": {name: _trained(one.fields, resolved.warm is not None) for name, one in resolved.arms.items()},
+        "arms": {name: _compared(one.fields, resolved.warm is not None) for name, one in resolved.arms.items()},
         "seeds": list(resolved.seeds),
         "evaluate": resolved.described,
     }
     if path.is_file():
-        differing = differences(_read(path), asked)
+        differing = differences(_begun(_read(path), asked, out), asked)
         if differing:
             more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
             raise ValueError(
@@ -91,11 +127,9 @@ def open_sweep(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
             )
     elif out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()):
         raise ValueError(f"{out}: it holds something, and no sweep; choose another --out")
-    write_whole(path, lambda partial: partial.write_text(json.dumps(asked, indent=2) + "\n"))
+    write_text(path, json.dumps(asked, indent=2) + "\n")
     return {
-        name: [
-            Run(name, seed, out / "runs" / folder_name(name) / f"seed-{seed}", text) for seed, text in one.yaml.items()
-        ]
+        name: [Run(name, seed, _folder(out, name, seed), text) for seed, text in one.yaml.items()]
         for name, one in resolved.arms.items()
     }
 
@@ -106,6 +140,22 @@ def warm_run(out: Path, resolved: Resolved) -> Run | None:
         return None
     ((seed, text),) = resolved.warm.yaml.items()
     return Run("warm", seed, out / "warm", text)
+
+
+def _folder(out: Path, arm: str, seed: int) -> Path:
+    return out / "runs" / folder_name(arm) / f"seed-{seed}"
+
+
+def _begun(before: Mapping[str, Any], now: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """What a folder was asked for, but for what has not been trained yet: that may still be another."""
+    trained = {arm: [seed for seed in before["seeds"] if _trained(_folder(out, arm, seed))] for arm in before["arms"]}
+    some = any(trained.values())
+    return {
+        "warm": before["warm"] if some or _trained(out / "warm") else now["warm"],
+        "arms": {arm: one for arm, one in before["arms"].items() if trained[arm]},
+        "seeds": [seed for seed in before["seeds"] if any(seed in seeds for seeds in trained.values())],
+        "evaluate": before["evaluate"] if some else {},
+    }
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -154,7 +204,7 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
     }
 
 
-def _trained(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
+def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
     """A recipe but for its seed, and for its start at the sweep's own first training, by whatever path."""
     return {name: value for name, value in recipe.items() if name != SEED and not (warm and name == START)}
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
 from typing import Any, TypeAlias
@@ -17,6 +17,8 @@ Settings: TypeAlias = dict[str, Any]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]+")
 _LONGEST = 80  # letters of a folder's name
+_DIGITS = 12  # of a digest: among a million names two alike are one chance in 500
+_DEEPEST = 32  # lists and mappings inside each other; a class with its arguments takes two
 
 
 class PlanLoader(yaml.SafeLoader):
@@ -40,15 +42,48 @@ def read_yaml(text: str) -> Any:
     """Plain values from YAML.
 
     Raises:
-        ValueError: it is not YAML, or gives a name twice; one line.
+        ValueError: it is not YAML, gives a name twice, or is nested too deeply; one line.
     """
     try:
         return yaml.load(text, Loader=PlanLoader)  # a safe loader
+    except RecursionError:
+        raise ValueError("not YAML that a plan could hold: it is nested too deeply") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ValueError(f"not YAML: {problem}{where}") from None
+
+
+def check_plain(where: str, value: object, depth: int = 0) -> None:
+    """Refuse what YAML can hold and a recipe cannot.
+
+    Args:
+        where: what to call the value.
+        value: from YAML.
+        depth: how many lists and mappings it lies in.
+
+    Raises:
+        ValueError: a date, bytes, a set; a mapping with a key that is no text; lists and mappings too deep, or inside
+            themselves.
+    """
+    if depth > _DEEPEST:
+        raise ValueError(f"{where} is nested more than {_DEEPEST} deep; is something inside itself?")
+    if isinstance(value, Mapping):
+        for key, inside in value.items():
+            if not isinstance(key, str):
+                raise ValueError(
+                    f"{where} has the key {shown(key)}; expected text, quoted where YAML takes it for more"
+                )
+            check_plain(where, inside, depth + 1)
+    elif isinstance(value, list):
+        for inside in value:
+            check_plain(where, inside, depth + 1)
+    elif not isinstance(value, str | int | float | None):
+        raise ValueError(
+            f"{where} has {shown(value)}, a {type(value).__name__}; expected text, numbers, true, false, null, and "
+            "lists and mappings of these (quotes make a date text)"
+        )
 
 
 def parse_grid(words: Sequence[str]) -> dict[str, list[Scalar]]:
@@ -130,6 +165,33 @@ def parted(settings: Settings) -> tuple[Settings, Settings]:
     return {name: value for name, value in settings.items() if name not in inside}, inside
 
 
+def parted_words(overrides: Sequence[str]) -> tuple[list[str], Settings]:
+    """The same of `--field value` and `--field=value` words, with the values of the latter read as YAML.
+
+    >>> parted_words(["--epochs", "2", "--pair_terms.0.init_args.K=3"])
+    (['--epochs', '2'], {'pair_terms.0.init_args.K': 3})
+
+    Raises:
+        ValueError: a value is missing, or is not YAML.
+    """
+    whole, inside = [], {}
+    left = iter(overrides)
+    for word in left:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not parted({name: None})[1]:
+            whole.append(word)
+            continue
+        given = value if equals else next(left, None)
+        if given is None:
+            raise ValueError(f"--{name}: expected a value")
+        try:
+            inside[name] = read_yaml(given)
+            check_plain("it", inside[name])
+        except ValueError as error:
+            raise ValueError(f"--{name}: {error}") from None
+    return whole, inside
+
+
 def changed_inside(lists: Settings, settings: Settings) -> Settings:
     """Fields that hold lists, with some numbers or words inside changed; what was given stays as it was.
 
@@ -195,11 +257,24 @@ def _alike(fields: Sequence[Sequence[str]]) -> bool:
 
 
 def folder_name(name: str) -> str:
-    """A name that any file system and shell takes; one that had to be changed says so by four digits of its digest.
+    """A name that any file system and shell takes; one that had to be changed says so by digits of its digest.
 
     >>> folder_name("margin=0.3,scale=32"), folder_name("+TAR"), folder_name("rate 1/2")
-    ('margin=0.3,scale=32', '+TAR', 'rate_1_2~fd5b')
+    ('margin=0.3,scale=32', '+TAR', 'rate_1_2~fd5be127a2da')
     """
     safe = _UNSAFE.sub("_", name)[:_LONGEST]
     safe = f"_{safe[1:]}" if safe.startswith(".") else safe
-    return safe if safe == name else f"{safe}~{hashlib.sha256(name.encode()).hexdigest()[:4]}"
+    return safe if safe == name else f"{safe}~{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}"
+
+
+def check_folders(kind: str, names: Iterable[str]) -> None:
+    """Refuse names that would share a folder.
+
+    Raises:
+        ValueError: names both.
+    """
+    taken: dict[str, str] = {}
+    for name in names:
+        other = taken.setdefault(folder_name(name), name)
+        if other != name:
+            raise ValueError(f"{kind} {other!r} and {name!r} would share the folder {folder_name(name)}; rename one")

@@ -1,5 +1,6 @@
 """What a finished training can do: its embeddings of each set, and the figures that they give."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -15,18 +16,23 @@ from verisphere.decide import OneThreshold
 from verisphere.decide.paired import Redrawn
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
+from verisphere.score.cosine import cosine
 from verisphere.train.checkpoint import read_checkpoint
 from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
-from verisphere.workflows.embed import embed, open_model
+from verisphere.workflows.embed import Opened, embed, open_model
 from verisphere.workflows.subjects import read_log
-from verisphere.workflows.sweep.folder import Run
+from verisphere.workflows.sweep.folder import Run, naming
 from verisphere.workflows.sweep.grid import folder_name
 from verisphere.workflows.sweep.recipes import MeasuredSet
+
+log = logging.getLogger(__name__)
 
 TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log10_far_std_over_domains"
 ONE_THRESHOLD = "one_threshold"
 DOMAIN_TAR, DOMAIN_FAR, DOMAIN_THRESHOLD = "domain_tar", "domain_far", "domain_threshold"
 COMPARED = (TAR, GAMMA, TAR_STD, FAR_STD)
+_AGAIN = 16  # images embedded again to see that a file's images are still the set's
+_ALIKE = 1e-4  # cosine; a rounding moves it by 1e-6, another image by more
 _HELD = 20_000  # images that are read once for all trainings; more are read for each
 
 
@@ -122,17 +128,40 @@ class Measurer:
         origin = Origin(
             read_checkpoint(run.folder).sha256["backbone"], asked.flip, "float32", _images(self.described[name])
         )
-        if path.is_file():
-            before = read_embeddings(path)
-            same = np.array_equal(before.names, asked.faces.names)
-            if before.origin == origin and same and np.array_equal(before.identities, asked.faces.identities):
+        before = _stored(path, asked, origin)
+        model = open_model(run.folder, self.device, trust=True)  # its recipe was given for training, code and all
+        if before is not None:
+            if _still(model, asked, before, origin.images):
                 return before
+            log.info("%s: the images of %s are not those it was made of: embedding anew", path, name)
         if len(asked.faces) <= _HELD:
             self.sets[name] = asked = replace(asked, faces=in_memory(asked.faces, progress=self.progress))
-        model = open_model(run.folder, self.device, trust=True)  # its recipe was given for training, code and all
         made = embed(model, asked.faces, origin.images, flip=asked.flip, progress=self.progress)
-        write_embeddings(path, made)
+        with naming(path):
+            write_embeddings(path, made)
         return made
+
+
+def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None:
+    """A file's embeddings where they are of this origin, names, people and domains."""
+    if not path.is_file():
+        return None
+    found = read_embeddings(path)
+    columns = ((found.names, asked.faces.names), (found.identities, asked.faces.identities))
+    domains = None if found.domains is None else tuple(found.domains.tolist())
+    same = all(np.array_equal(*both) for both in columns) and domains == asked.faces.domains
+    return found if same and found.origin == origin else None
+
+
+def _still(model: Opened, asked: MeasuredSet, before: Embeddings, images: str) -> bool:
+    """Whether a few of the set's images, evenly spaced, still have the embeddings that they had.
+
+    A path may hold other images than it did; to read them all would cost as much as to embed them.
+    """
+    rows = np.unique(np.linspace(0, len(before) - 1, _AGAIN).round().astype(np.int64))
+    now = embed(model, asked.faces.select(rows.tolist()), images, flip=asked.flip)
+    cosines = cosine(*(torch.from_numpy(one).double() for one in (now.embeddings, before.embeddings[rows])))
+    return bool((cosines >= 1 - _ALIKE).all())
 
 
 def training_figures(run: Run) -> dict[str, float]:

@@ -18,12 +18,23 @@ A plan is YAML:
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from verisphere.data.json_values import shown
-from verisphere.workflows.sweep.grid import Scalar, Settings, check_values, crossed, parse_grid, read_yaml
+from verisphere.workflows.sweep.grid import (
+    Scalar,
+    Settings,
+    check_folders,
+    check_plain,
+    check_values,
+    crossed,
+    parse_grid,
+    parted,
+    parted_words,
+    read_yaml,
+)
 
 KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
 SEED, START = "seed", "start"
@@ -41,6 +52,7 @@ class SweepPlan:
         seeds: of each arm; None leaves the recipe's.
         baseline: the arm that the others are compared with.
         evaluate: sets to measure on, as a plan holds them; None takes the recipe's validation.
+        inside: what is changed inside lists for all of them, such as `pair_terms.0.init_args.far`, after `common`.
     """
 
     recipe: Path
@@ -50,6 +62,7 @@ class SweepPlan:
     seeds: tuple[int, ...] | None
     baseline: str
     evaluate: dict[str, dict[str, Any]] | None = None
+    inside: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.arms:
@@ -62,6 +75,8 @@ class SweepPlan:
                     raise ValueError(f"arm {name!r} sets {owned}, which is for `{instead}` to say")
         if self.seeds is not None:
             _check_seeds(self.seeds)
+        check_folders("arms", self.arms)
+        check_folders("sets", self.evaluate or {})
 
 
 def read_plan(
@@ -124,14 +139,17 @@ def _plan(
     crossing = crossed(arms, points)
     if list(crossing) == [""]:
         crossing = {"recipe": {}}
+    whole, inside = parted(shared)
+    more, more_inside = parted_words(overrides)
     return SweepPlan(
         recipe=path.parent / recipe,
-        common=(*words(shared), *overrides),
+        common=(*words(whole), *more),
         warm=warm,
         arms=crossing,
         seeds=None if seeds is None else tuple(seeds),
         baseline=_baseline(content.get("baseline"), list(arms), list(crossing)),
         evaluate=_sets(content.get("evaluate")),
+        inside=inside | more_inside,
     )
 
 
@@ -165,9 +183,10 @@ def _settings(where: str, given: object) -> Settings:
     given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise ValueError(f"{where} is {shown(given)}; expected fields and their values")
-    for name in given:
+    for name, value in given.items():
         if not isinstance(name, str) or not name or name.startswith("-"):
             raise ValueError(f"{where} names the field {shown(name)}; expected one such as loss.init_args.margin")
+        check_plain(f"{where}: {name}", value)
     return dict(given)
 
 
@@ -222,9 +241,11 @@ def _check_once(
         f"arm {name!r}": one for name, one in arms.items()
     }
     for owner, given in owners.items():
-        both = sorted(given.keys() & overridden(overrides))
-        if both:
-            raise ValueError(f"--{both[0]}: {owner} sets it; change it there")
+        for name in sorted(overridden(overrides)):
+            inside = bool(parted({name: None})[1])
+            lost = name in given or (inside and any(name.startswith(f"{whole}.") for whole in given))
+            if lost:
+                raise ValueError(f"--{name}: {owner} sets it; change it there")
 
 
 def _baseline(given: object, arms: list[str], crossing: list[str]) -> str:

@@ -17,6 +17,7 @@ from verisphere.embed.backbone import Backbone
 from verisphere.embed.extract import extract
 from verisphere.train.explain import explain
 from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.workflows.sweep.checks import check_start, check_trainable
 from verisphere.workflows.sweep.grid import Settings, changed_inside, parted
 from verisphere.workflows.sweep.plan import SEED, START, SweepPlan, words
 
@@ -96,19 +97,18 @@ def resolve(plan: SweepPlan, warm_at: Path) -> Resolved:
 
     Raises:
         FileNotFoundError: there is no such recipe.
-        ValueError: a field or value that no recipe has, a set that cannot be measured, or images that a backbone
-            refuses; names the arm or set.
+        ValueError: a field or value that no recipe has; what would end a training at its beginning; a set that cannot
+            be measured, or images that a backbone refuses; names the arm or set.
     """
-    warm = None
-    if plan.warm is not None:
-        read = _read("warm", plan, plan.warm)
-        warm = ResolvedRecipe.of(read, [read.recipe.seed])
+    common = _common(plan)
+    first = None if plan.warm is None else _read("warm", plan.recipe, common, plan.warm, None)
+    warm = None if first is None else ResolvedRecipe.of(first, [first.recipe.seed])
     start: Settings = {} if plan.warm is None else {START: str(warm_at)}
     arms: dict[str, ResolvedRecipe] = {}
     described, sets, seeds = {}, {}, plan.seeds or ()
     looked_at = set()
     for name, settings in plan.arms.items():
-        read = _read(f"arm {name!r}", plan, settings | start)
+        read = _read(f"arm {name!r}", plan.recipe, common, settings | start, first)
         if not arms:
             seeds = plan.seeds or (read.recipe.seed,)
             described = _described(plan, read)
@@ -121,16 +121,32 @@ def resolve(plan: SweepPlan, warm_at: Path) -> Resolved:
     return Resolved(warm, arms, seeds, sets, {name: _complete(one) for name, one in described.items()})
 
 
-def _read(who: str, plan: SweepPlan, settings: Settings) -> ReadRecipe:
+def _common(plan: SweepPlan) -> list[str]:
+    """The words that all trainings share, what is changed inside lists among them."""
+    if not plan.inside:
+        return list(plan.common)
+    return [*plan.common, *words(_lists(plan.recipe, plan.common, plan.inside))]
+
+
+def _lists(recipe: Path, given: Sequence[str], inside: Settings) -> Settings:
+    """The fields that hold the lists in which something is changed, whole and changed."""
+    read = read_recipe(recipe, list(given))
+    lists = {name: read.resolved.get(name) for name in {name.partition(".")[0] for name in inside}}
+    return changed_inside(lists, inside)
+
+
+def _read(who: str, recipe: Path, common: Sequence[str], settings: Settings, warm: ReadRecipe | None) -> ReadRecipe:
+    """A training's recipe, after all that can be said of it before it begins."""
     whole, inside = parted(settings)
+    given = [*common, *words(whole)]
     try:
-        read = read_recipe(plan.recipe, [*plan.common, *words(whole)])
-        if inside:
-            lists = {name: read.resolved.get(name) for name in {name.partition(".")[0] for name in inside}}
-            read = read_recipe(plan.recipe, [*plan.common, *words(whole | changed_inside(lists, inside))])
-        return read
+        read = read_recipe(recipe, [*given, *(words(_lists(recipe, given, inside)) if inside else ())])
+        check_trainable(read.recipe)
+        if warm is not None:
+            check_start(read, warm)
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from None
+    return read
 
 
 def _described(plan: SweepPlan, base: ReadRecipe) -> dict[str, dict[str, Any]]:

@@ -5,12 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
+from typing import NoReturn
 
 from verisphere.vocabulary import Progress, quietly
+from verisphere.workflows.run_folder import alone_in
+from verisphere.workflows.sweep import tied
 from verisphere.workflows.sweep.folder import Run
 
 log = logging.getLogger(__name__)
@@ -83,6 +89,7 @@ class Failure:
 class _Child:
     process: "subprocess.Popen[bytes]"
     since: float
+    said_before: int  # bytes of its log that others have written
 
     @property
     def seconds(self) -> float:
@@ -92,32 +99,61 @@ class _Child:
 def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly) -> list[Failure]:
     """Make the trainings that are not finished yet; returns those that failed.
 
-    Whatever ends this early, Ctrl-C and SIGTERM among it, is passed on to the trainings under way, which leave a
-    checkpoint each; the next start goes on from there.
+    Whatever ends this early, Ctrl-C, SIGTERM and SIGHUP among it, is passed on to the trainings under way, which leave
+    a checkpoint each; the next start goes on from there. So they do where this process is killed.
+
+    Raises:
+        ValueError: another process trains one of them; nothing has been started then.
     """
     waiting = [run for run in runs if not run.finished]
     if len(waiting) < len(runs):
         log.info("%d of %d trainings are finished already", len(runs) - len(waiting), len(runs))
     if not waiting:
         return []
+    for run in waiting:
+        if run.folder.is_dir():
+            with alone_in(run.folder):
+                pass
     active: dict[Run, _Child] = {}
     failures = []
-    try:
-        ended = progress(_ended(waiting, active, launch), "trainings", len(waiting))
-        for number, (run, code, seconds) in enumerate(ended, start=1):
-            run.end(seconds, done=code == 0)
-            if code:
-                failures.append(Failure(run, _reason(run, code)))
-            said = failures[-1].line if code else f"trained in {seconds:.0f} s"
-            log.info("%s: %s (%d of %d)", run.title, said, number, len(waiting))
-    except BaseException as error:
-        _stop(active, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
-        raise
+    with _hanging_up_ends():
+        try:
+            ended = progress(_ended(waiting, active, launch), "trainings", len(waiting))
+            for number, (run, child) in enumerate(ended, start=1):
+                code, seconds = child.process.returncode, child.seconds
+                _note(run, code, seconds)
+                if code:
+                    failures.append(Failure(run, _reason(run, code, child.said_before)))
+                said = failures[-1].line if code else f"trained in {seconds:.0f} s"
+                log.info("%s: %s (%d of %d)", run.title, said, number, len(waiting))
+        except BaseException as error:
+            _stop(active, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
+            raise
     return failures
 
 
-def _ended(waiting: Sequence[Run], active: dict[Run, _Child], launch: Launch) -> Iterator[tuple[Run, int, float]]:
-    """Each training as it ends, with its exit code and how long it took; `active` holds those under way."""
+@contextmanager
+def _hanging_up_ends() -> Iterator[None]:
+    """Ends this process in good order when its terminal goes, as SIGTERM does; under nohup nothing changes."""
+    number = signal.SIGHUP
+    before = signal.getsignal(number)
+    if before is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell both send one
+        raise SystemExit(128 + number)
+
+    signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _ended(waiting: Sequence[Run], active: dict[Run, _Child], launch: Launch) -> Iterator[tuple[Run, _Child]]:
+    """Each training as it ends; `active` holds those under way."""
     left = deque(waiting)
     while left or active:
         while left and len(active) < launch.jobs:
@@ -125,45 +161,59 @@ def _ended(waiting: Sequence[Run], active: dict[Run, _Child], launch: Launch) ->
             active[run] = _start(run, launch)
         over = [run for run, child in active.items() if child.process.poll() is not None]
         for run in over:
-            child = active.pop(run)
-            yield run, child.process.returncode, child.seconds
+            yield run, active.pop(run)
         if not over:
             time.sleep(_LOOK)
 
 
 def _start(run: Run, launch: Launch) -> _Child:
-    words = launch.words(run)
+    words = [sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *launch.words(run)]
     with (run.folder / "log.txt").open("ab") as talk:
+        before = talk.tell()
         # A session of its own: the terminal's Ctrl-C comes to this process alone, which passes it on once. A second
         # one would end a training without its checkpoint.
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=talk, stderr=talk, env=launch.environment(), start_new_session=True
         )
-    return _Child(process, time.monotonic())
+        return _Child(process, time.monotonic(), before)
 
 
 def _stop(active: dict[Run, _Child], number: signal.Signals) -> None:
     """Pass a signal on, and wait; a second signal meanwhile ends them for good."""
     if not active:
         return
-    log.warning("stopping what is under way (%d), with checkpoints; the same command goes on from there", len(active))
     for child in active.values():
         child.process.send_signal(number)
     try:
+        log.warning(
+            "stopping what is under way (%d), with checkpoints; the same command goes on from there", len(active)
+        )
         for run, child in active.items():
-            code = child.process.wait()
-            run.end(child.seconds, done=code == 0)
+            _note(run, child.process.wait(), child.seconds)
     except BaseException:
         for child in active.values():
             child.process.kill()
         raise
 
 
-def _reason(run: Run, code: int) -> str:
-    """What a training said last, or the signal that ended it."""
+def _note(run: Run, code: int, seconds: float) -> None:
+    """Keep how long a training took that came to its end, or was stopped; one that failed will not be gone on with."""
+    if code == 0 or code < 0 or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        run.end(seconds, done=code == 0)
+
+
+def _reason(run: Run, code: int, said_before: int) -> str:
+    """What a training said last, or the signal that ended it.
+
+    Args:
+        run: the training.
+        code: its exit code; a signal's number less than 0.
+        said_before: bytes that its log held when it was started: what an earlier start has said.
+    """
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}, perhaps for want of memory"
+        guess = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
+        return f"ended by {signal.Signals(-code).name}{guess}"
     with (run.folder / "log.txt").open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, said_before))
         lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
     return (lines[-1] if lines else f"exit code {code}").removeprefix("verisphere: ")[:_LONGEST]

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from verisphere.data.files import write_whole
 from verisphere.report.plots import save_plot
 from verisphere.report.results import json_text
 from verisphere.vocabulary import Progress, quietly
 from verisphere.workflows.device import choose_device
 from verisphere.workflows.run_folder import alone_in
 from verisphere.workflows.sweep.compare import ArmResult, arm_results
-from verisphere.workflows.sweep.folder import Run, open_sweep, warm_run
+from verisphere.workflows.sweep.folder import Run, naming, open_sweep, warm_run, write_text
 from verisphere.workflows.sweep.grid import folder_name
 from verisphere.workflows.sweep.measure import Figure, Measurer, SetFigures, training_figures
 from verisphere.workflows.sweep.plan import SweepPlan
@@ -95,7 +94,7 @@ def sweep(
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
     device = choose_device(launch.device)
-    resolved = resolve(plan, out / "warm")
+    resolved = resolve(plan, (out / "warm").resolve())
     with alone_in(out):
         runs = open_sweep(out, resolved)
         warm = warm_run(out, resolved)
@@ -149,9 +148,11 @@ def _write(out: Path, result: SweepResult, measured: dict[Run, dict[str, SetFigu
         for run, found in measured.items()
     }
     text = results_csv(figures, {(run.arm, run.seed): training_figures(run) for run in measured})
-    write_whole(out / "results.csv", lambda path: path.write_text(text, encoding="utf-8"))
-    write_whole(out / "results.json", lambda path: path.write_text(json_text(result)))
+    write_text(out / "results.csv", text)
+    write_text(out / "results.json", json_text(result))
     for name in result.people:
         picture = sweep_plot(result.arms, result.baseline, name, result.below_resolution[name])
         if picture is not None:
-            save_plot(picture, out / "plots" / f"{folder_name(name)}.png")
+            path = out / "plots" / f"{folder_name(name)}.png"
+            with naming(path):
+                save_plot(picture, path)
