@@ -13,10 +13,11 @@ from verisphere.workflows.sweep.measure import COMPARED, Figure
 _TITLES = {
     "tar": "TAR at FAR {}",
     "gamma": "gamma at FAR {}",
-    "tar_std_over_domains": "spread of TAR over domains at FAR {}",
-    "neg_log10_far_std_over_domains": "spread of -log10 FAR over domains at FAR {}",
+    "tar_std_over_domains": "spread of TAR over domains, FAR {}",
+    "neg_log10_far_std_over_domains": "spread of -log10 FAR, FAR {}",
 }
 _ROW, _HEAD = 0.24, 0.75  # inches a row, and a panel's title and marks
+_WIDTH, _COLUMNS = 9.6, 2
 
 
 def sweep_plot(
@@ -46,9 +47,13 @@ def sweep_plot(
     if not panels:
         return None
     height = _ROW * max(len(results), 2) + _HEAD
-    picture = new_figure(height * len(panels) + 0.4)
-    grid = picture.subplots(len(panels), 1, squeeze=False)[:, 0]
-    for axes, (key, by_arm) in zip(grid, panels.items(), strict=True):
+    rows = -(-len(panels) // _COLUMNS)
+    picture = new_figure(height * rows + 0.6)
+    picture.set_figwidth(_WIDTH)
+    grid = picture.subplots(rows, _COLUMNS, squeeze=False).flatten()
+    for axes in grid[len(panels) :]:
+        axes.remove()
+    for axes, (key, by_arm) in zip(grid, panels.items(), strict=False):
         base = by_arm[baseline].mean if baseline in by_arm else None
         if base is not None:
             axes.axvline(base, color=PALE, linewidth=0.9, zorder=1)
@@ -61,13 +66,18 @@ def sweep_plot(
                 axes.plot(ends, [row, row], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=3)
             axes.plot([figure.mean], [row], "o", color=colour, markersize=5.5, zorder=4)
             axes.plot(seeds, [row] * len(seeds), "o", color=INK, mfc="white", mew=0.6, markersize=3, zorder=5)
-        axes.set_yticks(range(len(by_arm)), labels=[in_picture(arm) for arm in by_arm])
+        named = axes.get_subplotspec().is_first_col() or list(by_arm) != list(next(iter(panels.values())))
+        axes.set_yticks(range(len(by_arm)), labels=[in_picture(arm) if named else "" for arm in by_arm])
         axes.set_ylim(len(by_arm) - 0.5, -0.5)
         axes.margins(x=0.08)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.set_title(_TITLES[key.name].format(key.far_target), loc="left", color=INK, fontsize=10)
         tidy(axes)
         axes.grid(axis="x", color=LINES, linewidth=0.7)
-    grid[-1].set_xlabel("dot: mean, rings: seeds, bar: 95 % of the difference over people", color=INK, fontsize=8)
+    picture.supxlabel(
+        "dot: mean, rings: seeds, bar: 95 % of the difference over people; pale: inside the noise",
+        color=INK,
+        fontsize=8,
+    )
     picture.suptitle(in_picture(f"{measured}: difference to {baseline}"), x=0.02, ha="left", color=INK, fontsize=11)
     return picture

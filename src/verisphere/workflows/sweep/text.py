@@ -115,6 +115,7 @@ def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int]) -> s
             f"difference: mean over seeds to {baseline} at the same seed, with the middle 95 % of {replicates[0]:,} "
             "redrawings of people, the same for all arms and seeds, thresholds found anew in each (rule: at_most)"
         )
+        lines.append("of gamma and the spreads, which redrawing inflates, that middle is reflected at the difference")
         lines.append("the interval is over people alone; how much the difference moves with the seed stands beside it")
     return "\n".join(lines)
 
