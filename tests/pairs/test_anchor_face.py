@@ -3,10 +3,7 @@
 import json
 import logging
 import math
-import os
 import re
-import signal
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from interrupting import Interrupting
 from verisphere.decide import operating_point
 from verisphere.decide.point import short_far
 from verisphere.embed.extract import extract
@@ -439,26 +437,13 @@ backbone: {class_path: own_parts.FixedNet}
 loss: {class_path: verisphere.losses.ArcFace}
 pair_terms:
 - {class_path: verisphere.pairs.AnchorFace, init_args: {far: "1e-1", after: 0}}
-- {class_path: verisphere.pairs.AnchorFace, init_args: {far: "0.0137"}}
+- {class_path: verisphere.pairs.AnchorFace, init_args: {far: "0.0137", tar_weight: 0, far_weight: 0}}
 augment: {flip: 0}
 epochs: 1
 batch_size: 36
 log_every: 1
 workers: 0
 """
-
-
-class Interrupting:
-    """A `Progress` that sends this process SIGTERM while a step is under way."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
-        for position, item in enumerate(items):
-            if description == "training" and position == self.after:
-                os.kill(os.getpid(), signal.SIGTERM)
-            yield item
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """AnchorFace in two and three processes with unequal shares, and none, against one; runs resumed on other numbers."""
 
 import json
-import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from interrupting import Interrupting
 from processes import run
 from verisphere.distributed import counted, gathered, world
 from verisphere.head.dense import Dense
@@ -111,19 +110,6 @@ log_every: 1
 save_every: 0.67
 workers: 0
 """
-
-
-class Interrupting:
-    """A `Progress` that sends this process SIGTERM while a step is under way."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
-        for position, item in enumerate(items):
-            if description == "training" and position == self.after:
-                os.kill(os.getpid(), signal.SIGTERM)
-            yield item
 
 
 def begin(folder: Path, name: str, **options: Any) -> None:

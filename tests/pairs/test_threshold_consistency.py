@@ -3,10 +3,7 @@
 import json
 import logging
 import math
-import os
-import signal
 from collections import deque
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import torch
 import yaml
 from torch import Tensor, nn
 
+from interrupting import Interrupting
 from verisphere.decide import one_threshold, operating_point, short_far
 from verisphere.embed.backbone import Backbone
 from verisphere.head.head import Head
@@ -378,19 +376,6 @@ save_every: 0.5
 workers: 0
 in_memory: true
 """
-
-
-class Interrupting:
-    """A `Progress` that sends this process a signal while a step is under way."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
-        for position, item in enumerate(items):
-            if description == "training" and position == self.after:
-                os.kill(os.getpid(), signal.SIGTERM)
-            yield item
 
 
 def test_a_resumed_run_goes_on_with_the_same_queue_thresholds_and_weights(tmp_path, monkeypatch):

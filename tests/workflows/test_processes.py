@@ -1,10 +1,8 @@
 """Runs in several processes equal one: weights, centers, momentum and log, stopped, resumed, on any number of them."""
 
 import json
-import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from interrupting import Interrupting
 from processes import run
 from verisphere.distributed import world
 from verisphere.embed.extract import extract
@@ -62,19 +61,6 @@ OWN_NUMBERS = {
     "own draws": [*TINY, "--engine", "sampled", "--sample_rate", "0.5"],
     "own parts": [*TINY, "--accumulate", "2"],
 }
-
-
-class Interrupting:
-    """A `Progress` that sends this process SIGTERM while a step is under way."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
-        for position, item in enumerate(items):
-            if description == "training" and position == self.after:
-                os.kill(os.getpid(), signal.SIGTERM)
-            yield item
 
 
 def begin(folder: Path, name: str, overrides: list[str], **options: Any) -> None:

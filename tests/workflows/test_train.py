@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from interrupting import Interrupting
 from verisphere.cli import main
 from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingDiverged, TrainingStopped
@@ -61,19 +62,6 @@ def recipe(tmp_path):
 
 def read(recipe: Path, *overrides: str) -> ReadRecipe:
     return read_recipe(recipe, list(overrides))
-
-
-class Interrupting:
-    """A `Progress` that sends this process a signal while a step is under way, as a person or a scheduler would."""
-
-    def __init__(self, after: int, number: int = signal.SIGTERM) -> None:
-        self.after, self.number = after, number
-
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
-        for position, item in enumerate(items):
-            if description == "training" and position == self.after:
-                os.kill(os.getpid(), self.number)
-            yield item
 
 
 def files(run: Path) -> dict[str, bytes]:
