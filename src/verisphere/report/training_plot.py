@@ -18,6 +18,14 @@ _TITLES = {
     "anchor_tar": "TAR at the anchor, in training",
     "anchor_threshold": "threshold at the anchor",
     "anchor_set_fill": "fill of the online-updating set",
+    "anchor_negatives": "negative pairs a step",
+    "anchor_positives": "positive pairs a step",
+    "anchor_too_few": "share of steps with too few negatives",
+    "anchor_far_loss": "FAR loss",
+    "anchor_tar_loss": "TAR loss",
+    "tcp_queue_fill": "fill of the queue",
+    "tcp_capped": "share of rows whose weight was cut off",
+    "tcp_domain_loss": "loss of the implicit domains",
     "tcp_gamma": "gamma on the queue",
     "tcp_threshold": "thresholds on the queue",
     "tcp_weight": "weights of the domains",
@@ -26,6 +34,8 @@ _TITLES = {
 #: Figures whose names end so share a panel, a line for each ending: at a FAR, or of a domain.
 _AT_FAR = re.compile(r"(.+?)_at_far_(.+)")
 _OF_DOMAIN = re.compile(r"(tcp_\w+?)_of_(.+)")
+#: Panels in which small differences matter: they do not begin at 0.
+_CLOSE = {_TITLES[name] for name in ("anchor_tar", "anchor_threshold", "tcp_threshold", "tcp_weight")}
 _UNDRAWN = ("step", "epoch", "images_per_second")
 
 Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
@@ -56,9 +66,10 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
             )
         axes.set_title(in_picture(label), loc="left", color=INK, fontsize=10)
         axes.margins(y=0.12)
-        axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
+        if label not in _CLOSE:
+            axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
         if len(lines) > 1:
-            axes.legend(frameon=False, fontsize=9)
+            axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         tidy(axes)
         axes.grid(color=LINES, linewidth=0.7)
     grid[-1].set_xlim(left=0)
