@@ -34,7 +34,8 @@ from torch import Tensor
 from head import keep_everything, peak, reset_peak
 from verisphere.decide import accepted_impostors, threshold_at
 from verisphere.pairs import AnchorFace, AngularTriplet, GlobalBatch, PairTerm, Step, ThresholdConsistency, Training
-from verisphere.score.batch_pairs import BatchPairs, Hints, Stored
+from verisphere.score.batch_pairs import BatchPairs, Hints
+from verisphere.score.stored import Stored
 
 BATCH, SIZE, QUEUE, CLASSES, KEPT = 512, 512, 512_000, 85_000, 5
 FAR = "1e-4"

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from verisphere.pairs import soft_rates
 from verisphere.pairs.soft_rates import far_loss, soft_count_of_listed, soft_count_of_others, soft_step, tar_loss
-from verisphere.score.batch_pairs import same_label
+from verisphere.score.stored import same_label
 
 # The equations ------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from verisphere.distributed import gathered, world
 from verisphere.pairs import AngularTriplet, Step, Training
 from verisphere.pairs.contract import GlobalBatch
 from verisphere.pairs.triplet_mining import CELLS, Mining, hinge, triplets
-from verisphere.score.batch_pairs import EMPTY, NO_CLASS, Stored
 from verisphere.score.cosine import angle, unit
+from verisphere.score.stored import EMPTY, NO_CLASS, Stored
 
 MININGS: tuple[Mining, ...] = "all", "hard", "semihard"
 

@@ -16,9 +16,10 @@ from torch import Tensor
 from processes import run
 from verisphere.decide import accepted_impostors, operating_point, threshold_at
 from verisphere.distributed import ALONE, world
-from verisphere.score import batch_pairs, pair_scores, unit_rows
-from verisphere.score.batch_pairs import EMPTY, NO_CLASS, BatchPairs, BatchScores, Hints, Stored, same_label
+from verisphere.score import batch_tiles, pair_scores, unit_rows
+from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.screen import PRECISIONS
+from verisphere.score.stored import EMPTY, NO_CLASS, Stored, same_label
 
 INFINITE = math.inf
 
@@ -130,13 +131,13 @@ def test_every_answer_is_that_of_a_sort(
 ):
     one = case(seed, rows, stored, dim, kind, classes, unknown, empty, groups, dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_pairs, "ROWS", block)
+        patch.setattr(batch_tiles, "ROWS", block)
         check(one, BatchPairs(one.units, one.labels, one.stored, one.groups, precision=precision, keys=1), together)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_more_rows_than_a_tile_has(precision):
-    one = case(1, rows=batch_pairs.ROWS + 90, stored=100, dim=3, kind="repeated", groups=2, unknown=0.1, empty=0.1)
+    one = case(1, rows=batch_tiles.ROWS + 90, stored=100, dim=3, kind="repeated", groups=2, unknown=0.1, empty=0.1)
     check(one, BatchPairs(one.units, one.labels, one.stored, one.groups, precision=precision, keys=1 << 16))
 
 
@@ -287,7 +288,8 @@ def test_slack_follows_what_a_threshold_moves():
 MEASURE = """
 import ctypes, pathlib, sys, torch
 from verisphere.decide import accepted_impostors
-from verisphere.score.batch_pairs import BatchPairs, Hints, Stored
+from verisphere.score.batch_pairs import BatchPairs, Hints
+from verisphere.score.stored import Stored
 from verisphere.workflows.device import keep_memory
 keep_memory()
 def unit(count): return torch.nn.functional.normalize(torch.randn(count, 512), dim=1)

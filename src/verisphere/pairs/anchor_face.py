@@ -20,8 +20,9 @@ from verisphere.distributed import total, world
 from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
 from verisphere.pairs.soft_rates import Precision, SoftCount, soft_count_of_listed, soft_count_of_others
-from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints, Stored, same_label
+from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.pairs import pair_scores
+from verisphere.score.stored import Stored, same_label
 
 log = logging.getLogger(__name__)
 

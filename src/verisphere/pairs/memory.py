@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from verisphere.distributed import total, world
-from verisphere.score.batch_pairs import EMPTY, NO_CLASS, Stored
+from verisphere.score.stored import EMPTY, NO_CLASS, Stored
 
 Storage = Literal["float32", "bfloat16"]
 Place = Literal["device", "host"]

@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from verisphere.distributed import counts, gathered, highest, total, world
-from verisphere.score.batch_pairs import EMPTY, Stored, same_label
 from verisphere.score.cosine import angle
 from verisphere.score.screen import full_float32
+from verisphere.score.stored import EMPTY, Stored, same_label
 
 Mining = Literal["all", "hard", "semihard"]
 
