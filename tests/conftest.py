@@ -46,3 +46,13 @@ def process_as_it_was() -> Iterator[None]:
     signal.signal(signal.SIGTERM, handler)
     logger.handlers[:] = handlers
     logger.setLevel(level)
+
+
+@pytest.fixture
+def heard_signals() -> Iterator[None]:
+    """Ctrl-C and a lost terminal are heard, even where the test run itself was started deaf to them (nohup, &)."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
