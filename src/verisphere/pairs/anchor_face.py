@@ -55,7 +55,8 @@ class AnchorFace(PairTerm):
             1e-4, 1e-5, 1e-6; of the FAR in force where that is not the anchor. With both weights 0 the figures are
             logged, of whatever is trained.
         temperature: tau, in cosine.
-        features_per_identity: K, of the set.
+        features_per_identity: K, of the set. With 1 the only place of an identity holds a row's own copy, and positives
+            are left to other rows of the batch: docs/operating_point.md shows what that does.
         valid_steps: M, of the set.
         after: epochs during which the class-center loss trains alone while the set fills. The default is the paper's
             20,000 iterations in epochs of its data, of 11,372 batches.
