@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verisphere.pairs.implicit_domains import (
+    CrossEntropy,
     ImplicitDomains,
-    check_cross_entropy,
     expectation_normalised,
     self_made_labels,
     self_made_loss,
 )
+from verisphere.pairs.words import check_word
 
 #: Two rows that both lean to the first of two domains, one of them less than the other.
 PROBABILITIES = torch.tensor([[0.7, 0.3], [0.9, 0.1]], dtype=torch.float64)
@@ -110,7 +111,10 @@ def test_two_kinds_of_faces_become_two_domains():
         (lambda: ImplicitDomains(0), "embedding_size is 0; it must be at least 1"),
         (lambda: ImplicitDomains(8, 1), "domains is 1; it must be at least 2"),
         (lambda: ImplicitDomains(8, hidden=0), "hidden is 0; it must be at least 1"),
-        (lambda: check_cross_entropy("printed"), "cross_entropy is 'printed'; allowed are logits, as_printed"),
+        (
+            lambda: check_word("cross_entropy", "printed", CrossEntropy),
+            "cross_entropy is 'printed'; allowed are logits, as_printed",
+        ),
     ],
 )
 def test_refusals(build, message):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import ceil, isfinite
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Float32, Float64, Int64
@@ -20,6 +20,7 @@ from verisphere.distributed import total, world
 from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
 from verisphere.pairs.soft_rates import Precision, SoftCount, soft_count_of_listed, soft_count_of_others
+from verisphere.pairs.words import check_word
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.pairs import pair_scores
 from verisphere.score.stored import Stored, same_label
@@ -100,13 +101,9 @@ class AnchorFace(PairTerm):
         for name, value in given.items():
             if not (isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a number and not negative")
-        for name, word, allowed in (
-            ("compare", compare, Compare),
-            ("too_few", too_few, TooFew),
-            ("precision", precision, Precision),
-        ):
-            if word not in get_args(allowed):
-                raise ValueError(f"{name} is {word!r}; allowed are {', '.join(get_args(allowed))}")
+        check_word("compare", compare, Compare)
+        check_word("too_few", too_few, TooFew)
+        check_word("precision", precision, Precision)
         self.far, self.temperature, self.after = far_text(far), temperature, after
         self.tar_weight, self.far_weight = tar_weight, far_weight
         self.too_few, self.precision, self.log_before = too_few, precision, log_before

@@ -6,7 +6,7 @@ arXiv:2005.10497, eq. 8).
 """
 
 from math import sqrt
-from typing import Literal, get_args
+from typing import Literal
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
@@ -52,16 +52,6 @@ def self_made_loss(
         cross_entropy: see `CrossEntropy`.
     """
     return F.cross_entropy(logits if cross_entropy == "logits" else logits.softmax(1), labels)
-
-
-def check_cross_entropy(cross_entropy: str) -> None:
-    """Refuse another word.
-
-    Raises:
-        ValueError: it is not in `CrossEntropy`.
-    """
-    if cross_entropy not in get_args(CrossEntropy):
-        raise ValueError(f"cross_entropy is {cross_entropy!r}; allowed are {', '.join(get_args(CrossEntropy))}")
 
 
 class ImplicitDomains(nn.Module):

@@ -5,13 +5,14 @@ and of several processes each its share. Features are constants: no gradient rea
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from verisphere.distributed import total, world
+from verisphere.pairs.words import check_word
 from verisphere.score.stored import EMPTY, NO_CLASS, Stored
 
 Storage = Literal["float32", "bfloat16"]
@@ -37,9 +38,8 @@ class Memory(nn.Module):
 
     def __init__(self, storage: Storage = "float32", place: Place = "device") -> None:
         super().__init__()
-        for name, value, allowed in (("storage", storage, Storage), ("place", place, Place)):
-            if value not in get_args(allowed):
-                raise ValueError(f"{name} is {value!r}; allowed are {', '.join(get_args(allowed))}")
+        check_word("storage", storage, Storage)
+        check_word("place", place, Place)
         self.storage, self.place = storage, place
         self.rows = range(0)
 

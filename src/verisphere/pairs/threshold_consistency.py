@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -21,11 +21,11 @@ from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Traini
 from verisphere.pairs.implicit_domains import (
     CrossEntropy,
     ImplicitDomains,
-    check_cross_entropy,
     self_made_labels,
     self_made_loss,
 )
 from verisphere.pairs.memory import FeatureQueue, Place, Storage
+from verisphere.pairs.words import check_word
 from verisphere.score.batch_pairs import BatchPairs, Hints
 
 log = logging.getLogger(__name__)
@@ -184,13 +184,11 @@ class ThresholdConsistency(PairTerm):
         super().__init__()
         if not 0 < exact_rate(far) < 1:
             raise ValueError(f"far is {far}; it must lie between 0 and 1, such as 1e-4")
-        if domains not in get_args(Domains):
-            raise ValueError(f"domains is {domains!r}; allowed are {', '.join(get_args(Domains))}")
+        check_word("domains", domains, Domains)
         if domain_count < 2:
             raise ValueError(f"domain_count is {domain_count}; it must be at least 2")
-        check_cross_entropy(cross_entropy)
-        if compare not in get_args(Compare):
-            raise ValueError(f"compare is {compare!r}; allowed are {', '.join(get_args(Compare))}")
+        check_word("cross_entropy", cross_entropy, CrossEntropy)
+        check_word("compare", compare, Compare)
         for name, value in (("domain_loss_weight", domain_loss_weight), ("after", after), ("power", power)):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a finite number >= 0")

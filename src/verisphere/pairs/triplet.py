@@ -5,11 +5,11 @@ The text of table 2 has arccos<x_pos, x> + m <= arccos<x_neg, x>; by how much th
 
 import logging
 from math import isfinite, pi
-from typing import get_args
 
 from verisphere.pairs.contract import Given, PairTerm, Step, Training
 from verisphere.pairs.memory import OnlineSet, Place, Storage
 from verisphere.pairs.triplet_mining import Mining, triplets
+from verisphere.pairs.words import check_word
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,7 @@ class AngularTriplet(PairTerm):
         super().__init__()
         if not 0 <= margin <= pi:
             raise ValueError(f"margin is {margin}; it is an angle in radians, from 0 to pi")
-        if mining not in get_args(Mining):
-            raise ValueError(f"mining is {mining!r}; allowed are {', '.join(get_args(Mining))}")
+        check_word("mining", mining, Mining)
         if not (isfinite(weight) and weight >= 0):
             raise ValueError(f"weight is {weight}; it must be a number and not negative")
         if memory < 0:
