@@ -16,7 +16,7 @@ from verisphere.workflows.sweep.run import Launch
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
-PATHS = [Path(__file__).parent / "train", Path(__file__).parent / "workflows"]
+OWN = Path(__file__).parent / "train"  # own_parts.py
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 6, images: 4}}
 backbone: {class_path: own_parts.TinyNet}
@@ -43,8 +43,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def words(self: Launch, run: Run) -> list[str]:
         return [sys.executable, "-S", "-c", SCRIPT, str(run.begin().parent)]
 
-    for path in PATHS:
-        monkeypatch.syspath_prepend(path)
+    monkeypatch.syspath_prepend(OWN)
     monkeypatch.setattr(Launch, "words", words)
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     return tmp_path / "recipe.yaml"

@@ -111,6 +111,14 @@ class Noise(Faces):
         return torch.stack(made).to(torch.uint8)
 
 
+class Rooms(Noise):
+    """A set with domains: half of the people in a bright room, half in a dark one."""
+
+    def __init__(self, people: int = 12, images: int = 3, side: int = 16) -> None:
+        super().__init__(people, images, side)
+        self.domains = tuple(("bright", "dark")[int(person[1:]) % 2] for person in self.identities)
+
+
 class Spoilt(Noise):
     """The last image cannot be read."""
 

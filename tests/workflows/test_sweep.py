@@ -27,7 +27,7 @@ from verisphere.workflows.sweep.recipes import resolve
 from verisphere.workflows.sweep.run import Launch, RunsFailed
 from verisphere.workflows.sweep.sweep import SweepResult, sweep
 
-PATHS = [Path(__file__).parents[1] / "train", Path(__file__).parent]  # own_parts.py, sweep_parts.py
+OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 6, images: 4}}
 backbone: {class_path: own_parts.TinyNet}
@@ -49,15 +49,14 @@ seeds: [0, 3]
 baseline: base
 evaluate:
   plain: {faces: own_parts.Noise, far: ["0.1", "1e-6"], flip: true}
-  rooms/2: {faces: sweep_parts.Rooms, far: ["0.2", "0.05"], one_far: "0.1"}
+  rooms/2: {faces: own_parts.Rooms, far: ["0.2", "0.05"], one_far: "0.1"}
 """
 QUICK = Launch(jobs=2, threads=1, device="cpu", default_allocator=True)
 
 
 @pytest.fixture(autouse=True)
 def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    for path in PATHS:
-        monkeypatch.syspath_prepend(path)
+    monkeypatch.syspath_prepend(OWN)
 
 
 @pytest.fixture
@@ -74,9 +73,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SweepResult]:
     (folder / "recipe.yaml").write_text(RECIPE)
     (folder / "plan.yaml").write_text(PLAN)
     with pytest.MonkeyPatch.context() as patch:
-        for path in PATHS:
-            patch.syspath_prepend(path)
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, PATHS)))
+        patch.syspath_prepend(OWN)
+        patch.setenv("PYTHONPATH", str(OWN))
         return folder, sweep(read_plan(folder / "plan.yaml"), folder / "out", QUICK, replicates=50)
 
 
@@ -184,7 +182,7 @@ def test_the_picture_shows_the_arms(made):
 
 def test_started_again_it_makes_what_is_missing_and_reuses_the_rest(made, tmp_path: Path, monkeypatch):
     """A run that was stopped before its end is resumed, others stay; embeddings of other weights are made anew."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, PATHS)))
+    monkeypatch.setenv("PYTHONPATH", str(OWN))
     folder = tmp_path / "copy"
     shutil.copytree(made[0], folder)
     out = folder / "out"
@@ -240,9 +238,9 @@ def refusal(files: Path, plan: str, **options: object) -> str:
         ('["0.1", "1e-6"]', "[]", "evaluate: plain: far is empty; expected one target FAR or more"),
         ('["0.1", "1e-6"]', '["1.5"]', "evaluate: plain: a FAR must lie between 0 and 1, got '1.5'"),
         ("flip: true", 'one_far: "0.1"', "evaluate: plain: one_far asks for one threshold over domains, and the"),
-        ("sweep_parts.Rooms,", "{class_path: sweep_parts.Rooms, init_args: {people: 3}},", "evaluate: rooms/2: domain "
+        ("own_parts.Rooms,", "{class_path: own_parts.Rooms, init_args: {people: 3}},", "evaluate: rooms/2: domain "
          "'dark' has 1 people with 3 images at most; one threshold needs two people in each"),
-        ("sweep_parts.Rooms,", "{class_path: sweep_parts.Rooms, init_args: {images: 1}},", "evaluate: rooms/2: no "
+        ("own_parts.Rooms,", "{class_path: own_parts.Rooms, init_args: {images: 1}},", "evaluate: rooms/2: no "
          "person has at least 2 images"),
         ("own_parts.Noise, far", "{class_path: own_parts.Noise, init_args: {side: 24}}, far", "evaluate: plain: arm "
          "'base': "),
@@ -373,7 +371,7 @@ def test_a_folder_that_is_no_sweeps_is_left_alone(files: Path):
 
 @pytest.mark.slow
 def test_one_that_diverges_is_named_and_the_rest_is_there(files: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, PATHS)))
+    monkeypatch.setenv("PYTHONPATH", str(OWN))
     plan = read_plan(files / "recipe.yaml", ["--validation", "own_parts.Noise"], ["optimizer.rate=0.02,1e+30"], [0, 1])
     result = sweep(plan, files / "out", QUICK, replicates=20)
     assert list(result.arms) == ["rate=0.02"]
@@ -386,7 +384,7 @@ def test_one_that_diverges_is_named_and_the_rest_is_there(files: Path, monkeypat
 
 @pytest.mark.slow
 def test_a_sweep_that_was_stopped_comes_to_the_same_end(files: Path, heard_signals):
-    places = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS)), "OMP_NUM_THREADS": "1"}
+    places = {**os.environ, "PYTHONPATH": str(OWN), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "verisphere", "sweep", "recipe.yaml", "--grid", "optimizer.rate=0.02,0.05"]
     words += ["--jobs", "2", "--epochs", "120", "--save_every", "120", "--out"]
 
