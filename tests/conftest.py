@@ -20,6 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run slow tests, and CUDA tests where there is a device, too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A test run in the background of a script is started deaf to Ctrl-C, and would hand that down to what it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     full = config.getoption("--full")
     for item in items:
@@ -49,10 +55,8 @@ def process_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture
-def heard_signals() -> Iterator[None]:
-    """Ctrl-C and a lost terminal are heard, even where the test run itself was started deaf to them (nohup, &)."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+def heard_hangup() -> Iterator[None]:
+    """A lost terminal is heard, even where the test run itself was started deaf to it (nohup)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    signal.signal(signal.SIGHUP, before)

@@ -111,7 +111,7 @@ def test_a_failed_baseline_leaves_no_difference(run, recipe: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard_signals, number: int, code: int):
+def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard_hangup, number: int, code: int):
     out = tmp_path / "out"
 
     def interrupt() -> None:

@@ -383,7 +383,7 @@ def test_one_that_diverges_is_named_and_the_rest_is_there(files: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_comes_to_the_same_end(files: Path, heard_signals):
+def test_a_sweep_that_was_stopped_comes_to_the_same_end(files: Path):
     places = {**os.environ, "PYTHONPATH": str(OWN), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "verisphere", "sweep", "recipe.yaml", "--grid", "optimizer.rate=0.02,0.05"]
     words += ["--jobs", "2", "--epochs", "120", "--save_every", "120", "--out"]

@@ -121,7 +121,7 @@ def test_time_counts_that_was_not_lost(tmp_path: Path):
     ],
 )
 def test_a_signal_reaches_every_training_and_they_are_waited_for(
-    tmp_path: Path, number: int, raised: type, passed_on: int
+    tmp_path: Path, heard_hangup, number: int, raised: type, passed_on: int
 ):
     runs = runs_of(tmp_path, a="long", b="long", c="")
 

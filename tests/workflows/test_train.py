@@ -413,7 +413,12 @@ def test_a_signal_to_the_whole_group_leaves_a_checkpoint_though_workers_get_it_t
     process = start(recipe, run, "--workers", "2", "--data.images", "600", "--save_every", "0.002")
     wait_for_checkpoint(process, run, 0)
     os.killpg(process.pid, number)  # as a terminal and a batch scheduler do
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
     assert process.returncode == code, said
     assert "go on with --resume" in said
     assert said.count("stopping after this step") == 1
