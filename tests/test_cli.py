@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verisphere.cli import _parser, main
+from verisphere.cli.start import main, parser
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.vocabulary import FARS
 from verisphere.workflows import evaluate
@@ -148,7 +148,7 @@ def commands() -> list[list[str]]:
                 found.append([*words, name])
                 walk(below, [*words, name])
 
-    walk(_parser(), [])
+    walk(parser(), [])
     return found
 
 
@@ -373,7 +373,6 @@ def test_a_reader_that_has_left_is_no_error(files: Path):
 
 INTERRUPTED = """
 import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background hands down 'ignore'
 from verisphere.cli import main
 from verisphere.workflows import evaluate
 evaluate.evaluate_scores = lambda *_: (print("ready", file=sys.stderr, flush=True), time.sleep(60))

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.cli import SCREENS, _parser, main
+from verisphere.cli import main
+from verisphere.cli.evaluation import SCREENS
+from verisphere.cli.start import parser
 from verisphere.score.screen import PRECISIONS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
@@ -76,7 +78,7 @@ def test_closed_set_and_rule(run, files: Path):
 def test_every_screen_can_be_named(kind: str):
     assert set(SCREENS) == set(PRECISIONS)
     for screen in PRECISIONS:
-        assert _parser().parse_args(["evaluate", kind, "x", "--screen", screen]).screen == screen
+        assert parser().parse_args(["evaluate", kind, "x", "--screen", screen]).screen == screen
 
 
 @pytest.mark.parametrize(

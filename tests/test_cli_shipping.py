@@ -12,7 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from verisphere import cli
+from verisphere.cli.parsing import TEMPLATES as CLI_TEMPLATES
+from verisphere.cli.saying import show
+from verisphere.cli.start import main, parser
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.decide import GUARANTEES
 from verisphere.detect import TEMPLATES
@@ -42,7 +44,7 @@ def _log_and_signals_as_before():
 
 
 def call(*arguments: object) -> int:
-    return cli.main(["--default-allocator", *map(str, arguments)])
+    return main(["--default-allocator", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -101,8 +103,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert tuple(TEMPLATES) == cli.TEMPLATES
-    help_text = cli._parser().parse_args(["calibrate", "x", "--far", "1", "--out", "y", "--guarantee", GUARANTEES[2]])
+    assert tuple(TEMPLATES) == CLI_TEMPLATES
+    help_text = parser().parse_args(["calibrate", "x", "--far", "1", "--out", "y", "--guarantee", GUARANTEES[2]])
     assert help_text.guarantee == "approximate"
 
 
@@ -285,5 +287,5 @@ def test_the_shipped_folder_names_paths_as_they_were_typed(place, says, tmp_path
 
 
 def test_a_path_that_is_not_unicode_can_be_printed(capsys):
-    cli._print("gal\udcffery: 3 of 3")
+    show("gal\udcffery: 3 of 3")
     assert capsys.readouterr().out == "gal\\udcffery: 3 of 3\n"

@@ -1,0 +1,195 @@
+"""After a training: a threshold, a model folder, its use, a report."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
+from verisphere.cli.saying import progress
+from verisphere.vocabulary import FARS
+
+if TYPE_CHECKING:
+    from verisphere.embed.model_folder import Model
+    from verisphere.workflows.verify import FindFaces
+
+
+def calibrate(options: argparse.Namespace) -> str:
+    """Choose the threshold for a FAR on new people, with a guarantee."""
+    from verisphere.data.files import refuse_overwriting
+    from verisphere.workflows.calibrate import calibrate as run
+
+    refuse_overwriting(options.out, [options.file, *options.check])
+    calibration = run(
+        options.file,
+        options.far,
+        options.guarantee,
+        independent=options.independent,
+        checks=options.check,
+        replicates=options.replicates,
+        seed=options.seed,
+        skip_empty=options.skip_empty,
+        progress=progress(),
+    )
+    calibration.write_json(options.out)
+    return f"{calibration.text()}\n\n{options.out}: to ship it, verisphere export RUN --calibration {options.out} ..."
+
+
+def add_calibrate(verbs: Verbs) -> None:
+    """What `calibrate` takes."""
+    verb = new_verb(verbs, "calibrate", calibrate)
+    verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
+    verb.add_argument("--out", type=Path, required=True, metavar="OUT.json", help="file for the thresholds")
+    verb.add_argument("--far", action="append", required=True, metavar="F", help="target FAR; repeat for several")
+    verb.add_argument(
+        "--guarantee",
+        choices=("expected", "confident", "approximate"),
+        default="expected",
+        help="expected: mean FAR on new people is at most F; confident: FAR is at most F with 95 %% confidence; "
+        "approximate: of few people, by a bootstrap, without a promise (expected)",
+    )
+    verb.add_argument(
+        "--independent", action="store_true", help="of a scores file: no two of its comparisons share a person"
+    )
+    verb.add_argument(
+        "--check",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also measure the thresholds on this set",
+    )
+    verb.add_argument("--replicates", type=int, default=1000, help="of the bootstrap of approximate (1000)")
+    verb.add_argument("--seed", type=int, default=0, help="of the matching of people, or of the bootstrap (0)")
+    verb.add_argument("--skip-empty", action="store_true", help="leave out domains without impostors or genuine pairs")
+
+
+def export(options: argparse.Namespace) -> str:
+    """Make a model folder of a run: ONNX, weights, thresholds and a model card (extra: export)."""
+    from verisphere.workflows.export import export_model
+
+    return export_model(
+        options.run,
+        options.out,
+        name=options.name,
+        calibration=options.calibration,
+        evaluation=options.evaluation,
+        flip=options.flip,
+        with_head=options.with_head,
+        template=options.template,
+        trust_code=options.trust_code,
+        progress=progress(),
+    ).text()
+
+
+def add_export(verbs: Verbs) -> None:
+    """What `export` takes."""
+    verb = new_verb(verbs, "export", export)
+    verb.add_argument("run", type=Path, help="folder of a run, or of one checkpoint")
+    verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
+    verb.add_argument("--name", help="of the model (the run's)")
+    verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to ship, from calibrate")
+    verb.add_argument(
+        "--evaluation",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="figures for the card, from evaluate --json; repeat for several",
+    )
+    verb.add_argument(
+        "--flip",
+        action=argparse.BooleanOptionalAction,
+        help="the model adds the embedding of the mirror image (as it was calibrated; else not)",
+    )
+    verb.add_argument("--with-head", action="store_true", help="also ship the centers of the people trained on")
+    add_template(verb)
+    add_trust_code(verb)
+
+
+def verify(options: argparse.Namespace) -> str:
+    """Decide whether two photographs, or two folders of them, show the same person."""
+    from verisphere.workflows.verify import verify as run
+
+    model, find = _model(options)
+    result = run(options.left, options.right, model, find, far=options.far, progress=progress())
+    return result.json() if options.json else result.text()
+
+
+def add_verify(verbs: Verbs) -> None:
+    """What `verify` takes."""
+    verb = new_verb(verbs, "verify", verify)
+    verb.add_argument("left", type=Path, metavar="A", help="photograph, or folder or zip archive of one person's")
+    verb.add_argument("right", type=Path, metavar="B", help="the other")
+    _use(verb)
+
+
+def identify(options: argparse.Namespace) -> str:
+    """Find who of a gallery a photograph shows, or nobody."""
+    from verisphere.workflows.verify import identify as run
+
+    model, find = _model(options)
+    result = run(options.probe, options.gallery, model, find, far=options.far, top=options.top, progress=progress())
+    return result.json() if options.json else result.text()
+
+
+def add_identify(verbs: Verbs) -> None:
+    """What `identify` takes."""
+    verb = new_verb(verbs, "identify", identify)
+    verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
+    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person")
+    verb.add_argument("--top", type=int, default=5, help="how many matches to list (5)")
+    _use(verb)
+
+
+def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
+    """The model of `verify` and `identify`, and how it gets its faces."""
+    from verisphere.embed.model_folder import load
+    from verisphere.workflows.device import choose_device
+    from verisphere.workflows.verify import aligned_faces, detected_faces
+
+    device = choose_device(options.device)
+    model = load(options.model, device, options.trust_code)
+    size = model.backbone.input_size
+    return model, aligned_faces(size) if options.aligned else detected_faces(model.template, device, options.min_face)
+
+
+def _use(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--model", type=Path, required=True, help="exported model folder, with a threshold")
+    verb.add_argument("--far", metavar="F", help="which of the model's thresholds, where it has several")
+    verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
+    verb.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_min_face(verb)
+    add_trust_code(verb)
+    add_device(verb)
+
+
+def report(options: argparse.Namespace) -> str:
+    """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
+    from verisphere.data.files import refuse_overwriting
+    from verisphere.workflows.calibrate import read_calibration
+    from verisphere.workflows.report import make_report, subjects_of
+
+    refuse_overwriting(options.out, [*options.runs, options.faces, options.calibration])
+    return make_report(
+        subjects_of(options.runs, options.faces),
+        options.out,
+        fars=options.far or FARS,
+        one_far=options.one_far,
+        title=options.title,
+        calibration=None if options.calibration is None else read_calibration(options.calibration),
+        progress=progress(),
+    ).text()
+
+
+def add_report(verbs: Verbs) -> None:
+    """What `report` takes."""
+    verb = new_verb(verbs, "report", report)
+    verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
+    verb.add_argument("--out", type=Path, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
+    verb.add_argument(
+        "--faces", type=Path, help="the images of the embeddings, for sample pairs (where embed read them)"
+    )
+    verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
+    verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
+    verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")
+    verb.add_argument("--title", help="of the page")

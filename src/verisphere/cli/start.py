@@ -1,0 +1,154 @@
+"""From the command's words to its exit code: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of
+ours, or the end of another process; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM.
+
+Of the processes that torchrun starts the first one talks, and another only to say what went wrong on it.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from verisphere import __version__
+from verisphere.cli.evaluation import add_evaluate
+from verisphere.cli.faces import add_align, add_embed, add_render
+from verisphere.cli.parsing import Parser
+from verisphere.cli.saying import fail, message_of, several, show
+from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
+from verisphere.cli.training import add_demo, add_figures, add_sweep, add_train
+
+#: As `verisphere --help` lists them: from faces to a shipped model.
+VERBS = (
+    add_demo,
+    add_render,
+    add_align,
+    add_train,
+    add_sweep,
+    add_embed,
+    add_evaluate,
+    add_calibrate,
+    add_export,
+    add_verify,
+    add_identify,
+    add_report,
+    add_figures,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    signal.signal(signal.SIGTERM, _terminated)
+    return _guarded(lambda: _start(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def _start(arguments: list[str]) -> int:
+    """Do what is asked for, with the other processes or in place of them."""
+    options = _parse(arguments)
+    from verisphere.distributed import joined, launched
+    from verisphere.report.progress import log_to_terminal
+    from verisphere.workflows.device import choose_device, keep_memory
+    from verisphere.workflows.processes import end_with_launcher, first_of_launch
+
+    if not options.default_allocator:
+        keep_memory()
+    first = first_of_launch()
+    if first:
+        log_to_terminal()
+    else:
+        logging.getLogger("verisphere").setLevel(logging.CRITICAL)
+    if not launched():
+        show(options.verb(options))
+        return 0
+    end_with_launcher()
+    if options.shared:
+        with joined(cuda=choose_device(options.device).type == "cuda"):
+            # Told before the others are parted from: they ask whether anybody has said why.
+            return _guarded(lambda: show(options.verb(options)) if first else _silently(options))
+    elif first:
+        show(options.verb(options))
+    return 0
+
+
+def _silently(options: argparse.Namespace) -> None:
+    options.verb(options)
+
+
+def _guarded(work: Callable[[], int | None]) -> int:
+    """The exit code of some work; what is wrong is said here."""
+    try:
+        return work() or 0
+    except (KeyboardInterrupt, Exception) as error:
+        if several():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a launcher ends all once one has gone; let us say why first
+        return _code_of(error)
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code of an error, once it is said."""
+    if isinstance(error, KeyboardInterrupt):
+        return fail(128 + signal.SIGINT, "stopped")
+    if isinstance(error, (ValueError, OSError)):
+        if os.environ.get("VERISPHERE_TRACEBACK"):
+            traceback.print_exc()
+        from verisphere.train.processes import FailedElsewhere
+
+        return 2 if isinstance(error, FailedElsewhere) else fail(2, message_of(error))
+    import torch
+
+    from verisphere.distributed import PATIENCE
+    from verisphere.train.loop import TrainingStopped
+    from verisphere.workflows.processes import anything_said, gave_up, lost_another
+    from verisphere.workflows.sweep.run import RunsFailed
+
+    if isinstance(error, RunsFailed):
+        return fail(1, str(error))
+    if isinstance(error, TrainingStopped):
+        return fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return fail(2, "memory ran out; lower the batch size, or give fewer images at a time")
+    if isinstance(error, RuntimeError) and "DataLoader worker" in str(error):
+        return fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
+    if lost_another(error):
+        if anything_said():
+            return 1
+        if gave_up(error):
+            return fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
+        advice = "a training goes on from its newest checkpoint with --resume"
+        return fail(1, f"another process has ended, so none can go on; {advice}")
+    traceback.print_exc()
+    return fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def parser() -> Parser:
+    """The parser of the whole command line."""
+    made = Parser(
+        prog="verisphere", description="Face recognition, trained and measured at one threshold.", allow_abbrev=False
+    )
+    made.add_argument("--version", action="version", version=f"verisphere {__version__}")
+    made.add_argument(
+        "--default-allocator",
+        action="store_true",
+        help="leave glibc's allocator as it is (training on a CPU is two to three times slower)",
+    )
+    verbs = made.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    for add in VERBS:
+        add(verbs)
+    return made
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    asked = parser()
+    options, unknown = asked.parse_known_args(arguments)
+    if options.any_field:
+        options.overrides = unknown
+    elif unknown:
+        asked.error(f"unrecognised arguments: {' '.join(unknown)}")
+    return options

@@ -1,0 +1,153 @@
+"""Training: one recipe, many of them, and the two verbs that train to show something."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.parsing import Verbs, add_device, new_verb
+from verisphere.cli.saying import progress, show
+
+
+def demo(options: argparse.Namespace) -> str:
+    """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
+    from verisphere.workflows.demo import run_demo
+
+    return run_demo(options.out, device=options.device, progress=progress())
+
+
+def add_demo(verbs: Verbs) -> None:
+    """What `demo` takes."""
+    verb = new_verb(verbs, "demo", demo)
+    verb.add_argument("--out", type=Path, default=Path("demo"), help="folder for pictures and figures (demo)")
+    add_device(verb)
+
+
+def train(options: argparse.Namespace) -> str:
+    """Train as a recipe says."""
+    from verisphere.train.recipe import read_recipe
+    from verisphere.workflows.train import train_run
+
+    if options.dry_run:
+        return _plan(options)
+    planning = [name for name in ("classes", "processes", "memory", "json") if getattr(options, name) is not None]
+    if planning:
+        raise ValueError(f"--{planning[0]} is for --dry-run; a training finds out for itself")
+    if options.out is None:
+        raise ValueError("--out is missing: the folder of the run (or ask for --dry-run, which writes none)")
+    train_run(
+        read_recipe(options.recipe, options.overrides),
+        options.out,
+        resume=options.resume,
+        device=options.device,
+        tensorboard=options.tensorboard,
+        progress=progress(),
+    )
+    return f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
+
+
+def _plan(options: argparse.Namespace) -> str:
+    """What a training would take, by as many processes as were started; the first of them finds out and writes."""
+    from verisphere.data.files import refuse_overwriting
+    from verisphere.distributed import world
+    from verisphere.workflows.plan.text import dry_run
+
+    if options.out is not None or options.resume or options.tensorboard:
+        raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json keeps the plan)")
+    if not world().first:
+        return ""
+    if options.json is not None:
+        refuse_overwriting(options.json, [options.recipe])
+    return dry_run(
+        options.recipe,
+        options.overrides,
+        classes=options.classes,
+        processes=world().size if options.processes is None else options.processes,
+        memory=options.memory,
+        device=options.device,
+        out=options.json,
+    )
+
+
+def add_train(verbs: Verbs) -> None:
+    """What `train` takes."""
+    verb = new_verb(verbs, "train", train, shared=True, any_field=True)
+    verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
+    verb.add_argument("--out", type=Path, help="folder of the run")
+    verb.add_argument("--resume", action="store_true", help="go on from the run's newest checkpoint")
+    verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
+    verb.add_argument(
+        "--dry-run", action="store_true", help="train nothing; print what it would take in memory, work and exchanges"
+    )
+    verb.add_argument("--classes", type=int, metavar="N", help="of --dry-run: so many, and no data (those of the data)")
+    verb.add_argument("--processes", type=int, metavar="P", help="of --dry-run: so many (as were started; 1)")
+    verb.add_argument(
+        "--memory", type=float, metavar="GIB", help="of --dry-run: what a process has (what this device has)"
+    )
+    verb.add_argument("--json", type=Path, metavar="OUT", help="of --dry-run: also write the plan as JSON")
+    add_device(verb)
+
+
+def sweep(options: argparse.Namespace) -> str:
+    """Train a grid of recipe fields, or the arms of a plan, and say what differs beyond chance."""
+    from verisphere.distributed import launched
+    from verisphere.workflows.sweep.plan import read_plan
+    from verisphere.workflows.sweep.run import Launch
+    from verisphere.workflows.sweep.sweep import sweep as run
+
+    if launched():
+        raise ValueError("a sweep starts its trainings itself: start it without torchrun (--jobs trains several)")
+    result = run(
+        read_plan(options.plan, options.overrides, options.grid, options.seeds),
+        options.out,
+        Launch(options.jobs, options.threads, options.device, options.default_allocator),
+        replicates=options.replicates,
+        progress=progress(),
+    )
+    show(result.text())  # what is whole is shown, whatever failed
+    result.check()
+    return f"{options.out}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
+
+
+def add_sweep(verbs: Verbs) -> None:
+    """What `sweep` takes."""
+    verb = new_verb(verbs, "sweep", sweep, any_field=True)
+    verb.add_argument("plan", type=Path, help="YAML recipe, or plan of arms; any field can follow as --field value")
+    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the sweep")
+    verb.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="FIELD=V1,V2,...",
+        help="train every combination of these values; repeat for several fields",
+    )
+    verb.add_argument(
+        "--seeds", type=_seeds, metavar="S1,S2,...", help="train each arm at each (the plan's, or the recipe's one)"
+    )
+    verb.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (1)")
+    verb.add_argument(
+        "--threads", type=int, metavar="N", help="of each training (of several, each its share of the cores)"
+    )
+    verb.add_argument(
+        "--replicates", type=int, default=1000, help="of the bootstrap over people, for the differences (1000)"
+    )
+    add_device(verb)
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 0,1,2") from None
+
+
+def figures(options: argparse.Namespace) -> str:
+    """Draw the pictures of docs/losses.md: curves of the losses, and small trainings."""
+    from verisphere.workflows.figures import draw_figures
+
+    return draw_figures(options.out, options.only, progress()).text()
+
+
+def add_figures(verbs: Verbs) -> None:
+    """What `figures` takes."""
+    verb = new_verb(verbs, "figures", figures)
+    verb.add_argument("out", type=Path, metavar="OUT", help="folder for the pictures, PNG and SVG")
+    verb.add_argument("--only", action="append", default=[], metavar="NAME", help="one picture; repeat for several")
