@@ -52,8 +52,8 @@ def test_plain_lines_come_rarely_and_say_how_long(monkeypatch: pytest.MonkeyPatc
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.splitlines() == [
-        "embedding: 2 of 4, 12 s left (0.2/s)",
-        "embedding: 4 of 4, 0 s left (0.2/s)",
+        "embedding: 2 of 4, 12 s left (6 s each)",
+        "embedding: 4 of 4, 0 s left (6 s each)",
         "embedding: done, 4 in 30 s",
     ]
 

@@ -29,9 +29,18 @@ console = Console(stderr=True)
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        """Steps a second, once known."""
+        """The pace, once known."""
         speed = task.finished_speed or task.speed
-        return Text(f"{speed:.1f}/s" if speed else "", style="progress.data.speed")
+        return Text(pace(speed) if speed else "", style="progress.data.speed")
+
+
+def pace(rate: float) -> str:
+    """Steps a second as a person reads them; of slow ones the time that each takes.
+
+    >>> pace(731.25), pace(0.0172)
+    ('731.2/s', '58 s each')
+    """
+    return f"{rate:.1f}/s" if rate >= 0.5 else f"{1 / rate:.0f} s each"
 
 
 def shown(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
@@ -63,7 +72,7 @@ def _lines(items: Iterable[T], description: str, total: int | None) -> Iterator[
             told = now
             rate = done / (now - started)
             left = f" of {total}, {(total - done) / rate:.0f} s left" if total else ""
-            _say(f"{description}: {done}{left} ({rate:.1f}/s)")
+            _say(f"{description}: {done}{left} ({pace(rate)})")
     if told > started:
         _say(f"{description}: done, {done} in {time.monotonic() - started:.0f} s")
 
