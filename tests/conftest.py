@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A test run in the background of a script is started deaf to Ctrl-C, and would hand that down to what it starts."""
+    """A test run in the background of a script is started deaf to Ctrl-C, and would hand that down to its processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
