@@ -191,12 +191,7 @@ def _evaluation(
         metavar="F",
         help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
     )
-    verb.add_argument(
-        "--rule",
-        choices=RULES,
-        default="at_most",
-        help="how the threshold is chosen; all but at_most exist to compare with published numbers",
-    )
+    _rule(verb)
     verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
     verb.add_argument(
         "--calibration",
@@ -223,6 +218,15 @@ def _evaluation(
     )
     verb.set_defaults(points_only=False)
     return verb
+
+
+def _rule(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--rule",
+        choices=RULES,
+        default="at_most",
+        help="how the threshold is chosen; all but at_most exist to compare with published numbers",
+    )
 
 
 def _against(verb: argparse.ArgumentParser) -> None:
@@ -297,12 +301,7 @@ def _search(kinds: Verbs) -> None:
         "--open-rank", type=int, default=1, metavar="R", help="TPIR counts a mate among the R best people (1)"
     )
     verb.add_argument("--closed-set", action="store_true", help="ranks alone: no probe need be non-mated")
-    verb.add_argument(
-        "--rule",
-        choices=RULES,
-        default="at_most",
-        help="how the threshold is chosen; all but at_most exist to compare with published numbers",
-    )
+    _rule(verb)
     verb.add_argument("--enrol", type=int, metavar="N", help="without --gallery: images of a person enrolled (1)")
     verb.add_argument(
         "--strangers", type=float, metavar="S", help="without --gallery: share of the people not enrolled (0.5)"
