@@ -1,5 +1,6 @@
 """Files and folders are written whole or not at all."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -217,3 +218,24 @@ def test_an_error_names_the_final_path_and_not_the_temporary_one(tmp_path: Path)
         assert caught.value.filename == f"{tmp_path / 'out'}{inside}"
     with pytest.raises(FileNotFoundError, match="elsewhere") as caught:
         write_whole(tmp_path / "out", lambda partial: (tmp_path / "elsewhere").read_text())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, number: int):
+    def no_room(partial: Path) -> None:
+        partial.write_text("ha")
+        raise OSError(number, os.strerror(number))  # as a write of an open file raises it
+
+    with pytest.raises(OSError, match=os.strerror(number)) as caught:
+        write_whole(tmp_path / "out", no_room)
+    assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "out"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_error_without_a_name_stays_as_it_is(tmp_path: Path):
+    def broken(partial: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        write_whole(tmp_path / "out", broken)
+    assert caught.value.filename is None

@@ -1,5 +1,6 @@
 """Writing a file or a folder so that it is seen whole or not at all; and the digest by which a file is known again."""
 
+import errno
 import hashlib
 import os
 import secrets
@@ -7,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no room, on a write that has forgotten its file's name
 _FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
 
 
@@ -28,7 +30,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             and `path` is a folder.
         FileNotFoundError: `write` returned and left nothing at the path it was given.
         NotADirectoryError: a file stands where a folder above `path` should be.
-        OSError: `path` cannot be written.
+        OSError: `path` cannot be written; names it.
     """
     path = Path(path)
     target, _ = _place(path)
@@ -46,6 +48,8 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         os.replace(partial, target)
         _sync(target.parent)
     except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            raise OSError(error.errno, error.strerror, str(path)) from None
         if str(partial) not in str(error.filename):
             raise
         named = str(error.filename).replace(str(partial), str(path))  # the temporary name says nothing to anybody

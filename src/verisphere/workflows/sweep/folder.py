@@ -7,8 +7,7 @@ FOLDER/results.csv, results.json, plots/
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,29 +71,13 @@ class Run:
         write_text(self.folder / (FINISHED if done else STOPPED), text)
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Says which file could not be written where the system does not, as on a full disk.
-
-    Raises:
-        OSError: the same, with the file's name.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from None
-
-
 def write_text(path: Path, text: str) -> None:
     """A text file, whole or not at all.
 
     Raises:
         OSError: it cannot be written; names it.
     """
-    with naming(path):
-        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def _trained(folder: Path) -> bool:

@@ -21,7 +21,7 @@ from verisphere.train.checkpoint import read_checkpoint
 from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
 from verisphere.workflows.embed import Opened, embed, open_model
 from verisphere.workflows.subjects import read_log
-from verisphere.workflows.sweep.folder import Run, naming
+from verisphere.workflows.sweep.folder import Run
 from verisphere.workflows.sweep.grid import folder_name
 from verisphere.workflows.sweep.recipes import MeasuredSet
 
@@ -137,8 +137,7 @@ class Measurer:
         if len(asked.faces) <= _HELD:
             self.sets[name] = asked = replace(asked, faces=in_memory(asked.faces, progress=self.progress))
         made = embed(model, asked.faces, origin.images, flip=asked.flip, progress=self.progress)
-        with naming(path):
-            write_embeddings(path, made)
+        write_embeddings(path, made)
         return made
 
 

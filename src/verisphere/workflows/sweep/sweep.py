@@ -11,7 +11,7 @@ from verisphere.vocabulary import Progress, quietly
 from verisphere.workflows.device import choose_device
 from verisphere.workflows.run_folder import alone_in
 from verisphere.workflows.sweep.compare import ArmResult, arm_results
-from verisphere.workflows.sweep.folder import Run, naming, open_sweep, warm_run, write_text
+from verisphere.workflows.sweep.folder import Run, open_sweep, warm_run, write_text
 from verisphere.workflows.sweep.grid import folder_name
 from verisphere.workflows.sweep.measure import Figure, Measurer, SetFigures, training_figures
 from verisphere.workflows.sweep.plan import SweepPlan
@@ -153,6 +153,4 @@ def _write(out: Path, result: SweepResult, measured: dict[Run, dict[str, SetFigu
     for name in result.people:
         picture = sweep_plot(result.arms, result.baseline, name, result.below_resolution[name])
         if picture is not None:
-            path = out / "plots" / f"{folder_name(name)}.png"
-            with naming(path):
-                save_plot(picture, path)
+            save_plot(picture, out / "plots" / f"{folder_name(name)}.png")
