@@ -9,6 +9,7 @@ A call costs some seconds, so a file's whole matrix should go through one for ea
 `run` by `from processes import run`: this folder is on the path of a test run.
 """
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -148,6 +149,7 @@ def _end(processes: list[subprocess.Popen]) -> None:
 def _work(folder: Path) -> None:
     """One of the processes, from its start to its end."""
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    atexit.register(_nothing_left)  # first, and so called last
     job = torch.load(folder / "job.pt", weights_only=True)
     if job["checked"]:
         install_import_hook("verisphere", "beartype.beartype")
@@ -163,6 +165,22 @@ def _work(folder: Path) -> None:
     with joined(patience=job["patience"]) as world:
         result = getattr(module, job["name"])(*job["arguments"])
         torch.save(result, folder / f"result-{world.rank}")
+
+
+def _nothing_left() -> None:
+    """The last thing before Python's shutdown: a thread of gloo that lives on may abort the process in it."""
+    if left := [name for name in threads() if "gloo" in name]:
+        print(f"threads of a group that was left are still there: {left}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def threads() -> list[str]:
+    """The names of those of this process."""
+    names = []
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            names.append((thread / "comm").read_text().strip())
+    return names
 
 
 if __name__ == "__main__":

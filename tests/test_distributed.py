@@ -9,7 +9,7 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from processes import WorkerFailed, run
+from processes import WorkerFailed, run, threads
 from verisphere import distributed
 from verisphere.distributed import (
     World,
@@ -241,6 +241,22 @@ def one_dies() -> None:
 
         os.kill(os.getpid(), 9)
     total(torch.ones(3))
+
+
+def compiles_and_wraps() -> list[str]:
+    """What imports much of torch.distributed while there is a group."""
+    row = torch.ones(3)
+    torch.compile(lambda row: row + 1, backend="eager")(row)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(row).sum().backward()
+    optimizer.step()
+    return [name for name in threads() if "gloo" in name]
+
+
+def test_nothing_of_the_group_outlives_it():
+    """`run` looks at the end of each process whether it has threads of gloo."""
+    assert all(run(compiles_and_wraps, 2))
 
 
 @pytest.mark.parametrize("worker", [one_fails, one_dies])

@@ -8,6 +8,9 @@ A quantity is either *alike*, computed by every process from the same numbers, o
 one way, nothing on the other.
 """
 
+import atexit
+import gc
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,6 +127,12 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
                 "start one process a GPU, or train with --device cpu"
             )
         torch.cuda.set_device(local)
+    # Gloo's threads live as long as anything holds the group, and one that meets Python's shutdown aborts the process.
+    # The functions of this module have the group of the moment as a default, so it is imported while there is none;
+    # a model in DDP, in the frames of an error that has been told, is collected before the shutdown.
+    importlib.import_module("torch.distributed.nn.functional")
+    atexit.unregister(gc.collect)
+    atexit.register(gc.collect)
     try:
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=patience))
     except dist.DistError as error:
