@@ -15,17 +15,20 @@ import numpy as np
 import pytest
 
 from verisphere.data.embeddings_file import read_embeddings, write_embeddings
-from verisphere.decide.paired import mean_difference
+from verisphere.decide import mean_bounds
+from verisphere.decide.paired import Redrawn, mean_difference
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
 from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.workflows.sweep.compare import ArmFigure, ArmResult, Difference, TrainingFigure
 from verisphere.workflows.sweep.folder import Run, differences
 from verisphere.workflows.sweep.plan import read_plan
 from verisphere.workflows.sweep.plot import sweep_plot
 from verisphere.workflows.sweep.recipes import resolve
 from verisphere.workflows.sweep.run import Launch, RunsFailed
 from verisphere.workflows.sweep.sweep import SweepResult, sweep
+from verisphere.workflows.sweep.text import results_text
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPE = """\
@@ -125,6 +128,9 @@ def test_figures_are_those_of_the_embeddings(made):
     assert (tar.difference.value, tar.difference.lower_95, tar.difference.upper_95, tar.difference.inside_noise) == (
         expected.value, expected.lower_95, expected.upper_95, expected.holds_zero)  # fmt: skip
     assert tar.difference.value == pytest.approx(np.mean(list(tar.difference.per_seed.values())))
+    over_seeds = mean_bounds(list(tar.difference.per_seed.values()))
+    assert (tar.difference.lower_95_over_seeds, tar.difference.upper_95_over_seeds) == over_seeds
+    assert tar.difference.inside_seed_noise == (over_seeds[0] <= 0 <= over_seeds[1])
     gamma = figures["rooms/2", "gamma", "0.1", None]
     expected = mean_difference([one.spread.gamma for one, _ in fast], [one.spread.gamma for one, _ in base])
     assert (gamma.difference.value, gamma.difference.upper_95) == (expected.value, expected.upper_95)
@@ -143,8 +149,42 @@ def test_the_table_says_what_it_is(made):
     assert "| fast: own threshold |" in text
     assert "means over 2 seeds (0, 3)\n" in text
     assert "middle 95 % of 50 redrawings of people" in text
-    assert "the interval is over people alone" in text
+    assert "95 % over people: these trainings on other people; over seeds: more trainings" in text
     assert "trainings\n| arm  | wall time | last loss |" in text
+
+
+@pytest.mark.parametrize(
+    ("ours", "said", "chance"),
+    [
+        ({0: 0.60, 1: 0.61, 2: 0.62}, "", False),  # + 0.1 at every seed
+        ({0: 0.51, 1: 0.52, 2: 0.80}, "inside the seeds' noise", True),  # one seed makes it
+        ({0: 0.51, 1: 0.50, 2: 0.49}, "inside the noise", True),
+        ({0: 0.60}, "", False),  # what seeds would do is not known
+    ],
+)
+def test_a_difference_counts_where_neither_people_nor_seeds_explain_it(ours, said, chance):
+    """People move each of these differences by 0.03 or less."""
+
+    def redrawn_of(value: float, sway: float) -> Redrawn:
+        return Redrawn(value, value + sway * np.linspace(-1, 1, 201))
+
+    base = {0: 0.50, 1: 0.51, 2: 0.52}
+    difference = Difference.of(
+        {seed: redrawn_of(value, 0.04) for seed, value in ours.items()},
+        {seed: redrawn_of(base[seed], 0.01) for seed in ours},
+    )
+    assert difference.may_be_chance == chance
+    assert (difference.inside_seed_noise is None) == (len(ours) == 1)
+    place = "set", "tar", "0.1", None
+    arms = {
+        arm: ArmResult({"seconds": TrainingFigure.of({0: 1.0})}, (ArmFigure(*place, 0.5, 0.0, values, found),))
+        for arm, values, found in (("base", base, None), ("ours", ours, difference))
+    }
+    text = results_text(arms, "base", list(ours), {"set": 9}, {})
+    row = next(line for line in text.splitlines() if line.startswith("| ours"))
+    assert row.split("|")[-2].strip() == said
+    assert ("over seeds: more trainings" in text) == (len(ours) > 1)
+    assert (row.split("|")[-3].strip() == "-") == (len(ours) == 1)
 
 
 def test_results_as_files(made):

@@ -5,7 +5,7 @@ Everything here works on scores alone and knows nothing of images, models or fil
 
 from verisphere.decide.accuracy import Accuracy, best_cut, kfold_accuracy
 from verisphere.decide.bootstrap import PairScores, TooFewScoresError, ask_deeper, enough, redrawn_thresholds
-from verisphere.decide.bounds import binomial_bounds
+from verisphere.decide.bounds import binomial_bounds, mean_bounds
 from verisphere.decide.curve import Curve, curve_at, roc, thinned_roc, with_points
 from verisphere.decide.groups import (
     GroupCounts,
@@ -120,6 +120,7 @@ __all__ = [
     "independent_threshold",
     "kfold_accuracy",
     "lowest_far",
+    "mean_bounds",
     "mean_point",
     "mean_rank",
     "one_threshold",

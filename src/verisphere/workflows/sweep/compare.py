@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import fmean, pstdev
 
+from verisphere.decide.bounds import mean_bounds
 from verisphere.decide.paired import Redrawn, mean_difference
 from verisphere.workflows.sweep.measure import Figure, SetFigures
 
@@ -19,7 +20,10 @@ class Difference:
         per_seed: the difference at each seed.
         lower_95, upper_95: the middle 95 % over redrawn people, the same for both arms and all seeds.
         replicates: how often they were redrawn.
-        inside_noise: the interval holds zero.
+        inside_noise: that interval holds zero.
+        lower_95_over_seeds, upper_95_over_seeds: Student's bounds of the mean that more seeds would come to, on these
+            people; NaN of one seed.
+        inside_seed_noise: they hold zero; None of one seed, which cannot say.
     """
 
     value: float
@@ -29,6 +33,14 @@ class Difference:
     upper_95: float
     replicates: int
     inside_noise: bool
+    lower_95_over_seeds: float
+    upper_95_over_seeds: float
+    inside_seed_noise: bool | None
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Other people, or other seeds, might have shown none, or the contrary."""
+        return self.inside_noise or bool(self.inside_seed_noise)
 
     @classmethod
     def of(cls, ours: Mapping[int, Redrawn], theirs: Mapping[int, Redrawn]) -> "Difference":
@@ -36,6 +48,7 @@ class Difference:
         pairs = [(one, theirs[seed]) for seed, one in ours.items()]
         interval = mean_difference(*zip(*pairs, strict=True))
         per_seed = {seed: one.value - other.value for seed, (one, other) in zip(ours, pairs, strict=True)}
+        lower, upper = mean_bounds(list(per_seed.values()))
         return cls(
             value=interval.value,
             std=_spread(per_seed)[1],
@@ -44,6 +57,9 @@ class Difference:
             upper_95=interval.upper_95,
             replicates=interval.replicates,
             inside_noise=interval.holds_zero,
+            lower_95_over_seeds=lower,
+            upper_95_over_seeds=upper,
+            inside_seed_noise=not (lower > 0 or upper < 0) if len(per_seed) > 1 else None,
         )
 
 

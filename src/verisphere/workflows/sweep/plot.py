@@ -26,7 +26,7 @@ def sweep_plot(
     """A panel a figure: each arm's mean as a dot, its seeds as rings.
 
     The bar is the difference's 95 % interval over people, laid from the baseline's mean, which a line marks: a bar
-    that reaches the line is inside the noise, and drawn pale.
+    that reaches the line is inside the noise, and drawn pale, as is a difference that other seeds might turn.
 
     Args:
         results: of each arm.
@@ -61,7 +61,7 @@ def sweep_plot(
             seeds = list(figure.per_seed.values())
             difference, colour = figure.difference, INK
             if difference is not None and base is not None:
-                colour = PALE if difference.inside_noise else SERIES[0]
+                colour = PALE if difference.may_be_chance else SERIES[0]
                 ends = [base + difference.lower_95, base + difference.upper_95]
                 axes.plot(ends, [row, row], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=3)
             axes.plot([figure.mean], [row], "o", color=colour, markersize=5.5, zorder=4)
@@ -75,7 +75,7 @@ def sweep_plot(
         tidy(axes)
         axes.grid(axis="x", color=LINES, linewidth=0.7)
     picture.supxlabel(
-        "dot: mean, rings: seeds, bar: 95 % of the difference over people; pale: inside the noise",
+        "dot: mean, rings: seeds, bar: 95 % of the difference over people; pale: inside the noise of people or seeds",
         color=INK,
         fontsize=8,
     )

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from verisphere.report.tables import between, number, small, table
-from verisphere.workflows.sweep.compare import ArmFigure, ArmResult, compared
+from verisphere.workflows.sweep.compare import ArmFigure, ArmResult, Difference, compared
 from verisphere.workflows.sweep.measure import COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
 
 COLUMNS = ("arm", "seed", "set", "figure", "far_target", "domain", "value")
@@ -65,11 +65,25 @@ def _arms_table(by_arm: Mapping[str, ArmFigure], baseline: str) -> str:
                 _std(figure.std, figure.per_seed),
                 "baseline" if arm == baseline else "-" if difference is None else f"{difference.value:+.4f}",
                 "" if difference is None else between(difference.lower_95, difference.upper_95),
-                "" if difference is None else _std(difference.std, difference.per_seed),
-                "inside the noise" if difference is not None and difference.inside_noise else "",
+                "" if difference is None else _over_seeds(difference),
+                "" if difference is None else _verdict(difference),
             ]
         )
-    return table(["arm", "mean", "std over seeds", "difference", "95 % over people", "std over seeds", ""], rows)
+    return table(["arm", "mean", "std over seeds", "difference", "95 % over people", "95 % over seeds", ""], rows)
+
+
+def _over_seeds(difference: Difference) -> str:
+    """Where the mean of more seeds would lie; one seed does not say."""
+    if difference.inside_seed_noise is None:
+        return "-"
+    return between(difference.lower_95_over_seeds, difference.upper_95_over_seeds)
+
+
+def _verdict(difference: Difference) -> str:
+    """Whether chance may have made it, by people first."""
+    if difference.inside_noise:
+        return "inside the noise"
+    return "inside the seeds' noise" if difference.inside_seed_noise else ""
 
 
 def _std(std: float, per_seed: Mapping[int, float], digits: int = 4) -> str:
@@ -116,7 +130,9 @@ def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int]) -> s
             "redrawings of people, the same for all arms and seeds, thresholds found anew in each (rule: at_most)"
         )
         lines.append("of gamma and the spreads, which redrawing inflates, that middle is reflected at the difference")
-        lines.append("the interval is over people alone; how much the difference moves with the seed stands beside it")
+        lines.append("95 % over people: these trainings on other people")
+        if len(seeds) > 1:
+            lines[-1] += "; over seeds: more trainings (Student's t) on these people; both must leave zero out to count"
     return "\n".join(lines)
 
 
