@@ -203,7 +203,7 @@ def test_memories_of_pair_terms_are_counted_without_being_made(known):
     plain, found = (plan(one, 2**30, 3, measurements=known) for one in (recipe("--engine", "streamed"), asked))
     assert found.memory.memories == math.ceil(2**30 * 20 / 3) + 128 * 8
     assert found.memory.weights - plain.memory.weights == 512 * 4
-    assert found.memory.pairs == 2**26
+    assert found.memory.pairs == 2**27
     assert plain.memory.memories == plain.memory.pairs == 0
     assert not list(asked.pair_terms[0].buffers())  # the recipe's own is as it was
     assert "memories of pair terms" in as_text(found, asked)
@@ -213,7 +213,7 @@ def test_memories_of_pair_terms_are_counted_without_being_made(known):
 def test_a_copy_of_the_centers_is_counted(known):
     asked = replace(recipe("--engine", "streamed"), pair_terms=[AnchorFace(compare="centers")])
     found = plan(asked, 1_000_000, 2, measurements=known)
-    assert found.memory.pairs == 2**26 + 2 * 500_000 * 512 * 4
+    assert found.memory.pairs == 2**27 + 2 * 500_000 * 512 * 4
 
 
 def test_the_total_leaves_out_what_is_not_there_at_once():

@@ -26,7 +26,7 @@ RUNTIME = 2**29
 #: Walks forward and back: the backward of a layer makes two products for the forward's one.
 _FORWARD_AND_BACKWARD = 3
 #: What a pair term works with beside its memory, at most; `benchmarks/pair_terms.py` measures it.
-PAIR_WORK = 64 * 2**20
+PAIR_WORK = 2**27
 _MOST_PROCESSES = 4096
 #: Far beyond any training, and small enough for every count of bytes and products.
 MOST_CLASSES = MOST_IMAGES = 2**40
