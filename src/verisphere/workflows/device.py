@@ -42,8 +42,9 @@ def choose_device(name: str | None = None) -> torch.device:
 def keep_memory() -> bool:
     """Tell glibc to keep freed memory; returns whether it could be told.
 
-    By default glibc hands each large temporary back to the system and faults it in again, which makes training on a
-    CPU two to three times slower. For a whole process: the command line calls this, importing verisphere never does.
+    By default glibc hands each large temporary back to the system and faults it in again, with which training on a CPU
+    was measured to take 1.4 to 1.8 times as long. For a whole process: the command line calls this, importing
+    verisphere never does.
     """
     if not sys.platform.startswith("linux"):
         return False
