@@ -10,8 +10,8 @@ is timed each of ours is compared with such a sort, on a part of the queue.
 complete steps are measured instead, without a term and with each: forward, backward, update.
 
 Each measurement is a process of its own, since memory is counted; they take turns. What takes eight seconds at its
-first step is not repeated. Of all else the first step is not timed, and memory is the peak of the resident set after
-it, less what there was with the queue, or the term's memory, filled. glibc keeps freed memory for everyone;
+first step is not repeated. Of all else the first three are not timed, and memory is the peak of the resident set after
+the first, less what there was with the queue, or the term's memory, filled. glibc keeps freed memory for everyone;
 `--allocator default` leaves it as it is. The clock of a CPU is its CPU seconds.
 
 `python benchmarks/pair_terms.py [--only PART ...] [--device D] [--rounds R] [--steps S] [--whole] [--queue N]`; some
@@ -184,9 +184,13 @@ def triplet(device: torch.device, mining: str, kept: int) -> PairTerm:
 
 
 TERMS: dict[str, Callable[[torch.device, int], PairTerm]] = {
-    "AnchorFace, set of 85,000 x 5, float32": lambda device, _: anchor_face("float32", "float32", device),
-    "the same, products in bfloat16": lambda device, _: anchor_face("float32", "bfloat16", device),
-    "the same, set and products in bfloat16": lambda device, _: anchor_face("bfloat16", "bfloat16", device),
+    "AnchorFace, set of 85,000 x 5 and products float32": lambda device, _: anchor_face("float32", "float32", device),
+    "AnchorFace, set of 85,000 x 5 float32, products bfloat16": lambda device, _: anchor_face(
+        "float32", "bfloat16", device
+    ),
+    "AnchorFace, set of 85,000 x 5 and products bfloat16": lambda device, _: anchor_face(
+        "bfloat16", "bfloat16", device
+    ),
     "threshold consistency, bfloat16 queue": consistency,
     "triplets, all of the batch": lambda device, _: triplet(device, "all", 0),
     "triplets, hard, memory of 85,000 x 5": lambda device, _: triplet(device, "hard", KEPT),

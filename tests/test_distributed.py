@@ -1,6 +1,8 @@
 """Several processes: who is who, what they tell each other, and what becomes of the rest when one fails."""
 
+import sys
 import time
+import weakref
 from math import inf, nan
 
 import pytest
@@ -257,6 +259,19 @@ def compiles_and_wraps() -> list[str]:
 def test_nothing_of_the_group_outlives_it():
     """`run` looks at the end of each process whether it has threads of gloo."""
     assert all(run(compiles_and_wraps, 2))
+
+
+def test_what_an_uncaught_error_holds_is_let_go_at_the_end(monkeypatch):
+    model = torch.nn.Linear(1, 1)
+    gone = weakref.ref(model)
+    error = ValueError("no luck")
+    error.model, error.itself = model, error  # as its frames have it, in a cycle
+    monkeypatch.setattr(sys, "last_value", None, raising=False)  # taken back at the end of the test
+    sys.last_value = error
+    del model, error
+    assert gone() is not None
+    distributed._let_go()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("worker", [one_fails, one_dies])

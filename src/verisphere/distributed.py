@@ -12,6 +12,7 @@ import atexit
 import gc
 import importlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,7 +96,8 @@ def launched() -> bool:
 def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     """Meet the other processes that a launcher has started, and part from them at the end; alone without a launcher.
 
-    Processes talk by gloo. With `cuda` they talk by NCCL about what lies on a GPU, and need one each.
+    Processes talk by gloo. With `cuda` they talk by NCCL about what lies on a GPU, and need one each. Whoever keeps a
+    model in DDP to the end of the program, in a global, say, keeps gloo's threads, too.
 
     Args:
         cuda: whether GPUs are used.
@@ -131,8 +133,8 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     # The functions of this module have the group of the moment as a default, so it is imported while there is none;
     # a model in DDP, in the frames of an error that has been told, is collected before the shutdown.
     importlib.import_module("torch.distributed.nn.functional")
-    atexit.unregister(gc.collect)
-    atexit.register(gc.collect)
+    atexit.unregister(_let_go)
+    atexit.register(_let_go)
     try:
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(seconds=patience))
     except dist.DistError as error:
@@ -143,6 +145,14 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
         yield world()
     finally:
         dist.destroy_process_group()
+
+
+def _let_go() -> None:
+    """Of what an error holds that nobody caught, or somebody did, at the program's end."""
+    for name in ("last_exc", "last_value", "last_traceback", "last_type"):
+        if hasattr(sys, name):
+            setattr(sys, name, None)
+    gc.collect()
 
 
 def _given(name: str) -> int:

@@ -178,13 +178,15 @@ def test_a_difference_counts_where_neither_people_nor_seeds_explain_it(ours, sai
     place = "set", "tar", "0.1", None
     arms = {
         arm: ArmResult({"seconds": TrainingFigure.of({0: 1.0})}, (ArmFigure(*place, 0.5, 0.0, values, found),))
-        for arm, values, found in (("base", base, None), ("ours", ours, difference))
+        for arm, values, found in (("base", {seed: base[seed] for seed in ours}, None), ("ours", ours, difference))
     }
     text = results_text(arms, "base", list(ours), {"set": 9}, {})
     row = next(line for line in text.splitlines() if line.startswith("| ours"))
     assert row.split("|")[-2].strip() == said
     assert ("over seeds: more trainings" in text) == (len(ours) > 1)
     assert (row.split("|")[-3].strip() == "-") == (len(ours) == 1)
+    caption = sweep_plot(arms, "base", "set").get_supxlabel()
+    assert ("one seed does not say" in caption) == (len(ours) == 1)
 
 
 def test_results_as_files(made):
@@ -217,6 +219,7 @@ def test_the_picture_shows_the_arms(made):
     ends = [base.mean + figure.difference.lower_95, base.mean + figure.difference.upper_95]
     assert sorted(bar.get_xdata()) in (sorted(ends), sorted(figure.per_seed.values()))
     assert len(sweep_plot(result.arms, "base", "plain", ["1e-6"]).axes) == 1
+    assert picture.get_supxlabel().endswith("pale: inside the noise of people or seeds")
     assert sweep_plot(result.arms, "base", "nowhere") is None
 
 

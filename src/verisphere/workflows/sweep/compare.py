@@ -23,7 +23,7 @@ class Difference:
         inside_noise: that interval holds zero.
         lower_95_over_seeds, upper_95_over_seeds: Student's bounds of the mean that more seeds would come to, on these
             people; NaN of one seed.
-        inside_seed_noise: they hold zero; None of one seed, which cannot say.
+        inside_seed_noise: they do not leave zero out; None of one seed, which cannot say.
     """
 
     value: float

@@ -74,8 +74,10 @@ def sweep_plot(
         axes.set_title(_TITLES[key.name].format(key.far_target), loc="left", color=INK, fontsize=10)
         tidy(axes)
         axes.grid(axis="x", color=LINES, linewidth=0.7)
+    several = any(len(figure.per_seed) > 1 for by_arm in panels.values() for figure in by_arm.values())
+    pale = "of people or seeds" if several else "of people; one seed does not say what another would change"
     picture.supxlabel(
-        "dot: mean, rings: seeds, bar: 95 % of the difference over people; pale: inside the noise of people or seeds",
+        f"dot: mean, rings: seeds, bar: 95 % of the difference over people; pale: inside the noise {pale}",
         color=INK,
         fontsize=8,
     )
