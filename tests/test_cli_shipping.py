@@ -248,6 +248,19 @@ def test_nothing_is_written_over_what_is_read(place, refused, tmp_path):
     assert [path.read_bytes() for path in files] == before
 
 
+@pytest.mark.parametrize("verb", [("calibrate", "--far", "0.2"), ("embed", "faces.zip")])
+def test_an_output_that_cannot_be_written_is_said_before_any_work(verb, refused, tmp_path):
+    """The input is absent, and yet the line is about the output: nothing was read until it had been looked at."""
+    (tmp_path / "file").write_bytes(b"no folder")
+    (tmp_path / "folder.npz").mkdir()
+    name, *more = verb
+    line = refused(name, tmp_path / "absent", *more, "--out", tmp_path / "file" / "out.npz")
+    assert "out.npz: cannot be written, for " in line
+    assert "file is a file, no folder" in line
+    assert "folder.npz: " in refused(name, tmp_path / "absent", *more, "--out", tmp_path / "folder.npz")
+    assert (tmp_path / "file").read_bytes() == b"no folder"
+
+
 def test_a_changed_onnx_file_is_not_the_model(place, refused, tmp_path):
     import onnx
 

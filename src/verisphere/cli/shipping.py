@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 def calibrate(options: argparse.Namespace) -> str:
     """Choose the threshold for a FAR on new people, with a guarantee."""
-    from verisphere.data.files import refuse_overwriting
+    from verisphere.data.files import check_writable, refuse_overwriting
     from verisphere.workflows.calibrate import calibrate as run
 
     refuse_overwriting(options.out, [options.file, *options.check])
+    check_writable(options.out)
     calibration = run(
         options.file,
         options.far,

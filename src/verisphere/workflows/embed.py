@@ -7,7 +7,7 @@ import torch
 
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.faces import Faces
-from verisphere.data.files import refuse_overwriting
+from verisphere.data.files import check_writable, refuse_overwriting
 from verisphere.data.photos import Photos
 from verisphere.distributed import world
 from verisphere.embed.backbone import Backbone
@@ -152,12 +152,14 @@ def embed_photos(
         device, trust: see `open_model`.
 
     Raises:
-        FileExistsError: `out` is what is read.
+        FileExistsError: `out` is what is read, or a folder.
         FileNotFoundError, ValueError: no such model or images, or they cannot be read.
+        NotADirectoryError, PermissionError: `out` cannot be written; said before anything is read.
     """
     refuse_overwriting(out, [model, faces, people])
     if out.suffix != ".npz":
         raise ValueError(f"--out {out}: an embeddings file ends in .npz")
+    check_writable(out)
     opened = open_model(model, device, trust)
     photos = Photos(faces, people, size=opened.backbone.input_size)
     embeddings = embed(
