@@ -11,6 +11,7 @@ A call costs some seconds, so a file's whole matrix should go through one for ea
 
 import atexit
 import ctypes
+import faulthandler
 import importlib.util
 import os
 import signal
@@ -32,13 +33,14 @@ from jaxtyping import install_import_hook
 #: Seconds that the others have to end by themselves once one has failed.
 GRACE = 20.0
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_WHERE = signal.SIGUSR1
 
 
 class WorkerFailed(RuntimeError):
     """A process raised, was ended, or did not come back in time.
 
     Attributes:
-        texts: what each process that raised said, its traceback; of one that was ended, what it wrote.
+        texts: what each process that raised said, its traceback; of one that was ended, what it wrote and where it was.
         killed: the processes that were still running and had to be ended.
         seconds: from the first failure until all had ended, by themselves or not.
     """
@@ -128,6 +130,10 @@ def _wait(processes: list[subprocess.Popen], folder: Path, timeout: float, grace
     killed = [rank for rank, process in enumerate(processes) if process.poll() is None]
     bad = [rank for rank, process in enumerate(processes) if process.poll() != 0]
     if bad:
+        for rank in killed:
+            with suppress(ProcessLookupError):
+                processes[rank].send_signal(_WHERE)
+        time.sleep(bool(killed))  # a second in which they say where they are
         _end(processes)
         over = f", {killed} after {ended - started:.0f} s" if killed else ""
         raise WorkerFailed(
@@ -149,6 +155,7 @@ def _end(processes: list[subprocess.Popen]) -> None:
 def _work(folder: Path) -> None:
     """One of the processes, from its start to its end."""
     ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    faulthandler.register(_WHERE)
     atexit.register(_nothing_left)  # first, and so called last
     job = torch.load(folder / "job.pt", weights_only=True)
     if job["checked"]:

@@ -1,5 +1,7 @@
 """Several processes: who is who, what they tell each other, and what becomes of the rest when one fails."""
 
+import atexit
+import gc
 import sys
 import time
 import weakref
@@ -259,6 +261,29 @@ def compiles_and_wraps() -> list[str]:
 def test_nothing_of_the_group_outlives_it():
     """`run` looks at the end of each process whether it has threads of gloo."""
     assert all(run(compiles_and_wraps, 2))
+
+
+def leaves_tensors_to_the_group() -> None:
+    """A model in DDP, in a cycle; at the end the group's threads need the interpreter's lock to free their tensors."""
+    sys.setswitchinterval(50)  # seconds: nobody is made to hand the lock over
+    gc.disable()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    model.itself = model
+    models = [model]
+
+    def at_the_end() -> None:
+        group = models.pop().process_group
+        for _ in range(30):
+            group.allgather([[torch.empty(1) for _ in range(group.size())]], [torch.ones(1)])
+        started = time.perf_counter()
+        while time.perf_counter() - started < 0.2:
+            pass
+
+    atexit.register(at_the_end)  # before what `joined` has registered
+
+
+def test_the_group_ends_while_its_threads_wait_for_the_interpreter():
+    assert run(leaves_tensors_to_the_group, 2, timeout=30, checked=False) == [None, None]
 
 
 def test_what_an_uncaught_error_holds_is_let_go_at_the_end(monkeypatch):

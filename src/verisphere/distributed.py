@@ -132,6 +132,8 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     # Gloo's threads live as long as anything holds the group, and one that meets Python's shutdown aborts the process.
     # The functions of this module have the group of the moment as a default, so it is imported while there is none;
     # a model in DDP, in the frames of an error that has been told, is collected before the shutdown.
+    # Such a model must not be the last to hold the group: it would end the group with the interpreter's lock in hand,
+    # and wait for a thread that waits for this lock to free a tensor. A Python object that ends a group lets go of it.
     importlib.import_module("torch.distributed.nn.functional")
     atexit.unregister(_let_go)
     atexit.register(_let_go)
@@ -144,15 +146,21 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
     try:
         yield world()
     finally:
+        _parted.append(dist.group.WORLD)
         dist.destroy_process_group()
 
 
+#: Groups whose processes have parted, and whose threads end with the program.
+_parted: list[Any] = []
+
+
 def _let_go() -> None:
-    """Of what an error holds that nobody caught, or somebody did, at the program's end."""
+    """Of what an error holds that nobody caught, or somebody did, at the program's end; then of the groups."""
     for name in ("last_exc", "last_value", "last_traceback", "last_type"):
         if hasattr(sys, name):
             setattr(sys, name, None)
     gc.collect()
+    _parted.clear()
 
 
 def _given(name: str) -> int:
