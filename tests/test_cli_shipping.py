@@ -21,6 +21,7 @@ from verisphere.detect import TEMPLATES
 from verisphere.embed.load import build_backbone
 from verisphere.train.checkpoint import save_checkpoint
 
+DRAWN = ("--aligned", "--accept-drawn-model")
 NETWORK = {
     "class_path": "verisphere.embed.mobilefacenet.MobileFaceNet",
     "init_args": {"embedding_size": 16, "width": 0.1, "activation": "relu"},
@@ -136,20 +137,55 @@ def test_an_onnx_file_flips_as_it_was_exported(place, refused, tmp_path):
 def test_verify(place, says):
     person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
     one, two, _ = sorted(person.iterdir())
-    said = says("verify", one, two, "--model", place / "model", "--far", "0.1", "--aligned")
+    said = says("verify", one, two, "--model", place / "model", "--far", "0.1", *DRAWN)
     assert said.startswith(("same person: score ", "different people: score "))
     assert "accept iff score > " in said
-    found = json.loads(says("verify", one, one, "--model", place / "model", "--far", "0.10", "--aligned", "--json"))
+    found = json.loads(says("verify", one, one, "--model", place / "model", "--far", "0.10", *DRAWN, "--json"))
     assert found["same"] is True
     assert found["score"] == pytest.approx(1)
-    folders = says("verify", person, person, "--model", place / "model", "--far", "0.2", "--aligned")
+    folders = says("verify", person, person, "--model", place / "model", "--far", "0.2", *DRAWN)
     assert "of 9 comparisons pass" in folders
+
+
+def test_a_model_behind_which_drawings_stand_has_to_be_accepted(place, says, refused):
+    one, two = sorted((place / "faces").rglob("*.png"))[:2]
+    model = ("--model", place / "model", "--far", "0.1", "--aligned")
+    for verb, other in (("verify", two), ("identify", place / "faces")):
+        line = refused(verb, one, other, *model)
+        assert "this model was calibrated on drawn faces" in line
+        assert "--accept-drawn-model" in line
+    said = says("verify", one, two, *model, "--accept-drawn-model")
+    assert "people like those calibrated on (drawn faces of 24 people who do not exist)" in said
+    assert "the model was trained on images of 24 people from faces.zip" in said  # as the run's recipe names it
+    assert "of comparisons of two images of one person, " in said
+    assert "of 72 genuine comparisons of others.npz" in said
+    found = json.loads(says("verify", one, two, *model, "--accept-drawn-model", "--json"))
+    assert found["drawn"].startswith("this model was calibrated on drawn faces")
+    assert found["threshold"]["calibrated_on"]["drawn"] is True
+    genuine = found["threshold"]["genuine"]
+    assert genuine["tar_lower_95"] <= genuine["tar"] == genuine["accepted"] / 72 <= genuine["tar_upper_95"]
+    assert "drawn" in (place / "model" / "model_card.md").read_text()
+
+
+def test_identify_in_an_embeddings_file(place, says, refused, tmp_path):
+    probe = sorted((place / "faces").rglob("*.png"))[0]
+    model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--top", "30")
+    by_photos = json.loads(says("identify", probe, place / "faces", *model, "--json"))
+    by_embeddings = json.loads(says("identify", probe, place / "run" / "others.npz", *model, "--json"))
+    assert by_embeddings["people"] == 24
+    for ours, theirs in zip(by_embeddings["matches"], by_photos["matches"], strict=True):
+        assert ours["name"] == theirs["name"]
+        assert ours["passed"] == theirs["passed"]
+        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5)
+    says("embed", place / "run", place / "faces.zip", "--no-flip", "--out", tmp_path / "plain.npz", "--workers", 0)
+    line = refused("identify", probe, tmp_path / "plain.npz", *model)
+    assert "plain.npz: made with flip false, but" in line
 
 
 def test_identify(place, says):
     person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
     probe = sorted(person.iterdir())[0]
-    model = ("--model", place / "model", "--far", "0.1", "--aligned")
+    model = ("--model", place / "model", "--far", "0.1", *DRAWN)
     assert "24 people were compared" in says("identify", probe, place / "faces.zip", *model)
     found = json.loads(says("identify", probe, place / "faces", *model, "--json", "--top", "30"))
     assert found["people"] == 24
@@ -210,7 +246,8 @@ def test_an_onnx_file_of_another_format(place, refused, tmp_path):
 def test_a_photograph_without_a_face(place, refused, tmp_path):
     pytest.importorskip("lz4", reason="the extra detect is not installed")
     Image.new("RGB", (160, 120), (90, 120, 90)).save(tmp_path / "meadow.png")
-    line = refused("verify", tmp_path / "meadow.png", tmp_path / "meadow.png", "--model", place / "model", "--far", 0.1)
+    meadow, model = tmp_path / "meadow.png", ("--model", place / "model", "--far", 0.1, "--accept-drawn-model")
+    line = refused("verify", meadow, meadow, *model)
     assert "meadow.png: no face found in 160 x 120 pixels" in line
     line = refused("align", tmp_path, tmp_path / "crops")
     assert "none of its 1 photos gives a crop; the first, meadow.png: no face found" in line

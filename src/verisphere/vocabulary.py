@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
@@ -34,6 +35,38 @@ def quietly(items: Iterable[T], description: str, total: int | None = None) -> I
 
 
 @dataclass(frozen=True)
+class ImageSource:
+    """Where a set of images comes from, as far as that was recorded.
+
+    Attributes:
+        place: name of the folder, archive or list that the images were read from, or of the class that makes them.
+        drawn: True for renderings of people who do not exist, False for images read from files, None where nothing was
+            recorded.
+        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None where nothing was
+            recorded.
+    """
+
+    place: str
+    drawn: bool | None = None
+    alignment: str | None = None
+
+    def described(self, people: int | None = None) -> str:
+        """The source in words, with the number of people where it is given.
+
+        >>> ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN").described(1711)
+        'images of 1,711 people from lfw.zip, aligned to arcface_112x112 by MTCNN'
+        >>> ImageSource("verisphere.data.SyntheticFaces", True).described()
+        'drawn faces of people who do not exist'
+        """
+        count = "" if people is None else f"{people:,} "
+        if self.drawn:
+            return f"drawn faces of {count}people who do not exist"
+        images = f"images of {count}people from {self.place}" if count else f"images from {self.place}"
+        aligned = "alignment not recorded" if self.alignment is None else f"aligned to {self.alignment}"
+        return f"{images}, {aligned}"
+
+
+@dataclass(frozen=True)
 class Origin:
     """What made a set of embeddings: ties a threshold found on them to the model it holds for.
 
@@ -42,12 +75,25 @@ class Origin:
         flip: the embedding of the mirror image was added.
         precision: of the network: float32 or bfloat16.
         images: where the images were read from, as it was given.
+        drawn: as in `ImageSource`.
+        alignment: as in `ImageSource`.
     """
 
     model: str
     flip: bool
     precision: str
     images: str
+    drawn: bool | None = None
+    alignment: str | None = None
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the images come from; of a path its last part, since the record travels further than the images."""
+        return ImageSource(Path(self.images).name, self.drawn, self.alignment)
+
+    def made_alike(self, other: "Origin") -> bool:
+        """Whether the same weights made both sets in the same way, on whatever images."""
+        return (self.model, self.flip, self.precision) == (other.model, other.flip, other.precision)
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,6 +154,8 @@ def test_the_threshold_is_the_score_of_its_rank_in_any_order():
         "confidence": None,
         "replicates": None,
         "seed": 4,
+        "calibrated_on": None,
+        "genuine": None,
     }
     assert independent_threshold(scores, "0.3", "confident").confidence == 0.95  # 0.7 ** 9 = 0.0404
 
@@ -202,9 +204,9 @@ def test_meanings_name_the_promise_and_what_it_stands_on():
     scores = np.linspace(0, 1, 999)
     expected = independent_threshold(scores, "1e-3", "expected", people=1998, seed=0).meaning()
     assert expected == (
-        "accept iff score > 1: of comparisons of two new people, drawn like those calibrated on and scored by the same "
-        "model, at most 1e-3 are accepted on average over calibrations like this one (999 comparisons that share no "
-        "person, from 1,998 people; rank 1)"
+        "accept iff score > 1: of comparisons of two new people like those calibrated on, scored by the same model, at "
+        "most 1e-3 are accepted on average over calibrations like this one (999 comparisons that share no person, from "
+        "1,998 people; rank 1)"
     )
     confident = independent_threshold(scores, "1e-2", "confident").meaning()
     assert "with 95 % confidence" in confident

@@ -16,8 +16,17 @@ from verisphere.decide import independent_threshold
 from verisphere.embed import MobileFaceNet, model_folder
 from verisphere.embed.load import build_backbone
 from verisphere.embed.model_folder import Model, is_model_folder, load, pixel_batches
-from verisphere.embed.model_json import Description, FileDigest, model_json, preprocessing, read_model_json
-from verisphere.vocabulary import Origin
+from verisphere.embed.model_json import (
+    Description,
+    FileDigest,
+    TrainingRecord,
+    model_json,
+    preprocessing,
+    read_model_json,
+)
+from verisphere.vocabulary import ImageSource, Origin
+
+SOURCE = ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN")
 
 CLASS = "verisphere.embed.mobilefacenet.MobileFaceNet"
 ARGUMENTS = {"embedding_size": 8, "width": 0.1, "activation": "relu"}
@@ -47,7 +56,7 @@ def write(folder: Path, **changes: object) -> Path:
         preprocessing=preprocessing(backbone),
         flip=True,
         thresholds=THRESHOLDS,
-        training={"step": 3, "images": 10, "people": 2, "seed": None},
+        training=TrainingRecord(step=3, images=10, people=2, seed=None, sources=(SOURCE,)),
         files={name: digest(folder / name) for name in ("backbone.safetensors", "notes.txt")},
     )
     (folder / "model.json").write_text(model_json(dataclasses.replace(description, **changes)))

@@ -54,6 +54,9 @@ def write_inputs(folder: Path, origin: Origin | None) -> None:
     (folder / "recipe.yaml").write_text(RECIPE)
 
 
+SOURCE = {"place": "lfw.zip", "drawn": False, "alignment": "arcface_112x112 by MTCNN"}
+
+
 def about(folder: Path, names: list[str], **changes: Any) -> dict[str, Any]:
     """The content of model.json for these files."""
     digests = {name: {"sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest(), "bytes": 1} for name in names}
@@ -67,7 +70,7 @@ def about(folder: Path, names: list[str], **changes: Any) -> dict[str, Any]:
         "preprocessing": {"size": [112, 112], "colour": "RGB", "mean": 127.5, "scale": 127.5, "layout": "NCHW"},
         "flip": True,
         "thresholds": [],
-        "training": {"step": 3744, "images": 6671, "people": 1184, "seed": 0},
+        "training": {"step": 3744, "images": 6671, "people": 1184, "seed": 0, "sources": [SOURCE]},
         "files": digests,
     } | changes
 
@@ -175,7 +178,7 @@ def test_it_says_how_to_use_it(card, full):
 
 
 def test_what_is_missing_is_said_to_be_missing(tmp_path):
-    training = {"step": 5, "images": None, "people": None, "seed": None}
+    training = {"step": 5, "images": None, "people": None, "seed": None, "sources": []}
     text = model_card(about(tmp_path, [], training=training), tmp_path)
     assert "an unknown number of images of an unknown number of people" in text
     assert "came without its recipe" in section(text, "Recipe")

@@ -71,7 +71,7 @@ def test_given_landmarks_one_line_a_photo(photos, landmarks, tmp_path):
     out = tmp_path / "out"
     result = align_photos(photos, out, landmarks=landmarks)
     assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()) == [
-        "Ann/1.png", "Ann/2.png", LIST,
+        "Ann/1.png", "Ann/2.png", LIST, "images.json",
     ]  # fmt: skip
     for name, seed, shift in (("Ann/1.png", 0, [10, 20]), ("Ann/2.png", 1, 14)):
         expected = align(noise(seed), (POINTS + shift).astype(np.float32), TEMPLATES["arcface_112x112"])
@@ -130,7 +130,7 @@ def test_an_archive_gives_what_a_folder_gives(photos, landmarks, tmp_path, packe
     with zipfile.ZipFile(result.out) as archive:
         assert archive.testzip() is None
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
-        assert sorted(archive.namelist()) == ["Ann/1.png", "Ann/2.png", LIST]
+        assert sorted(archive.namelist()) == ["Ann/1.png", "Ann/2.png", LIST, "images.json"]
         for name in archive.namelist():
             assert archive.read(name) == (tmp_path / "out" / name).read_bytes()
     before = (tmp_path / "out.zip").read_bytes()

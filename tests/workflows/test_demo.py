@@ -14,7 +14,8 @@ from PIL import Image
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.embed.model_folder import load
 from verisphere.workflows.demo import FARS, DemoSize, run_demo
-from verisphere.workflows.verify import aligned_faces, verify
+from verisphere.workflows.people import aligned_faces
+from verisphere.workflows.verify import verify
 
 SMALL = DemoSize(
     people=12,

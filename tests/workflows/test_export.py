@@ -57,6 +57,9 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+SOURCE = {"place": "faces.zip", "drawn": None, "alignment": None}  # as the recipe has it
+
+
 def make_calibration(path: Path, origin: Origin | None, far: str = "0.1") -> Path:
     """A calibration file, and the embeddings that it is of."""
     random = np.random.default_rng(0)
@@ -126,8 +129,10 @@ def test_the_folder_holds_what_it_lists(exported, tiny, calibration):
         assert entry == {"sha256": digest(out / name), "bytes": (out / name).stat().st_size}
     for copied, source in (("backbone.safetensors", weights(tiny)), ("calibration.json", calibration)):
         assert (out / copied).read_bytes() == source.read_bytes()
-    assert fields["training"] == {"step": 7, "images": 40, "people": 3, "seed": 5}
-    assert fields["thresholds"][0]["meaning"] == result.description.thresholds[0].meaning()
+    assert fields["training"] == {"step": 7, "images": 40, "people": 3, "seed": 5, "sources": [SOURCE]}
+    meaning = result.description.thresholds[0].meaning()
+    trained = "the model was trained on images of 3 people from faces.zip, alignment not recorded"
+    assert fields["thresholds"][0]["meaning"] == f"{meaning}; {trained}"
     assert fields["name"] == "tiny"
     assert fields["preprocessing"] == {"size": [16, 16], "colour": "RGB", "mean": 127.5, "scale": 127.5,
                                        "layout": "NCHW"}  # fmt: skip

@@ -10,7 +10,12 @@ from PIL import Image
 from verisphere.decide import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import Model
-from verisphere.workflows.verify import Look, aligned_faces, identify, lower_median, verify
+from verisphere.embed.model_json import TrainingRecord
+from verisphere.workflows.identify import identify
+from verisphere.workflows.people import Look, aligned_faces, lower_median
+from verisphere.workflows.verify import verify
+
+UNRECORDED = TrainingRecord(step=None, images=None, people=None, seed=None)
 
 
 class Direction(Backbone):
@@ -41,8 +46,8 @@ def threshold(value: float, far: str = "0.25") -> GuaranteedThreshold:
     )
 
 
-def model(*thresholds: GuaranteedThreshold) -> Model:
-    return Model(Path("model"), "test", Direction().eval(), "0" * 64, False, "arcface_112x112", thresholds)
+def model(*thresholds: GuaranteedThreshold, training: TrainingRecord = UNRECORDED) -> Model:
+    return Model(Path("model"), "test", Direction().eval(), "0" * 64, False, "arcface_112x112", thresholds, training)
 
 
 FIND = aligned_faces((4, 4))
@@ -128,7 +133,7 @@ def test_photographs_without_a_face_are_named_and_left_out(tmp_path):
     with pytest.raises(ValueError, match=r"large\.png: 9 x 5 pixels, but aligned crops are 4 x 4; without --aligned"):
         verify(one, tmp_path / "b" / "large.png", model(AT_A_HALF), FIND)
     (tmp_path / "b" / "good.png").unlink()
-    with pytest.raises(ValueError, match=r"b: none of its 2 photographs can be used; the first, broken\.png: not an"):
+    with pytest.raises(ValueError, match=r"b: none of the 2 photographs can be used; the first, broken\.png: not an"):
         verify(one, tmp_path / "b", model(AT_A_HALF), FIND)
 
 

@@ -10,7 +10,7 @@ from verisphere.vocabulary import FARS
 
 if TYPE_CHECKING:
     from verisphere.embed.model_folder import Model
-    from verisphere.workflows.verify import FindFaces
+    from verisphere.workflows.people import FindFaces
 
 
 def calibrate(options: argparse.Namespace) -> str:
@@ -112,7 +112,15 @@ def verify(options: argparse.Namespace) -> str:
     from verisphere.workflows.verify import verify as run
 
     model, find = _model(options)
-    result = run(options.left, options.right, model, find, far=options.far, progress=progress())
+    result = run(
+        options.left,
+        options.right,
+        model,
+        find,
+        far=options.far,
+        accept_drawn=options.accept_drawn_model,
+        progress=progress(),
+    )
     return result.json() if options.json else result.text()
 
 
@@ -126,10 +134,19 @@ def add_verify(verbs: Verbs) -> None:
 
 def identify(options: argparse.Namespace) -> str:
     """Find who of a gallery a photograph shows, or nobody."""
-    from verisphere.workflows.verify import identify as run
+    from verisphere.workflows.identify import identify as run
 
     model, find = _model(options)
-    result = run(options.probe, options.gallery, model, find, far=options.far, top=options.top, progress=progress())
+    result = run(
+        options.probe,
+        options.gallery,
+        model,
+        find,
+        far=options.far,
+        top=options.top,
+        accept_drawn=options.accept_drawn_model,
+        progress=progress(),
+    )
     return result.json() if options.json else result.text()
 
 
@@ -137,7 +154,9 @@ def add_identify(verbs: Verbs) -> None:
     """What `identify` takes."""
     verb = new_verb(verbs, "identify", identify)
     verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
-    verb.add_argument("gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person")
+    verb.add_argument(
+        "gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person; or an embeddings file"
+    )
     verb.add_argument("--top", type=int, default=5, help="how many matches to list (5)")
     _use(verb)
 
@@ -146,7 +165,7 @@ def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and how it gets its faces."""
     from verisphere.embed.model_folder import load
     from verisphere.workflows.device import choose_device
-    from verisphere.workflows.verify import aligned_faces, detected_faces
+    from verisphere.workflows.people import aligned_faces, detected_faces
 
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
@@ -159,6 +178,11 @@ def _use(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--far", metavar="F", help="which of the model's thresholds, where it has several")
     verb.add_argument("--aligned", action="store_true", help="the photographs are aligned crops: look for no face")
     verb.add_argument("--json", action="store_true", help="print the result as JSON")
+    verb.add_argument(
+        "--accept-drawn-model",
+        action="store_true",
+        help="take a model that was trained or calibrated on drawn faces, which promises nothing about photographs",
+    )
     add_min_face(verb)
     add_trust_code(verb)
     add_device(verb)

@@ -11,6 +11,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.data.faces import Faces
+from verisphere.vocabulary import ImageSource
 
 LUMA = 0.299, 0.587, 0.114  # ITU-R BT.601
 _TOGETHER = 256
@@ -40,6 +41,11 @@ class ByLight(Faces):
         # `names` of a set are those of its images
         self.names, self.identities = faces.names, faces.identities
         self.domains = _by_rank(_brightness(faces), names)
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the other set's images come from."""
+        return self.faces.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions."""

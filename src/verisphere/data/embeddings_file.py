@@ -153,7 +153,6 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     sizes = {title: embeddings.embeddings.shape[1] for title, embeddings in sets}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
-    origins = {None if part.origin is None else replace(part.origin, images="") for _, part in sets}
     return Embeddings(
         np.concatenate([embeddings.embeddings for _, embeddings in sets]),
         names=np.concatenate([np.char.add(f"{title}/", embeddings.names) for title, embeddings in sets]),
@@ -164,5 +163,21 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
                 for title, embeddings in sets
             ]
         ),
-        origin=origins.pop() if len(origins) == 1 else None,
+        origin=_pooled_origin([part.origin for _, part in sets]),
+    )
+
+
+def _pooled_origin(origins: Sequence[Origin | None]) -> Origin | None:
+    """The origin of several sets, where the same weights made all in the same way; drawn if any of them is."""
+    known = [origin for origin in origins if origin is not None]
+    first = known[0] if len(known) == len(origins) else None
+    if first is None or not all(first.made_alike(other) for other in known):
+        return None
+    drawn = {origin.drawn for origin in known}
+    alignments = {origin.alignment for origin in known}
+    return replace(
+        first,
+        images="",
+        drawn=True if True in drawn else None if None in drawn else False,
+        alignment=first.alignment if len(alignments) == 1 else None,
     )

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from verisphere.vocabulary import ImageSource
+
 
 class Faces(ABC):
     """A set of aligned face images in a fixed order.
@@ -28,6 +30,11 @@ class Faces(ABC):
     @abstractmethod
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions, in this order: RGB, [0, 255], all of one size."""
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the images come from; a set that knows whether they are drawn, or how they were aligned, says so."""
+        return ImageSource(f"{type(self).__module__}.{type(self).__qualname__}")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -57,6 +64,11 @@ class Selection(Faces):
         self.names = tuple(faces.names[index] for index in self.indices)
         self.identities = tuple(faces.identities[index] for index in self.indices)
         self.domains = None if faces.domains is None else tuple(faces.domains[index] for index in self.indices)
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the whole set's images come from."""
+        return self.faces.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions of the selection."""

@@ -33,6 +33,8 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # a dataclass, which `type[T]` cannot say
         name = f"{where}.{field.name}" if where else field.name
         if field.name not in value:
+            if field.default is not dataclasses.MISSING:
+                continue  # a field that files written before it was introduced lack
             raise ValueError(f"{name} is missing")
         fields[field.name] = _value(hints[field.name], _finite_or_not(value, field.name), name)
     try:

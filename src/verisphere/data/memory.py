@@ -8,7 +8,7 @@ from torch import Tensor
 
 from verisphere.data.faces import Faces
 from verisphere.data.loader import batches
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import ImageSource, Progress, quietly
 
 _BATCH = 256
 
@@ -19,6 +19,7 @@ class InMemory(Faces):
     Args:
         pixels: the images, RGB, [0, 255].
         names, identities, domains: one entry an image, as `Faces` has them.
+        source: where the images come from, where that is known.
 
     Raises:
         ValueError: names, identities or domains do not have one entry an image.
@@ -30,12 +31,19 @@ class InMemory(Faces):
         names: tuple[str, ...],
         identities: tuple[str, ...],
         domains: tuple[str, ...] | None = None,
+        source: ImageSource | None = None,
     ) -> None:
         for field, values in (("names", names), ("identities", identities), ("domains", domains)):
             if values is not None and len(values) != len(pixels):
                 raise ValueError(f"{field} has {len(values)} entries for {len(pixels)} images")
         self.pixels = pixels.contiguous(memory_format=torch.channels_last)
         self.names, self.identities, self.domains = names, identities, domains
+        self._source = source
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the images come from."""
+        return super().source if self._source is None else self._source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """A copy of the images at these positions, in channels-last memory."""
@@ -60,4 +68,4 @@ def in_memory(faces: Faces, workers: int = 0, progress: Progress = quietly) -> I
             pixels = torch.empty(len(faces), height, width, channels, dtype=torch.uint8).permute(0, 3, 1, 2)
         pixels[batch.indices[0] : batch.indices[-1] + 1] = batch.images
     assert pixels is not None
-    return InMemory(pixels, faces.names, faces.identities, faces.domains)
+    return InMemory(pixels, faces.names, faces.identities, faces.domains, faces.source)

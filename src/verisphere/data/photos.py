@@ -13,8 +13,10 @@ from torch import Tensor
 from verisphere.data.decode import SUFFIXES, decode
 from verisphere.data.faces import Faces
 from verisphere.data.image_files import FilesOnDisk, ImageFiles, image_files
+from verisphere.data.images_json import read_source
 from verisphere.data.lists import read_images, read_people
 from verisphere.data.select import positions_of_people, positions_with_images
+from verisphere.vocabulary import ImageSource
 
 _LIST_SUFFIXES = (".csv", ".lst", ".txt")
 
@@ -71,12 +73,18 @@ class Photos(Faces):
         kept = [kept[index] for index in enough]
         self.names = tuple(found.names[index] for index in kept)
         self.identities = tuple(found.identities[index] for index in kept)
-        self._source = found.source.keep(kept)
+        self._files = found.files.keep(kept)
+        self._source = found.source
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the images come from, as `images.json` beside them says."""
+        return self._source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions, in this order: RGB, [0, 255], in channels-last memory."""
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)
-        for row, (name, data) in enumerate(self._source.read(indices)):
+        for row, (name, data) in enumerate(self._files.read(indices)):
             pixels[row] = _fitted(decode(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
@@ -100,17 +108,18 @@ def _fitted(
 
 @dataclass(frozen=True)
 class _Found:
-    """What a scan has found: one name and one identity an image, and where its bytes are."""
+    """What a scan has found: one name and one identity an image, where its bytes are, and where the set comes from."""
 
     names: Sequence[str]
     identities: Sequence[str]
-    source: ImageFiles
+    files: ImageFiles
+    source: ImageSource
 
 
 def _open(path: Path) -> _Found:
     if path.suffix.lower() in _LIST_SUFFIXES and path.is_file():
         listed = read_images(path)
-        return _Found(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths))
+        return _Found(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), read_source(path))
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such folder, archive or list")
     if not path.is_dir() and path.suffix.lower() != ".zip":
@@ -123,7 +132,8 @@ def _open(path: Path) -> _Found:
             raise ValueError(
                 f"{path}: {'/'.join(parts)!r} is not Name/image: images lie in one folder a person, all at one depth"
             )
-    return _Found(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files)
+    source = read_source(path, names[0][:levels])
+    return _Found(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files, source)
 
 
 def _shared_levels(names: Sequence[Sequence[str]]) -> int:

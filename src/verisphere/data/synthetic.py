@@ -22,8 +22,11 @@ from verisphere.data.synthetic_conditions import DIFFICULTIES, DOMAINS, domain_c
 from verisphere.data.synthetic_identity import Columns
 from verisphere.data.synthetic_random import GOLDEN, keys, scramble
 from verisphere.data.synthetic_render import render
+from verisphere.vocabulary import ImageSource
 
 TOGETHER = 32  # images drawn at a time: enough to share among threads, few enough for the cache
+#: What is recorded of images that `SyntheticFaces` made.
+SOURCE = ImageSource("verisphere.data.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
 FAMILY = 6  # people in a row who share a family's traits, as far as a domain's `kinship` says
 
 
@@ -82,6 +85,11 @@ class SyntheticFaces(Faces):
         self.domains = tuple(condition for condition in conditions for _ in range(images))
         self.true_identities = tuple(person for person in persons for _ in range(images))
         self.identities = mislabelled(self.true_identities, self.domains, label_noise, seed)
+
+    @property
+    def source(self) -> ImageSource:
+        """This class, whose images are drawn."""
+        return SOURCE
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """Draw the images at these positions, in this order: RGB, [0, 255].

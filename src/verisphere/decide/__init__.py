@@ -17,6 +17,7 @@ from verisphere.decide.groups import (
 )
 from verisphere.decide.guarantee import (
     GUARANTEES,
+    GenuineRate,
     Guarantee,
     GuaranteedThreshold,
     TooFewComparisonsError,
@@ -77,6 +78,7 @@ __all__ = [
     "Curve",
     "DomainResult",
     "Far",
+    "GenuineRate",
     "GroupCounts",
     "GroupDifferences",
     "Guarantee",

@@ -29,7 +29,7 @@ from scipy.special import betainc
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, exact_rate, far_text
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import ImageSource, OperatingPoint, Progress, check_bounds, check_rate, quietly
 
 Guarantee = Literal["expected", "confident", "approximate"]
 GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
@@ -46,6 +46,45 @@ _NEAR = 1e-7  # relative distance from 0.05 within which floating point does not
 
 
 @dataclass(frozen=True)
+class GenuineRate:
+    """How many genuine comparisons pass a shipped threshold: measured, not promised.
+
+    Attributes:
+        file: the embeddings or scores file that they are from.
+        accepted: genuine comparisons with a score above the threshold.
+        total: all of them.
+        tar: accepted / total.
+        tar_lower_95: exact binomial bound, which takes comparisons as independent.
+        tar_upper_95: the upper one.
+    """
+
+    file: str
+    accepted: int
+    total: int
+    tar: float
+    tar_lower_95: float
+    tar_upper_95: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.tar, self.accepted, self.total)
+        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
+
+    @classmethod
+    def at(cls, point: OperatingPoint, file: str) -> "GenuineRate":
+        """The genuine side of an operating point."""
+        counts = point.genuine_accepted, point.genuine_total
+        return cls(file, *counts, point.tar, point.tar_lower_95, point.tar_upper_95)
+
+    def meaning(self) -> str:
+        """The rate of misses, its bounds and where they were measured, in one sentence."""
+        missed, fewest, most = (100 * (1 - rate) for rate in (self.tar, self.tar_upper_95, self.tar_lower_95))
+        return (
+            f"of comparisons of two images of one person, {missed:.3g} % are rejected (95 % bounds {fewest:.3g} to "
+            f"{most:.3g} %; TAR {self.tar:.4f}, {self.accepted:,} of {self.total:,} genuine comparisons of {self.file})"
+        )
+
+
+@dataclass(frozen=True)
 class GuaranteedThreshold:
     """A threshold with what it promises: accept iff score > threshold.
 
@@ -59,6 +98,8 @@ class GuaranteedThreshold:
         confidence: 0.95 for `confident` and `approximate`, else None.
         replicates: of the bootstrap, for `approximate`, else None.
         seed: of the random choice of comparisons, or of the bootstrap; None where nothing was chosen at random.
+        calibrated_on: where the images of these people come from; None where the file does not say.
+        genuine: how many genuine comparisons pass; None where no file with genuine comparisons was given.
     """
 
     far_target: str
@@ -70,6 +111,8 @@ class GuaranteedThreshold:
     confidence: float | None
     replicates: int | None
     seed: int | None
+    calibrated_on: ImageSource | None = None
+    genuine: GenuineRate | None = None
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
@@ -94,10 +137,17 @@ class GuaranteedThreshold:
         if self.confidence != confidence:
             raise ValueError(f"guarantee {self.guarantee!r} has confidence {confidence}, got {self.confidence}")
 
+    def misses(self) -> str:
+        """How many comparisons of one person are rejected, in one sentence."""
+        if self.genuine is None:
+            return "how many comparisons of one person are rejected is not known: the calibration had none"
+        return self.genuine.meaning()
+
     def meaning(self) -> str:
-        """What is promised, and to whom, in one sentence."""
+        """What is promised, and about whom, in one sentence."""
         rule = f"accept iff score > {self.threshold:.6g}"
-        what = "comparisons of two new people, drawn like those calibrated on and scored by the same model,"
+        known = "" if self.calibrated_on is None else f" ({self.calibrated_on.described(self.people)})"
+        what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"
         if self.guarantee == "approximate":
             return (
                 f"{rule}: without guarantee, of {what} at most {self.far_target} are accepted, an estimate meant to "

@@ -20,7 +20,16 @@ from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.extract import extract
 from verisphere.embed.load import build_backbone
-from verisphere.embed.model_json import NAME, WEIGHTS, Description, FileDigest, preprocessing, read_model_json
+from verisphere.embed.model_json import (
+    NAME,
+    WEIGHTS,
+    Description,
+    FileDigest,
+    TrainingRecord,
+    preprocessing,
+    promise,
+    read_model_json,
+)
 from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
 
 
@@ -36,6 +45,7 @@ class Model:
         flip: the embedding of the mirror image is added; the thresholds hold for that alone.
         template: where an aligned face has its eyes, nose and mouth.
         thresholds: each with what it guarantees.
+        training: on what the network was trained.
     """
 
     folder: Path
@@ -45,6 +55,25 @@ class Model:
     flip: bool
     template: str
     thresholds: tuple[GuaranteedThreshold, ...]
+    training: TrainingRecord
+
+    def promise(self, far: Far | None = None) -> str:
+        """What the threshold at a FAR promises, about whom, and on what the model was trained, in one sentence.
+
+        Raises:
+            ValueError: as `threshold`.
+        """
+        return promise(self.threshold(far), self.training)
+
+    def drawn(self, far: Far | None = None) -> str:
+        """Whether drawings stand behind a threshold: `trained`, `calibrated`, `trained and calibrated`, or nothing.
+
+        Raises:
+            ValueError: as `threshold`.
+        """
+        source = self.threshold(far).calibrated_on
+        calibrated = source is not None and bool(source.drawn)
+        return " and ".join(word for word, so in (("trained", self.training.drawn), ("calibrated", calibrated)) if so)
 
     @torch.inference_mode()
     def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
@@ -95,7 +124,9 @@ class Model:
         embeddings = extract(
             self.backbone, faces, batch_size=batch_size, workers=workers, flip=self.flip, progress=progress
         )
-        return replace(embeddings, origin=Origin(self.sha256, self.flip, "float32", images))
+        source = faces.source
+        origin = Origin(self.sha256, self.flip, "float32", images, source.drawn, source.alignment)
+        return replace(embeddings, origin=origin)
 
     def threshold(self, far: Far | None = None) -> GuaranteedThreshold:
         """The threshold at a FAR, or the only one there is.
@@ -160,6 +191,7 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
         flip=description.flip,
         template=description.template,
         thresholds=description.thresholds,
+        training=description.training,
     )
 
 

@@ -12,6 +12,7 @@ from verisphere.data.json_values import from_json, shown
 from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
+from verisphere.vocabulary import ImageSource
 
 FORMAT = 1
 NAME = "model.json"
@@ -33,6 +34,37 @@ class FileDigest:
 
 
 @dataclass(frozen=True)
+class TrainingRecord:
+    """What the checkpoint says of the training; None where it says nothing.
+
+    Attributes:
+        step: steps made.
+        images: how many the network was trained on.
+        people: how many are on them.
+        seed: of the recipe.
+        sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
+    """
+
+    step: int | None
+    images: int | None
+    people: int | None
+    seed: int | None
+    sources: tuple[ImageSource, ...] = ()
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the network was last trained on drawn faces."""
+        return bool(self.sources) and bool(self.sources[-1].drawn)
+
+    def described(self) -> str:
+        """On what the network was trained, in words."""
+        if not self.sources:
+            return "on images of which nothing is recorded"
+        earlier = "".join(f", after a training on {source.described()}" for source in self.sources[-2::-1])
+        return f"on {self.sources[-1].described(self.people)}{earlier}"
+
+
+@dataclass(frozen=True)
 class Description:
     """Everything in `model.json` but its format number and its seal.
 
@@ -46,7 +78,7 @@ class Description:
         preprocessing: `size` (height, width), `colour`, `layout`, and (pixel - `mean`) / `scale`.
         flip: the embedding of the mirror image is added.
         thresholds: each with what it guarantees; one for a FAR.
-        training: `step`, `images`, `people`, `seed`; null where the checkpoint does not say.
+        training: on what the network was trained.
         files: every other file of the folder.
     """
 
@@ -59,7 +91,7 @@ class Description:
     preprocessing: dict[str, Any]
     flip: bool
     thresholds: tuple[GuaranteedThreshold, ...]
-    training: dict[str, int | None]
+    training: TrainingRecord
     files: dict[str, FileDigest]
 
     def __post_init__(self) -> None:
@@ -94,9 +126,15 @@ def model_json(description: Description) -> str:
     """The text of `model.json`."""
     fields = {"format": FORMAT, **dataclasses.asdict(description)}
     fields["thresholds"] = [
-        {**dataclasses.asdict(threshold), "meaning": threshold.meaning()} for threshold in description.thresholds
+        {**dataclasses.asdict(threshold), "meaning": promise(threshold, description.training)}
+        for threshold in description.thresholds
     ]
     return _sealed(fields)
+
+
+def promise(threshold: GuaranteedThreshold, training: TrainingRecord) -> str:
+    """What a shipped threshold promises, about whom, and on what the model was trained, in one sentence."""
+    return f"{threshold.meaning()}; the model was trained {training.described()}"
 
 
 def read_model_json(path: Path) -> Description:

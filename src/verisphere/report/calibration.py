@@ -110,7 +110,7 @@ class Calibration:
         )
         lines = [f"calibrated on {_size(self.source)}; {model}"]
         lines.append(self.thresholds_table())
-        lines += [f"FAR {found.far_target}: {found.meaning()}" for found in self.thresholds]
+        lines += [f"FAR {found.far_target}: {found.meaning()}; {found.misses()}" for found in self.thresholds]
         if len(self.thresholds) > 1:
             lines.append(
                 "each holds by itself; that all hold at once is less certain, for they share their comparisons"

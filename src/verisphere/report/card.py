@@ -13,6 +13,7 @@ from verisphere.report.calibration import Calibration, Check, Source, read_calib
 from verisphere.report.card_files import Figures, read_figures, read_settings
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
+from verisphere.vocabulary import ImageSource
 
 RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
 _DIGITS = 12  # of a digest, where a person reads it
@@ -89,12 +90,13 @@ def _data(
     training = about["training"]
     yield "## Data"
     yield (
-        f"- Trained on {_count(training['images'], 'images')} of {_count(training['people'], 'people')} "
+        f"- Trained on {_count(training['images'], 'images')} of {_count(training['people'], 'people')}: "
+        f"{'; then '.join(map(_images, training['sources'])) or 'where they come from was not recorded'} "
         "(from the checkpoint, in [model.json](model.json))"
         + (f"; the set is {_call(recipe['data'])} (from {source(RECIPE)})." if recipe else ".")
         + "\n"
         + (
-            f"- Calibrated on {_file(calibrated.source)} (from {source(CALIBRATION)}).\n"
+            f"- Calibrated on {_file(calibrated.source)}: {_calibrated_on(calibrated)} (from {source(CALIBRATION)}).\n"
             if calibrated
             else "- Not calibrated.\n"
         )
@@ -137,8 +139,17 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
             "the model was not trained on, run `verisphere calibrate`, and export again with `--calibration`."
         )
         return
+    if any(source["drawn"] for source in about["training"]["sources"][-1:]) or _drawn(calibrated):
+        yield (
+            "**Drawn faces stand behind this model.** What is promised below is about such drawings; about photographs "
+            "nothing is promised, and `verisphere verify` and `identify` refuse the model unless they are given "
+            "`--accept-drawn-model`."
+        )
     yield calibrated.thresholds_table()
-    yield "\n".join(f"- FAR {found.far_target}: {found.meaning()}." for found in calibrated.thresholds)
+    yield "\n".join(
+        f"- FAR {found.far_target}: {_sentence(found.meaning())}. {_sentence(found.misses())}."
+        for found in calibrated.thresholds
+    )
     yield f"From {source(CALIBRATION)}."
     yield _tie(about, calibrated)
     yield "What this is about: one comparison of two single images of two different people, like those calibrated on."
@@ -153,7 +164,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         "- several tries, or the best of several frames; of two sets of images, compared by `verisphere verify`, two "
         "different people's are taken for one person's at most twice as often;\n"
         "- several thresholds at once: each promise holds by itself;\n"
-        "- the other error: how often two images of one person are rejected is measured below, not promised."
+        "- the other error: how often two images of one person are rejected is measured, not promised."
     )
 
 
@@ -351,6 +362,27 @@ def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
         [[plain(name), f"{digest['bytes']:,}", digest["sha256"]] for name, digest in files.items()],
     )
     yield "[model.json](model.json) holds the same digests, and this card's; `verisphere.load` checks them all."
+
+
+def _sentence(text: str) -> str:
+    """The text with a capital first letter, and `score > threshold` readable in the source of the document too."""
+    return plain(text[:1].upper() + text[1:]).replace("&gt;", ">")
+
+
+def _images(source: Mapping[str, Any]) -> str:
+    """An entry of a model's training sources."""
+    return plain(ImageSource(**source).described())
+
+
+def _drawn(calibrated: Calibration) -> bool:
+    return any(found.calibrated_on is not None and found.calibrated_on.drawn for found in calibrated.thresholds)
+
+
+def _calibrated_on(calibrated: Calibration) -> str:
+    """Where the images of a calibration come from."""
+    if calibrated.origin is None:
+        return "where its images come from is not recorded"
+    return plain(calibrated.origin.source.described())
 
 
 def _file(source: Source) -> str:

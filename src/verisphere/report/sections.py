@@ -249,7 +249,10 @@ def calibrated(found: Calibrated) -> Markup:
     """The thresholds of a calibration, what each promises, and what it does on the sets at hand."""
     promises = definitions(
         *(
-            (f"FAR {one.threshold.far_target}, {one.threshold.guarantee}", one.threshold.meaning())
+            (
+                f"FAR {one.threshold.far_target}, {one.threshold.guarantee}",
+                f"{one.threshold.meaning()}; {one.threshold.misses()}",
+            )
             for one in found.shipped
         )
     )

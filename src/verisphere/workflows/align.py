@@ -20,6 +20,7 @@ from PIL import Image
 from verisphere.data.decode import decode
 from verisphere.data.files import refuse_overwriting, write_whole
 from verisphere.data.image_files import ImageFiles, image_files
+from verisphere.data.images_json import NAME, images_json, read_source
 from verisphere.data.landmarks_file import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
 from verisphere.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
 from verisphere.vocabulary import Progress, quietly
@@ -109,7 +110,8 @@ def align_photos(
     A crop has its photo's path with the suffix of its format; photos whose paths differ in the suffix alone keep it, as
     in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped. `align.csv`, in the
     result, lists every photo with the crop's name, status (aligned, no face, unreadable), reason, number of faces, and
-    box, landmarks and score of the face taken. The result is there whole, or not at all.
+    box, landmarks and score of the face taken; `images.json` says how all were aligned. The result is there whole, or
+    not at all.
 
     Args:
         source: folder or zip archive with photos at any depth.
@@ -136,6 +138,8 @@ def align_photos(
         raise FileExistsError(f"{out}: a file; crops go into a folder, or into an archive whose name ends in .zip")
     files = image_files(source)
     names = crop_names(files.names, f".{image_format}")
+    drawn = bool(read_source(source).drawn)
+    finder = "MTCNN" if landmarks is None else f"the landmarks in {landmarks.name}"
     find, listed = _finder(landmarks, files, source, device, min_face)
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
@@ -156,6 +160,7 @@ def align_photos(
                 first = f"the first, {skipped[0].name}: {skipped[0].reason}"
                 raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
             put(LIST, _table(rows))
+            put(NAME, images_json(drawn, f"{template} by {finder}").encode())
 
     write_whole(out, write)
     return AlignResult(

@@ -16,6 +16,7 @@ from verisphere.data.files import digest
 from verisphere.data.scores_file import read_scores
 from verisphere.decide import (
     Far,
+    GenuineRate,
     Guarantee,
     GuaranteedThreshold,
     Ordered,
@@ -82,7 +83,18 @@ def calibrate(
     with _naming(path):
         thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
     checked = [_check(file, empty, thresholds, own) for file, empty in zip(files, lacking, strict=True)]
-    return Calibration(own.source, own.origin, thresholds, tuple(checked))
+    calibrated_on = None if own.origin is None else own.origin.source
+    described = tuple(
+        replace(found, calibrated_on=calibrated_on, genuine=_genuine(checked, place))
+        for place, found in enumerate(thresholds)
+    )
+    return Calibration(own.source, own.origin, described, tuple(checked))
+
+
+def _genuine(checks: Sequence[Check], place: int) -> GenuineRate | None:
+    """The genuine comparisons of the calibration's own file, or else of the first check file that has some."""
+    measured = [check for check in checks if check.points]
+    return GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None
 
 
 @runtime_checkable
@@ -244,8 +256,9 @@ def _same_model(own: _File, other: _File) -> None:
         raise ValueError(f"{other.path}: {other.dim} numbers a row, but {own.path} has {own.dim}; {hint}")
     if own.origin is None or other.origin is None:
         return
-    ours, theirs = asdict(replace(own.origin, images="")), asdict(replace(other.origin, images=""))
-    differing = [f"{name} {theirs[name]} against {ours[name]}" for name in ours if ours[name] != theirs[name]]
+    ours, theirs = asdict(own.origin), asdict(other.origin)
+    made = ("model", "flip", "precision")
+    differing = [f"{name} {theirs[name]} against {ours[name]}" for name in made if ours[name] != theirs[name]]
     if differing:
         raise ValueError(f"{other.path}: not made as {own.path} was ({', '.join(differing)}); {hint}")
 

@@ -137,7 +137,8 @@ def run_demo(
             _text(results),
             _shipped(calibration),
             f"page:    {report.page}\nfaces:   {out / 'faces.png'}\nmodel:   {shipped}, its card: {shipped / CARD}\n"
-            f"try:     verisphere verify {left} {right} --model {shipped} --far {size.shipped_fars[-1]} --aligned",
+            f"try:     verisphere verify {left} {right} --model {shipped} --far {size.shipped_fars[-1]} --aligned "
+            "--accept-drawn-model",
         ]
     )
 

@@ -122,7 +122,15 @@ def embed(
     )
     if model.sha256 is None:
         return embeddings
-    return replace(embeddings, origin=Origin(model.sha256, flip, str(precision).removeprefix("torch."), images))
+    origin = Origin(
+        model=model.sha256,
+        flip=flip,
+        precision=str(precision).removeprefix("torch."),
+        images=images,
+        drawn=faces.source.drawn,
+        alignment=faces.source.alignment,
+    )
+    return replace(embeddings, origin=origin)
 
 
 def embed_photos(

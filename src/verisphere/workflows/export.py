@@ -13,16 +13,27 @@ from torch import Tensor
 
 import verisphere
 from verisphere.data.files import digest, refuse_overwriting, write_whole
+from verisphere.data.synthetic import SOURCE
 from verisphere.detect import TEMPLATES
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import is_model_folder, load
-from verisphere.embed.model_json import NAME, WEIGHTS, Description, FileDigest, model_json, preprocessing
+from verisphere.embed.model_json import (
+    NAME,
+    WEIGHTS,
+    Description,
+    FileDigest,
+    TrainingRecord,
+    model_json,
+    preprocessing,
+    promise,
+)
 from verisphere.embed.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.report.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
 from verisphere.report.card_files import read_figures, read_settings
 from verisphere.report.tables import number, table
 from verisphere.train.checkpoint import Checkpoint, read_checkpoint
-from verisphere.vocabulary import Progress, quietly
+from verisphere.train.image_sources import recorded_sources
+from verisphere.vocabulary import ImageSource, Progress, quietly
 from verisphere.workflows.calibrate import Calibration, read_calibration
 from verisphere.workflows.embed import open_model
 
@@ -56,7 +67,8 @@ class ExportResult:
             f"{ONNX} against PyTorch, batches of {tried}: cosine differs by at most {self.agreement.cosine:.1e}",
         ]
         lines += [
-            f"threshold {number(found.threshold, 6)} at FAR {found.far_target}: {found.meaning()}"
+            f"threshold {number(found.threshold, 6)} at FAR {found.far_target}: "
+            f"{promise(found, self.description.training)}; {found.misses()}"
             for found in self.description.thresholds
         ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -213,11 +225,24 @@ def _run_folder(checkpoint: Checkpoint) -> Path:
     return path.parent.parent if path.parent.name == "checkpoints" else path
 
 
-def _training(checkpoint: Checkpoint) -> dict[str, int | None]:
+def _training(checkpoint: Checkpoint) -> TrainingRecord:
     data = checkpoint.state.get("data")
     known = data if isinstance(data, dict) else {}
     found = {"images": known.get("images"), "people": known.get("people"), "seed": checkpoint.state.get("seed")}
-    return {"step": checkpoint.step, **{name: value if type(value) is int else None for name, value in found.items()}}
+    counts = {name: value if type(value) is int else None for name, value in found.items()}
+    return TrainingRecord(checkpoint.step, **counts, sources=_sources(checkpoint))
+
+
+def _sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
+    """What the checkpoint records; of one written before it did so, what the run's recipe shows."""
+    recorded = recorded_sources(checkpoint)
+    recipe = _run_folder(checkpoint) / RECIPE
+    if recorded or not recipe.is_file():
+        return recorded
+    data = read_settings(recipe)["data"]
+    if data["class_path"] == SOURCE.place:
+        return (SOURCE,)
+    return (ImageSource(Path(str((data.get("init_args") or {}).get("path", data["class_path"]))).name),)
 
 
 def _check_same_model(checkpoint: Checkpoint, calibration: Calibration, file: str) -> None:
@@ -270,6 +295,14 @@ def _notes(description: Description, calibration: Calibration | None, recipe: bo
         notes.append("nothing ties the thresholds to this model: the calibration does not say which one it is of")
     elif calibration.origin.precision != "float32":
         notes.append(f"calibrated in {calibration.origin.precision}, but what is shipped runs in float32")
+    drawn = description.training.drawn or any(
+        threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in description.thresholds
+    )
+    if drawn:
+        notes.append(
+            "drawn faces stand behind this model: its thresholds promise nothing about photographs, and `verisphere "
+            "verify` and `identify` refuse it unless --accept-drawn-model is given"
+        )
     if description.template not in TEMPLATES:
         notes.append(f"faces are aligned to {description.template!r} elsewhere: verisphere has no such template")
     if not recipe:

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from verisphere.data.files import write_whole
+from verisphere.data.images_json import NAME, images_json
 from verisphere.data.loader import batches
 from verisphere.data.synthetic import SyntheticFaces, contact_sheet
 from verisphere.report.plots import save_image
@@ -17,7 +18,9 @@ BATCH = 64
 
 
 def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, progress: Progress = quietly) -> str:
-    """Write faces as PNG into a zip archive, one folder a person, and `truth.csv` with who is really on each image.
+    """Write faces as PNG into a zip archive, one folder a person.
+
+    Beside them lie `truth.csv`, which says who is really on each image, and `images.json`, which says: drawn.
 
     Args:
         faces: what to render.
@@ -48,6 +51,7 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
                     truth.append(f"{name},{person},{faces.true_identities[index]},{faces.domains[index]}")
                     archive.writestr(zipfile.ZipInfo(name), _png(pixels))  # a fixed date: the same bytes each time
             archive.writestr(zipfile.ZipInfo("truth.csv"), "\n".join(truth) + "\n")
+            archive.writestr(zipfile.ZipInfo(NAME), images_json(drawn=True, alignment=faces.source.alignment))
 
     write_whole(path, write)
     if sheet is not None:

@@ -282,7 +282,7 @@ def _calibrated(calibration: Calibration, found: Sequence[Findings], sweeps: Seq
         elif finding.origin is None:
             notes.append(f"{finding.title}: not tried; its embeddings do not say which model made them.")
             continue
-        elif replace(calibration.origin, images="") != replace(finding.origin, images=""):
+        elif not calibration.origin.made_alike(finding.origin):
             notes.append(f"{finding.title}: not tried; another model made it, or the same in another way.")
             continue
         tried.append((finding, sweep))

@@ -41,12 +41,13 @@ from verisphere.train.checkpoint import (
     save_checkpoint,
     shared_rows,
 )
+from verisphere.train.image_sources import record_sources, recorded_sources
 from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective
 from verisphere.train.processes import Division, added_up, divided, first_alone, share_buffers, together, told
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.sample import Part, Sample
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import ImageSource, Progress, quietly
 from verisphere.workflows.device import choose_device
 from verisphere.workflows.run_folder import Record, alone_in, cut_metrics, event_writer, open_run, recorder
 
@@ -113,6 +114,7 @@ def train_run(
     faces = together(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
 
     figures = {} if checkpoint is None else _figures(checkpoint)
+    sources = _sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
 
     def save(step: int) -> None:
         parts = {
@@ -126,6 +128,7 @@ def train_run(
             "backbone": read.resolved["backbone"],
             "seed": recipe.seed,
             "data": data,
+            **record_sources(sources),
             "verisphere": verisphere.__version__,
             "torch": torch.__version__,
         }
@@ -278,6 +281,12 @@ def _data(faces: Faces) -> dict[str, int | str]:
     for name, person in zip(faces.names, faces.identities, strict=True):
         digest.update(f"{name}\t{person}\n".encode())
     return {"images": len(faces), "people": len(faces.people), "sha256": digest.hexdigest()}
+
+
+def _sources(recipe: Recipe) -> tuple[ImageSource, ...]:
+    """The images of the run that the recipe starts from, where it names one, and its own."""
+    before = () if recipe.start is None else recorded_sources(read_checkpoint(Path(recipe.start)))
+    return (*before, recipe.data.source)
 
 
 def _loaded(

@@ -125,9 +125,8 @@ class Measurer:
     def _embeddings(self, run: Run, name: str) -> Embeddings:
         """A training's embeddings of a set: those beside it where they are its own, else made anew."""
         asked, path = self.sets[name], run.folder / f"{folder_name(name)}.npz"
-        origin = Origin(
-            read_checkpoint(run.folder).sha256["backbone"], asked.flip, "float32", _images(self.described[name])
-        )
+        weights, images = read_checkpoint(run.folder).sha256["backbone"], _images(self.described[name])
+        origin = Origin(weights, asked.flip, "float32", images)
         before = _stored(path, asked, origin)
         model = open_model(run.folder, self.device, trust=True)  # its recipe was given for training, code and all
         if before is not None:
@@ -149,7 +148,8 @@ def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None
     columns = ((found.names, asked.faces.names), (found.identities, asked.faces.identities))
     domains = None if found.domains is None else tuple(found.domains.tolist())
     same = all(np.array_equal(*both) for both in columns) and domains == asked.faces.domains
-    return found if same and found.origin == origin else None
+    known = found.origin
+    return found if same and known and known.made_alike(origin) and known.images == origin.images else None
 
 
 def _still(model: Opened, asked: MeasuredSet, before: Embeddings, images: str) -> bool:

@@ -1,0 +1,35 @@
+"""On which images a checkpoint was trained, from its own record."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from verisphere.data.json_values import from_json, shown
+from verisphere.train.checkpoint import Checkpoint
+from verisphere.vocabulary import ImageSource
+
+_KEY = "sources"  # in the checkpoint's state
+
+
+def record_sources(sources: Sequence[ImageSource]) -> dict[str, Any]:
+    """The entry of a checkpoint's state that `recorded_sources` reads.
+
+    Args:
+        sources: the images of the runs that the training started from, the oldest first, and its own at the end.
+    """
+    return {_KEY: [asdict(source) for source in sources]}
+
+
+def recorded_sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
+    """The images that a checkpoint's network was trained on, in the order of training; empty where nothing says.
+
+    Raises:
+        ValueError: the record is not what `record_sources` makes.
+    """
+    found = checkpoint.state.get(_KEY, [])
+    if not isinstance(found, list):
+        raise ValueError(f"{checkpoint.path / 'state.json'}: {_KEY} is {shown(found)}, not a list")
+    try:
+        return tuple(from_json(ImageSource, source, f"{_KEY}[{place}]") for place, source in enumerate(found))
+    except ValueError as error:
+        raise ValueError(f"{checkpoint.path / 'state.json'}: {error}") from None
