@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from verisphere.data.faces import Faces
 from verisphere.embed.backbone import Backbone
 from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.vocabulary import ImageSource
 
 
 class TinyNet(Backbone):
@@ -109,6 +110,15 @@ class Noise(Faces):
             base = torch.randint(0, 200, (3, 1, 1), generator=colour)
             made.append(base + torch.randint(0, 56, (3, self.side, self.side), generator=noise))
         return torch.stack(made).to(torch.uint8)
+
+
+class Sketches(Noise):
+    """A set that says of itself that its images are drawn."""
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the images come from."""
+        return ImageSource("sketches", drawn=True)
 
 
 class Rooms(Noise):

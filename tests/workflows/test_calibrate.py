@@ -10,7 +10,8 @@ import pytest
 
 from verisphere.data.embeddings_file import read_embeddings, write_embeddings
 from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_point
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.vocabulary import Embeddings, ImageSource, Origin
 from verisphere.workflows.calibrate import Calibration, calibrate, read_calibration
 
 MADE = Origin(model="ab" * 32, flip=False, precision="float32", images="faces.zip")
@@ -375,3 +376,50 @@ def test_lfw(real_data: Path):
     assert (found.thresholds[0].rank, found.checks[0].points[0].impostor_total) == (20, 87_307_271)
     assert found.checks[0].points[0].far < 1e-2
     assert found.checks[0].points[0].tar > 0.99
+
+
+# ---- what stands behind a threshold
+
+
+def test_a_threshold_says_on_whom_it_was_set_and_how_often_it_misses(tmp_path: Path):
+    origin = replace(MADE, images="/home/somebody/faces.zip", drawn=False, alignment="arcface_112x112 by MTCNN")
+    embeddings = replace(faces(90, 4), origin=origin)
+    found = calibrate(saved(tmp_path, "set.npz", embeddings), ["0.1"], "expected").thresholds[0]
+    score, same, _ = all_scores(embeddings)
+    accepted = int((score[same] > found.threshold).sum())
+    assert found.calibrated_on == ImageSource("faces.zip", False, "arcface_112x112 by MTCNN")
+    assert found.genuine is not None
+    assert (found.genuine.file, found.genuine.accepted, found.genuine.total) == ("set.npz", accepted, 90 * 6)
+    # the exact binomial bounds of the counts (Clopper and Pearson)
+    lower, upper = binomial_bounds(accepted, 90 * 6)
+    assert (found.genuine.tar_lower_95, found.genuine.tar_upper_95) == (lower, upper)
+    assert "(images of 90 people from faces.zip, aligned to arcface_112x112 by MTCNN)" in found.meaning()
+    missed = 100 * (1 - accepted / (90 * 6))
+    assert f"{missed:.3g} % are rejected" in found.misses()
+
+
+def test_misses_are_those_of_the_first_file_with_genuine_comparisons(tmp_path: Path):
+    own, other = saved(tmp_path, "own.npz", faces(90, 1)), saved(tmp_path, "others.npz", faces(30, 2, seed=1))
+    alone = calibrate(own, ["0.1"], "expected").thresholds[0]
+    assert alone.genuine is None
+    assert "is not known" in alone.misses()
+    checked = calibrate(own, ["0.1"], "expected", checks=[other])
+    assert checked.thresholds[0].genuine is not None
+    assert (checked.thresholds[0].genuine.file, checked.thresholds[0].genuine.total) == ("others.npz", 30)
+    checked.write_json(tmp_path / "found.json")
+    assert read_calibration(tmp_path / "found.json") == checked
+
+
+def test_a_calibration_written_before_sources_were_recorded_is_read(tmp_path: Path):
+    found = calibrate(saved(tmp_path, "set.npz", replace(faces(90, 2), origin=MADE)), ["0.1"], "expected")
+    found.write_json(tmp_path / "found.json")
+    document = json.loads((tmp_path / "found.json").read_text())
+    for field in ("drawn", "alignment"):
+        del document["origin"][field]
+    for threshold in document["thresholds"]:
+        del threshold["calibrated_on"], threshold["genuine"]
+    (tmp_path / "found.json").write_text(json.dumps(document))
+    before = read_calibration(tmp_path / "found.json")
+    assert before.origin == MADE
+    assert before.thresholds[0].calibrated_on is None
+    assert before.thresholds[0].threshold == found.thresholds[0].threshold

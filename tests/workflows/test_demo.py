@@ -101,7 +101,8 @@ def test_the_model_folder_decides_at_the_calibrated_threshold(demo: tuple[Path, 
     assert model.sha256 == read_embeddings(out / "embeddings.npz").origin.model
     command = next(line for line in text.splitlines() if line.startswith("try: ")).split()[3:]
     left, right = (Path(path) for path in command[:2])
-    found = verify(left, right, model, aligned_faces(model.backbone.input_size), far=command[5])
+    found = verify(left, right, model, aligned_faces(model.backbone.input_size), far=command[5], accept_drawn=True)
+    assert command[6:] == ["--aligned", "--accept-drawn-model"]
     assert found.threshold.threshold == calibrated[1]["threshold"]
 
 

@@ -1,5 +1,6 @@
 """Trainings that begin with the weights of another run, and batches in which images of a person follow each other."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ import torch
 
 from verisphere.data.memory import InMemory
 from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.image_sources import recorded_sources
 from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.vocabulary import ImageSource
 from verisphere.workflows.train import train_run
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
@@ -74,6 +77,22 @@ def test_a_checkpoint_can_be_named_itself_and_the_seed_is_ones_own(recipe, warm,
     centers = {name: tensors(tmp_path / name, "head")["centers"] for name in "abc"}
     assert torch.equal(centers["a"], centers["c"])
     assert not torch.equal(centers["a"], centers["b"])
+
+
+def test_a_checkpoint_records_its_images_and_those_of_the_run_it_started_from(recipe, warm, tmp_path):
+    noise = ImageSource("own_parts.Noise")
+    assert recorded_sources(read_checkpoint(warm)) == (noise,)
+    changed = read(recipe, "--data.class_path", "own_parts.Sketches", "--start", str(warm))
+    train_run(changed, tmp_path / "next")
+    assert recorded_sources(read_checkpoint(tmp_path / "next")) == (noise, ImageSource("sketches", drawn=True))
+
+
+@pytest.mark.parametrize("sources", ["lfw.zip", [3], [{"place": 1}], [{"drawn": True}]])
+def test_a_record_of_sources_that_is_none_is_refused(warm, sources):
+    state = read_checkpoint(warm).path / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"sources": sources}))
+    with pytest.raises(ValueError, match=r"state\.json: sources"):
+        recorded_sources(read_checkpoint(warm))
 
 
 def test_a_resumed_run_goes_on_from_itself_and_not_from_its_start(recipe, warm, tmp_path):

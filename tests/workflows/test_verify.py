@@ -1,16 +1,19 @@
 """Same or different, and who of a gallery: decided at the shipped threshold, on pictures whose scores are known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from verisphere.data.embeddings_file import write_embeddings
 from verisphere.decide import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import Model
 from verisphere.embed.model_json import TrainingRecord
+from verisphere.vocabulary import Embeddings, ImageSource, Origin
 from verisphere.workflows.identify import identify
 from verisphere.workflows.people import Look, aligned_faces, lower_median
 from verisphere.workflows.verify import verify
@@ -221,3 +224,65 @@ def test_many_photographs_are_looked_at_in_batches(tmp_path):
     assert result.comparisons == 35
     assert sizes == [16, 16, 3, 1]
     assert result.left.photos == tuple(f"{number:02}.png" for number in range(35))
+
+
+# ---- drawn faces
+
+
+def drawn_threshold(value: float) -> GuaranteedThreshold:
+    return replace(threshold(value), calibrated_on=ImageSource("drawn.zip", True, None))
+
+
+LAST_DRAWN = replace(UNRECORDED, people=7, sources=(ImageSource("a.zip", False), ImageSource("b.zip", True)))
+ONCE_DRAWN = replace(UNRECORDED, people=7, sources=(ImageSource("a.zip", True), ImageSource("b.zip", False)))
+
+
+@pytest.mark.parametrize(
+    ("tried", "how"),
+    [
+        (model(drawn_threshold(0.5)), "calibrated"),
+        (model(AT_A_HALF, training=LAST_DRAWN), "trained"),
+        (model(drawn_threshold(0.5), training=LAST_DRAWN), "trained and calibrated"),
+    ],
+)
+def test_a_model_that_knows_drawings_only_has_to_be_accepted(tmp_path, tried, how):
+    one, two = photo(tmp_path / "b" / "one.png", 3, 4), photo(tmp_path / "b" / "two.png", 4, 3)
+    for decide in (lambda **asked: verify(one, two, tried, FIND, **asked),
+                   lambda **asked: identify(one, tmp_path, tried, FIND, **asked)):  # fmt: skip
+        with pytest.raises(ValueError, match=f"model: this model was {how} on drawn faces, .* --accept-drawn-model"):
+            decide()
+        result = decide(accept_drawn=True)
+        assert result.drawn.startswith(f"this model was {how} on drawn faces")
+        assert result.drawn in result.text().splitlines()
+
+
+def test_a_model_that_began_with_drawings_and_went_on_with_photographs_is_taken(tmp_path):
+    one = photo(tmp_path / "one.png", 3, 4)
+    result = verify(one, one, model(AT_A_HALF, training=ONCE_DRAWN), FIND)
+    assert result.drawn == ""
+    assert "trained on images of 7 people from b.zip" in result.meaning
+    assert "after a training on drawn faces of people who do not exist" in result.meaning
+
+
+def test_an_embeddings_gallery_of_another_model_is_refused(tmp_path):
+    probe = photo(tmp_path / "probe.png", 3, 4)
+    names, people = np.array(["a", "b", "c"]), np.array(["Ann", "Bo", "Ann"])
+    rows = np.array([[3, 4], [-4, 3], [4, 3]], np.float32)
+
+    def gallery(embeddings: np.ndarray, origin: Origin | None) -> Path:
+        write_embeddings(tmp_path / "gallery.npz", Embeddings(embeddings, names, people, origin=origin))
+        return tmp_path / "gallery.npz"
+
+    ours = Origin("0" * 64, False, "float32", "photos")
+    found = identify(probe, gallery(rows, ours), model(AT_A_HALF), FIND)
+    assert [(match.name, match.passed, match.comparisons) for match in found.matches] == [("Ann", 2, 2)]
+    assert found.matches[0].score == pytest.approx(0.96, abs=1e-7)  # the lower one of 1 and 24/25
+    assert (found.best.name, found.gallery_note) == ("Bo", "")
+    assert "is taken on trust" in identify(probe, gallery(rows, None), model(AT_A_HALF), FIND).text()
+    for wrong, fault in (
+        (lambda: gallery(np.pad(rows, ((0, 0), (0, 1))), ours), "3 numbers a row, but the model gives 2"),
+        (lambda: gallery(rows, replace(ours, model="1" * 64)), "made by the weights 111111111111"),
+        (lambda: gallery(rows, replace(ours, flip=True)), "made with flip true"),
+    ):
+        with pytest.raises(ValueError, match=f"gallery.npz: {fault}"):
+            identify(probe, wrong(), model(AT_A_HALF), FIND)

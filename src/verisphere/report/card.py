@@ -147,7 +147,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         )
     yield calibrated.thresholds_table()
     yield "\n".join(
-        f"- FAR {found.far_target}: {_sentence(found.meaning())}. {_sentence(found.misses())}."
+        f"- FAR {found.far_target}: {_readable(found.meaning())}; {_readable(found.misses())}."
         for found in calibrated.thresholds
     )
     yield f"From {source(CALIBRATION)}."
@@ -364,9 +364,9 @@ def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
     yield "[model.json](model.json) holds the same digests, and this card's; `verisphere.load` checks them all."
 
 
-def _sentence(text: str) -> str:
-    """The text with a capital first letter, and `score > threshold` readable in the source of the document too."""
-    return plain(text[:1].upper() + text[1:]).replace("&gt;", ">")
+def _readable(text: str) -> str:
+    """The text as Markdown, with `score > threshold` readable in the document's source too."""
+    return plain(text).replace("&gt;", ">")
 
 
 def _images(source: Mapping[str, Any]) -> str:
