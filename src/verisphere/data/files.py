@@ -1,4 +1,4 @@
-"""Writing a file or a folder so that it is seen whole or not at all; reading regular files alone, up to a limit; and the
+"""Writing a file or a folder so that it is seen whole or not at all; reading regular files alone, up to a size; and the
 digest by which a file is known again.
 """
 
