@@ -2,13 +2,23 @@
 
 import errno
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from verisphere.data.files import check_writable, refuse_overwriting, write_whole
+from verisphere.data.files import (
+    check_file,
+    check_writable,
+    digest,
+    read_file,
+    read_text,
+    refuse_overwriting,
+    regular,
+    write_whole,
+)
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path):
@@ -239,3 +249,88 @@ def test_another_error_without_a_name_stays_as_it_is(tmp_path: Path):
     with pytest.raises(OSError, match="Input/output error") as caught:
         write_whole(tmp_path / "out", broken)
     assert caught.value.filename is None
+
+
+# --- reading regular files alone ---
+
+
+def open_as_regular(path: Path) -> None:
+    with open(path, "rb", opener=regular) as file:
+        file.read(1)
+
+
+READERS = (open_as_regular, check_file, read_file, read_text, digest)
+
+
+def special_files(folder: Path) -> dict[str, Path]:
+    """Everything but a file that a name can stand for without privileges."""
+    os.mkfifo(folder / "pipe")
+    (folder / "endless").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+    return {"a pipe": folder / "pipe", "a character device": folder / "endless", "a socket": folder / "socket"}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("read", READERS)
+def test_a_pipe_a_device_or_a_socket_is_refused_by_name_and_nothing_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], object]
+):
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    for kind, path in special_files(Path()).items():
+        with pytest.raises(ValueError, match=f"{path}: {kind}, not a regular file; save what it gives to a file first"):
+            read(path)
+
+
+@pytest.mark.timeout(10)
+def test_the_pipe_of_a_process_substitution_is_refused():
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(ValueError, match=f"/dev/fd/{reading}: a pipe, not a regular file"):
+            read_file(f"/dev/fd/{reading}")
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_that_takes_the_name_after_the_check_is_refused_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "a"
+    os.mkfifo(path)
+    (tmp_path / "file").touch()
+    ordinary = os.stat(tmp_path / "file")
+    monkeypatch.setattr("verisphere.data.files.os.stat", lambda path: ordinary)
+    with pytest.raises(ValueError, match="a: a pipe"):
+        open_as_regular(path)
+
+
+def test_a_regular_file_or_a_link_to_one_is_read(tmp_path: Path):
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\rthree\n")
+    (tmp_path / "link").symlink_to("a.txt")
+    check_file(tmp_path / "link")
+    assert read_file(tmp_path / "link") == b"one\r\ntwo\rthree\n"
+    assert read_text(tmp_path / "a.txt") == "one\ntwo\nthree\n"
+    assert digest(tmp_path / "link") == digest(tmp_path / "a.txt")
+
+
+def test_a_file_larger_than_allowed_is_refused_unread(tmp_path: Path):
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match=r"sparse: 1,099,511,627,776 bytes, more than the 67,108,864 allowed"):
+        read_file(tmp_path / "sparse")
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_file(tmp_path / "a", 5) == b"12345"
+    with pytest.raises(ValueError, match="5 bytes, more than the 4 allowed"):
+        read_text(tmp_path / "a", 4)
+
+
+def test_nothing_or_a_folder_is_no_file(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"absent: there is no such recipe$"):
+        check_file(tmp_path / "absent", "recipe")
+    with pytest.raises(FileNotFoundError, match=r"there is no such file, it is a folder"):
+        check_file(tmp_path)
+    for read in (open_as_regular, read_file, read_text, digest):
+        with pytest.raises(FileNotFoundError, match="absent"):
+            read(tmp_path / "absent")
+        with pytest.raises(IsADirectoryError, match=tmp_path.name):
+            read(tmp_path)

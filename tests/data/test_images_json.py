@@ -69,7 +69,7 @@ def test_parts_and_copies_of_a_set_keep_its_source():
         ('{"format": 1, "drawn": "no", "alignment": null}', "drawn is 'no', not true or false"),
         ('{"format": 1, "alignment": null}', "drawn is missing"),
         ("[" * 5000, "images.json: not what"),
-        (" " * 70_000, "70000 bytes, more than the 65536 allowed"),
+        (" " * 70_000, "70,000 bytes, more than the 65,536 allowed"),
     ],
 )
 def test_another_file_of_this_name_is_refused(folder, content, fault, tmp_path):

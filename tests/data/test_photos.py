@@ -286,7 +286,7 @@ def test_an_image_file_that_is_too_large(tmp_path: Path):
     fill(tmp_path)
     with open(tmp_path / "Ann" / "2.png", "r+b") as file:
         file.truncate(300_000_000)  # sparse: takes no room
-    unreadable(Photos(tmp_path), 1, r"Ann/2\.png: 300000000 bytes, more than the 256000000 allowed")
+    unreadable(Photos(tmp_path), 1, r"Ann/2\.png: 300,000,000 bytes, more than the 256,000,000 allowed")
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.data.files import write_whole
+from verisphere.data.files import check_file, regular, write_whole
 from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
@@ -28,10 +28,10 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         FileNotFoundError: there is no such file.
         OSError: the file cannot be opened.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
+    check_file(path)
     try:
-        with open(path, "rb") as file:  # opened here, because numpy leaves the file of a broken archive open
+        # opened here, because numpy leaves the file of a broken archive open
+        with open(path, "rb", opener=regular) as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("a single array, not an .npz archive")

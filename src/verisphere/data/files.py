@@ -1,12 +1,21 @@
-"""Writing a file or a folder so that it is seen whole or not at all; and the digest by which a file is known again."""
+"""Writing a file or a folder so that it is seen whole or not at all; reading regular files alone, up to a size; and the
+digest by which a file is known again.
+"""
 
 import errno
 import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+MAX_DOCUMENT = 64 * 2**20
+"""Bytes above which a document that is read whole (a recipe, a description, a calibration) is refused unread."""
+
+MAX_TABLE = 8 * 2**30
+"""Bytes above which a file with a line for each row (a list, scores, landmarks, a log) is refused unread."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no room, on a write that has forgotten its file's name
 _FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
@@ -98,10 +107,93 @@ def remove_whole(path: str | Path) -> None:
     _remove(doomed)
 
 
+def regular(path: str | Path, flags: int) -> int:
+    """Opens regular files alone, as in `open(path, "rb", opener=regular)`; a pipe could block, a device never end.
+
+    Raises:
+        ValueError: `path` is, or links to, a pipe, a socket or a device.
+        OSError: it cannot be opened.
+    """
+    _refuse_special(path, os.stat(path).st_mode)  # before it is opened: opening a device can already start something
+    descriptor = os.open(path, flags | os.O_NONBLOCK)  # does not wait at a pipe that has taken the name since
+    try:
+        _refuse_special(path, os.fstat(descriptor).st_mode)
+    except ValueError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_file(path: str | Path, what: str = "file") -> None:
+    """Refuse what is no regular file, before any work or before a library opens it by its name.
+
+    Args:
+        path: the file.
+        what: what it should be, for the error.
+
+    Raises:
+        FileNotFoundError: nothing is there, or a folder.
+        ValueError: it is, or links to, a pipe, a socket or a device.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such {what}")
+    if path.is_dir():
+        raise FileNotFoundError(f"{path}: there is no such {what}, it is a folder")
+    _refuse_special(path, path.stat().st_mode)
+
+
+def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
+    """The bytes of a regular file, as many as it holds when it is opened.
+
+    Args:
+        path: the file.
+        at_most: bytes; a larger file is refused before any of it is read.
+
+    Raises:
+        ValueError: it is a pipe, a socket or a device, or too large.
+        OSError: it cannot be read.
+    """
+    with open(path, "rb", opener=regular) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > at_most:
+            raise ValueError(
+                f"{path}: {size:,} bytes, more than the {at_most:,} allowed for such a file; is it another?"
+            )
+        return file.read(size)  # the size is the limit: some files below /proc never end
+
+
+def read_text(path: str | Path, at_most: int = MAX_DOCUMENT, encoding: str = "utf-8") -> str:
+    """The text of a regular file, with `\\n` at the end of each line.
+
+    Raises:
+        ValueError: as `read_file`.
+        UnicodeDecodeError: it is not text in this encoding.
+        OSError: it cannot be read.
+    """
+    return read_file(path, at_most).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
 def digest(path: str | Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with open(path, "rb") as file:
+    """SHA-256 of a regular file's bytes, in hexadecimal."""
+    with open(path, "rb", opener=regular) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_SPECIAL = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+
+def _refuse_special(path: str | Path, mode: int) -> None:
+    for is_kind, kind in _SPECIAL:
+        if is_kind(mode):
+            raise ValueError(
+                f"{path}: {kind}, not a regular file; save what it gives to a file first, and name that file"
+            )
 
 
 def _place(path: Path) -> tuple[Path, Path]:

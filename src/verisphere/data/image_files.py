@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.data.decode import MAX_BYTES, SUFFIXES
+from verisphere.data.files import read_file, regular
 
 _DEEPEST = 16  # levels of folders; a link that points back at a folder above it ends here
 
@@ -109,9 +110,7 @@ class FilesOnDisk:
         for index in positions:
             name = os.path.join(self.root, self.names[index])
             try:
-                with open(name, "rb", buffering=0) as file:
-                    _check_size(name, os.fstat(file.fileno()).st_size)
-                    data = file.read()
+                data = read_file(name, MAX_BYTES)
             except OSError as error:
                 raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
             yield name, data
@@ -157,7 +156,7 @@ class FilesInArchive:
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """What to call each file in an error, and its bytes."""
         try:
-            with open(self.path, "rb", buffering=0) as file:
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
                 for index in positions:
                     name = f"{self.path}/{self.names[index]}"
                     yield name, _entry(file.fileno(), name, *self.entries[index].tolist())
@@ -184,7 +183,7 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
 
 def _open_archive(path: Path, expected: str) -> FilesInArchive:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from verisphere.data.files import read_file, regular
 from verisphere.data.json_values import from_json
 from verisphere.vocabulary import ImageSource
 
@@ -76,19 +77,14 @@ def _content(root: Path, name: str) -> bytes | None:
         file = root / name
         if not file.is_file():
             return None
-        _check_size(file, file.stat().st_size)
-        return file.read_bytes()
+        return read_file(file, _LARGEST)
     try:
-        with zipfile.ZipFile(root) as archive:
+        with open(root, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive:
             entries = {info.filename: info for info in archive.infolist() if info.filename == name}
             if name not in entries:
                 return None
-            _check_size(root / name, entries[name].file_size)
+            if entries[name].file_size > _LARGEST:
+                raise ValueError(f"{root / name}: {entries[name].file_size:,} bytes, more than the {_LARGEST:,} allowed")
             return archive.read(entries[name])
     except _DAMAGE as error:
         raise ValueError(f"{root / name}: cannot be read from the archive ({error})") from None
-
-
-def _check_size(path: Path, size: int) -> None:
-    if size > _LARGEST:
-        raise ValueError(f"{path}: {size} bytes, more than the {_LARGEST} allowed")

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.data.files import MAX_TABLE, check_file, read_file
 from verisphere.data.json_values import shown
 
 #: The columns of the points in a CSV file, in order.
@@ -84,10 +85,9 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
             in one place, or left and right are swapped; names the line or the entry.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
+    check_file(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_file(path, MAX_TABLE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
     faces = _faces_in_json(path, text) if path.suffix.lower() == ".json" else _faces_in_csv(path, text)

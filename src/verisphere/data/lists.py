@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.data.decode import SUFFIXES
+from verisphere.data.files import MAX_TABLE, read_text, regular
 
 Line = tuple[int, str]  # number, from 1; text without the line end
 
@@ -102,7 +103,7 @@ def read_pairs(path: str | Path) -> PairList:
         ValueError: naming the line that is malformed or missing.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig", opener=regular) as file:
             header = next((line.split() for line in file if line.strip()), None)
         if header is None:
             raise ValueError(f"{path}: no pairs; the file is empty")
@@ -167,7 +168,7 @@ _IMAGE_LINE = re.compile(rf"(?P<image>.+?(?:{_SUFFIX}))(?:(?:\s*[,\t]\s*|\s+)(?P
 
 def _text(path: str | Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_text(path, MAX_TABLE, "utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not text in UTF-8, at byte {error.start}") from None
 
@@ -256,7 +257,7 @@ def _lfw_pair(path: str | Path, line: Line, genuine: bool) -> tuple[str, str]:
 
 
 def _csv_pairs(path: str | Path) -> PairList:
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="", opener=regular) as file:
         reader = csv.reader(file)
         try:
             columns = [name.strip() for name in next(row for row in reader if row)]

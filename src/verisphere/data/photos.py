@@ -117,7 +117,7 @@ class _Found:
 
 
 def _open(path: Path) -> _Found:
-    if path.suffix.lower() in _LIST_SUFFIXES and path.is_file():
+    if path.suffix.lower() in _LIST_SUFFIXES and path.exists() and not path.is_dir():
         listed = read_images(path)
         return _Found(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), read_source(path))
     if not path.exists():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from verisphere.data.embeddings_file import read_npz, text_column
+from verisphere.data.files import MAX_TABLE, check_file, read_file
 from verisphere.vocabulary import Scores
 
 
@@ -22,14 +23,13 @@ def read_scores(path: str | Path) -> Scores:
         ValueError: a column is missing, a value is not what it must be (the first line at fault is named), a score is
             NaN, or there is no row.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
+    check_file(path)
     return _read_arrays(path) if Path(path).suffix == ".npz" else _read_csv(path)
 
 
 def _read_csv(path: str | Path) -> Scores:
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = read_file(path, MAX_TABLE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
     lines = csv.reader(io.StringIO(text, newline=""))

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import yaml
 
+from verisphere.data.files import read_text
 from verisphere.data.json_values import shown
 from verisphere.embed.backbone import Backbone
 
@@ -56,7 +57,7 @@ def read_description(path: Path) -> tuple[dict[str, Any], int]:
         ValueError: not YAML, no backbone in it, or a seed that is none.
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
     description = content.get("backbone", content) if isinstance(content, dict) else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from verisphere.data.files import read_file
 from verisphere.data.json_values import from_json, shown
 from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
@@ -145,7 +146,7 @@ def read_model_json(path: Path) -> Description:
         ValueError: it is not what `verisphere export` wrote, down to the byte.
     """
     try:
-        text = path.read_bytes().decode()
+        text = read_file(path).decode()
         fields = json.loads(text)
         if type(fields) is not dict:
             raise ValueError("it holds no JSON object")

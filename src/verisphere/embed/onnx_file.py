@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Float64, UInt8
 from torch import Tensor, nn
 
+from verisphere.data.files import check_file, read_file
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import Model, check_listed, pixel_batches
 
@@ -126,8 +127,7 @@ def read_onnx(path: Path) -> "OnnxFile":
     require_export()
     import onnxruntime
 
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
+    check_file(path)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what it says goes past our logging; what fails is raised
     try:
@@ -337,7 +337,7 @@ def _seal(content: bytes) -> bytes:
 
 
 def _check_seal(path: Path) -> None:
-    content = path.read_bytes()
+    content = read_file(path, 2**31)  # where a protocol buffer ends
     before = content[: -len(_seal(b""))]
     if content != before + _seal(before):
         raise ValueError(

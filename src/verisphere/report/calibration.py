@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, get_args
 
-from verisphere.data.files import write_whole
+from verisphere.data.files import check_file, read_text, write_whole
 from verisphere.data.json_values import from_json
 from verisphere.decide import Far, GuaranteedThreshold, exact_rate, promised_rate
 from verisphere.report.results import json_text
@@ -160,10 +160,9 @@ def read_calibration(path: Path) -> Calibration:
         FileNotFoundError: there is no such file.
         ValueError: it is not such a file, or its parts contradict each other.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
+    check_file(path)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        document = json.loads(read_text(path), parse_constant=_no_number)
         if not isinstance(document, dict) or "format" not in document:
             raise ValueError("no object with a format")
         if document["format"] != FORMAT:

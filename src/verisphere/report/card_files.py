@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from verisphere.data.files import read_file
 from verisphere.data.json_values import from_json
 from verisphere.decide import OneThreshold, exact_rate
 from verisphere.report.results import EvaluatedFile
@@ -64,7 +65,7 @@ def read_figures(path: Path) -> Figures:
         ValueError: it is another file.
     """
     try:
-        fields = json.loads(path.read_bytes())
+        fields = json.loads(read_file(path))
         return from_json(Figures, {"accuracy": None, "one_threshold": None, "sources": []} | fields)
     except (ValueError, TypeError, RecursionError) as error:
         reason = str(error).splitlines()[0]
@@ -79,7 +80,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         ValueError: not YAML, or without data, backbone and loss.
     """
     try:
-        recipe = yaml.safe_load(path.read_bytes())
+        recipe = yaml.safe_load(read_file(path))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
     for name in ("data", "backbone", "loss"):

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from verisphere.data.files import digest, remove_whole, write_whole
+from verisphere.data.files import digest, read_text, remove_whole, write_whole
 from verisphere.distributed import world
 from verisphere.head.head import Head
 from verisphere.train.processes import first_alone, together, told
@@ -220,7 +220,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         path = newest[-1]
     file = path / "state.json"
     try:
-        state = json.loads(file.read_text())
+        state = json.loads(read_text(file))
         version = state.pop("format")
         if version not in (FORMAT, SPLIT_FORMAT):
             raise ValueError(f"its format is {version!r}, this version reads {FORMAT} and {SPLIT_FORMAT}")

@@ -13,6 +13,7 @@ import yaml
 
 from verisphere.data.augment import Augment
 from verisphere.data.faces import Faces
+from verisphere.data.files import check_file
 from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
 from verisphere.head.engine import SAMPLE_RATE
@@ -174,8 +175,8 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         FileNotFoundError: there is no such file.
         ValueError: an unknown field, a value of the wrong kind, or a value its field does not allow.
     """
-    if path is not None and not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such recipe")
+    if path is not None:
+        check_file(path, "recipe")
     # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
     parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False)
     parser.add_argument("--recipe", action="config")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from verisphere.data.embeddings_file import read_embeddings
-from verisphere.data.files import digest
+from verisphere.data.files import check_file, digest
 from verisphere.data.scores_file import read_scores
 from verisphere.decide import (
     Far,
@@ -228,6 +228,7 @@ def _open(path: Path, progress: Progress) -> _File:
         FileNotFoundError: there is no such file.
         ValueError: it is neither an embeddings nor a scores file.
     """
+    check_file(path)
     if not zipfile.is_zipfile(path):
         return _ScoresFile(path)
     try:

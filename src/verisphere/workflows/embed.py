@@ -7,7 +7,7 @@ import torch
 
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.faces import Faces
-from verisphere.data.files import check_writable, refuse_overwriting
+from verisphere.data.files import check_file, check_writable, refuse_overwriting
 from verisphere.data.photos import Photos
 from verisphere.distributed import world
 from verisphere.embed.backbone import Backbone
@@ -50,8 +50,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened
         ValueError: it holds no backbone, or a damaged one.
     """
     if model.suffix in (".yaml", ".yml"):
-        if not model.is_file():
-            raise FileNotFoundError(f"{model}: there is no such file")
+        check_file(model)
         return Opened(_placed(untrained(model, trust), device))
     if model.suffix == ".onnx":
         file = read_onnx(model)

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float32, Float64, UInt8
 
 from verisphere.data.decode import MAX_BYTES, decode
+from verisphere.data.files import check_file, read_file
 from verisphere.data.image_files import ImageFiles, image_files
 from verisphere.decide import Far
 from verisphere.detect import Detections, Detector, crop_face, template_named, why_none
@@ -240,11 +241,8 @@ def _content(files: ImageFiles, position: int) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such photograph or folder")
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path}: {path.stat().st_size} bytes, more than the {MAX_BYTES} allowed for an image file")
-    return path.read_bytes()
+    check_file(path, "photograph or folder")
+    return read_file(path, MAX_BYTES)
 
 
 def _searched(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.data.files import remove_whole, write_whole
+from verisphere.data.files import MAX_TABLE, read_text, remove_whole, write_whole
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
 from verisphere.report.findings import ALL, Calibrated, Contents, Findings
@@ -74,7 +74,7 @@ def _write(folder: Path, contents: Contents) -> None:
 
 def _is_report(path: Path) -> bool:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_text(path, MAX_TABLE))
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("format") == FORMAT

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from verisphere.data.files import write_whole
+from verisphere.data.files import MAX_TABLE, read_file, read_text, write_whole
 from verisphere.train.checkpoint import list_checkpoints
 from verisphere.train.recipe import ReadRecipe
 
@@ -66,7 +66,7 @@ def _logged(out: Path) -> bool:
 
 def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
     try:
-        before = yaml.safe_load(recipe_file.read_text())
+        before = yaml.safe_load(read_text(recipe_file))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{recipe_file}: not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(before, dict):
@@ -82,7 +82,7 @@ def cut_metrics(path: Path, step: int) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_bytes().splitlines(keepends=True):
+    for line in read_file(path, MAX_TABLE).splitlines(keepends=True):
         try:
             if json.loads(line)["step"] > step:
                 break  # steps only grow

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.faces import Faces
+from verisphere.data.files import MAX_TABLE, check_file, read_file
 from verisphere.data.photos import Photos
 from verisphere.embed.model_folder import is_model_folder
 from verisphere.vocabulary import Embeddings
@@ -93,7 +94,7 @@ def read_log(run: Path) -> list[Entry]:
     path = run / "metrics.jsonl"
     if not path.is_file():
         return []
-    lines = path.read_bytes().splitlines()
+    lines = read_file(path, MAX_TABLE).splitlines()
     entries = []
     for number, line in enumerate(lines, start=1):
         entry = _entry(line)
@@ -119,6 +120,7 @@ def _entry(line: bytes) -> Entry | None:
 
 def _has_embeddings(path: Path) -> bool:
     """Whether an .npz file in a run's folder holds embeddings; a damaged one counts: reading it says what is wrong."""
+    check_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
             there = "embeddings.npy" in archive.namelist()

@@ -18,6 +18,7 @@ import verisphere
 from verisphere.compiling import compiled
 from verisphere.data.augment import augment
 from verisphere.data.faces import Faces
+from verisphere.data.files import MAX_TABLE, read_text
 from verisphere.data.json_values import shown
 from verisphere.data.loader import batches, grouped_order
 from verisphere.data.memory import in_memory
@@ -344,7 +345,7 @@ def _begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opt
             f"{where}: its run has no people.txt to say whose centers these are; name a run, or take the backbone "
             "alone by --start_head false"
         )
-    before = listed.read_text().removesuffix("\n").split("\n")
+    before = read_text(listed, MAX_TABLE).removesuffix("\n").split("\n")
     if before != list(recipe.data.people):
         raise ValueError(
             f"{where} was trained on {len(before)} people but the recipe's data are of {len(recipe.data.people)}, or "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verisphere.data.files import write_whole
+from verisphere.data.files import read_text, write_whole
 from verisphere.data.json_values import shown
 from verisphere.train.checkpoint import list_checkpoints
 from verisphere.workflows.sweep.grid import folder_name
@@ -52,14 +52,14 @@ class Run:
     def seconds(self) -> float:
         """Wall time of its trainings so far: the last one, and those that were stopped before."""
         files = [self.folder / FINISHED, self.folder / STOPPED]
-        return sum((float(json.loads(file.read_text())["seconds"]) for file in files if file.is_file()), 0.0)
+        return sum((float(json.loads(read_text(file))["seconds"]) for file in files if file.is_file()), 0.0)
 
     def begin(self) -> Path:
         """The recipe's file; it stays as it is once there is a checkpoint to go on from."""
         path = self.folder / "recipe.yaml"
         if path.is_file() and _trained(self.folder):
             return path
-        if path.is_file() and path.read_text(encoding="utf-8") != self.recipe:
+        if path.is_file() and read_text(path) != self.recipe:
             (self.folder / STOPPED).unlink(missing_ok=True)  # the time of another training
         write_text(path, self.recipe)
         return path
@@ -199,7 +199,7 @@ def _read(path: Path) -> dict[str, Any]:
         ValueError: the file is not what a sweep writes.
     """
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_text(path))
         differences(found, found)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{path}: not the plan of a sweep; was it changed?") from None

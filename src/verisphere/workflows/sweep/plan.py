@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from verisphere.data.files import check_file, read_text
 from verisphere.data.json_values import shown
 from verisphere.workflows.sweep.grid import (
     Scalar,
@@ -95,11 +96,10 @@ def read_plan(
         ValueError: not YAML; a key that no plan has; a field given in two places; an arm, seed or baseline that cannot
             be.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such recipe or plan")
+    check_file(path, "recipe or plan")
     asked = parse_grid(grid)
     try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml(read_text(path))
         if not isinstance(content, Mapping) or not ({"recipe", "arms"} & content.keys()):
             content = {"recipe": path.name}
         return _plan(path, content, list(overrides), asked, seeds)

@@ -1,0 +1,81 @@
+"""No reader waits at a pipe or reads a device for ever: each refuses it by name."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from verisphere.data.embeddings_file import read_npz
+from verisphere.data.image_files import image_files
+from verisphere.data.landmarks_file import read_landmarks
+from verisphere.data.lists import read_images, read_pairs, read_people
+from verisphere.data.photos import Photos
+from verisphere.data.scores_file import read_scores
+from verisphere.data.sweep_file import SweepFile
+from verisphere.embed.load import read_description
+from verisphere.embed.model_json import read_model_json
+from verisphere.embed.onnx_file import read_onnx
+from verisphere.report.calibration import read_calibration
+from verisphere.report.card_files import read_figures, read_settings
+from verisphere.train.recipe import read_recipe
+from verisphere.workflows.calibrate import calibrate
+from verisphere.workflows.embed import open_model
+from verisphere.workflows.subjects import subjects_of
+from verisphere.workflows.sweep.plan import read_plan
+
+pytestmark = pytest.mark.timeout(20)
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "a.npz": read_npz,
+    "sweep.npz": lambda path: SweepFile(path).load(),
+    "scores.csv": read_scores,
+    "scores.npz": read_scores,
+    "people.txt": read_people,
+    "pairs.txt": read_pairs,
+    "pairs.csv": read_pairs,
+    "images.lst": read_images,
+    "list.txt": Photos,
+    "x.zip": image_files,
+    "faces.zip": Photos,
+    "landmarks.json": read_landmarks,
+    "landmarks.csv": read_landmarks,
+    "calibrated.npz": lambda path: calibrate(path, ["1e-2"], "expected"),
+    "reported.npz": lambda path: subjects_of([path]),
+    "calibration.json": read_calibration,
+    "figures.json": read_figures,
+    "settings.yaml": read_settings,
+    "recipe.yaml": lambda path: read_recipe(path, []),
+    "plan.yaml": lambda path: read_plan(path, []),
+    "backbone.yaml": read_description,
+    "model.yaml": lambda path: open_model(path, torch.device("cpu")),
+    "model.json": read_model_json,
+    "model.onnx": read_onnx,
+}
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [pipe, endless])
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_or_an_endless_device_is_refused_by_name(tmp_path: Path, name: str, make: Callable[[Path], None]):
+    make(tmp_path / name)
+    with pytest.raises(
+        ValueError, match=f"{name}: (a pipe|a character device), not a regular file; save what it gives"
+    ):
+        READERS[name](tmp_path / name)
+
+
+@pytest.mark.parametrize("make", [pipe, endless])
+def test_among_images_the_one_that_is_no_file_is_named(tmp_path: Path, make: Callable[[Path], None]):
+    (tmp_path / "Ann").mkdir()
+    make(tmp_path / "Ann" / "1.png")
+    with pytest.raises(ValueError, match=r"Ann/1\.png: (a pipe|a character device), not a regular file"):
+        Photos(tmp_path).images([0])
