@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.data.embeddings_file import read_npz, text_column
+from verisphere.data.embeddings_file import text_column
+from verisphere.data.json_values import shortened, shown
+from verisphere.data.npz_file import names_in_npz, read_npz
 from verisphere.vocabulary import Scores
 
 
@@ -46,7 +48,9 @@ def _read_csv(path: str | Path) -> Scores:
                 wrong = [name for name in ("score", "label") if header.count(name) != 1]
                 wrong += ["domain"] if header.count("domain") > 1 else []
                 if wrong:
-                    raise ValueError(f"the header must name {' and '.join(wrong)} once, it reads {','.join(header)}")
+                    raise ValueError(
+                        f"the header must name {' and '.join(wrong)} once, it reads {shortened(','.join(header), 200)}"
+                    )
                 at_score, at_label = header.index("score"), header.index("label")
                 at_domain = header.index("domain") if "domain" in header else None
                 continue
@@ -57,7 +61,7 @@ def _read_csv(path: str | Path) -> Scores:
                 raise ValueError("score is NaN; leave such comparisons out, or count them as non-matches by -inf")
             label = cells[at_label].strip()
             if label not in ("0", "1"):
-                raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {label!r}")
+                raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {shown(label)}")
             scores.append(score)
             labels.append(label == "1")
             if at_domain is not None:
@@ -75,14 +79,15 @@ def _number(text: str) -> float:
             return float(text)
         except ValueError:
             pass
-    raise ValueError(f"score must be a number, got {text!r}")
+    raise ValueError(f"score must be a number, got {shown(text)}")
 
 
 def _read_arrays(path: str | Path) -> Scores:
-    arrays = read_npz(path)
+    arrays = read_npz(path, ("score", "label", "domain"))
     missing = [name for name in ("score", "label") if name not in arrays]
     if missing:
-        raise ValueError(f"{path}: no array {' and no array '.join(missing)}; it has {', '.join(arrays) or 'nothing'}")
+        there = shortened(", ".join(names_in_npz(path)), 200) or "nothing"
+        raise ValueError(f"{path}: no array {' and no array '.join(missing)}; it has {there}")
     score, label = arrays["score"], arrays["label"]
     if score.ndim != 1 or label.shape != score.shape or score.dtype.kind not in "fiu" or label.dtype.kind not in "fiub":
         raise ValueError(
@@ -95,7 +100,11 @@ def _read_arrays(path: str | Path) -> Scores:
     if wrong.any():
         at = int(wrong.argmax())
         raise ValueError(f"{path}: label must be 0 (impostor) or 1 (genuine), got {label[at]} at position {at}")
-    domains = text_column(path, "domain", arrays["domain"]) if "domain" in arrays else None
+    domains = arrays.get("domain")
+    if domains is not None:
+        if domains.shape != score.shape:
+            raise ValueError(f"{path}: domain has shape {domains.shape} but there are {len(score)} scores")
+        domains = text_column(path, "domain", domains)
     try:
         return Scores(score.astype(np.float64), label.astype(bool), domains)
     except ValueError as error:
