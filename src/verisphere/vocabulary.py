@@ -1,7 +1,7 @@
 """The words every part shares: frozen values that check themselves once, so that later code can trust them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
 
@@ -111,15 +111,17 @@ class Comparisons:
         right: row of the second.
         genuine: True where both show the same person.
         folds: number of the fold each pair belongs to, where the list has folds.
+        lines: line of the list each pair stands on, for errors; None for pairs made otherwise.
     """
 
     left: Int64[np.ndarray, " pairs"]
     right: Int64[np.ndarray, " pairs"]
     genuine: Bool[np.ndarray, " pairs"]
     folds: Int64[np.ndarray, " pairs"] | None = None
+    lines: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("right", "genuine", "folds"):
+        for field in ("right", "genuine", "folds", "lines"):
             column = getattr(self, field)
             if column is not None and len(column) != len(self.left):
                 raise ValueError(f"{len(self.left)} pairs but {len(column)} entries of {field}")
