@@ -52,3 +52,26 @@ def test_what_needs_every_score_is_refused(option: list[str], files: tuple[Path,
     assert (code, output.out, len(output.err.splitlines())) == (2, "", 1)
     assert "--points-only makes no score of each pair, which --against, --calibration, --intervals" in output.err
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--points-only"], ["--against"]])
+def test_repeated_pairs_are_refused_unless_they_are_to_be_kept(
+    more: list[str], files: tuple[Path, Path], capsys: pytest.CaptureFixture, tmp_path: Path
+):
+    rows, pairs = files
+    with pairs.open("a") as file:
+        file.write("i1,i0,0\ni5,i5,1\ni0,i1,0\n")  # lines 1772 to 1774
+    more = [*more, str(rows)] if more == ["--against"] else more
+    asked = ["--default-allocator", "evaluate", "pairs", str(rows), "--pairs", str(pairs), "--far", "1e-1", *more]
+    assert main(asked) == 2
+    assert capsys.readouterr().err == (
+        f"verisphere: {pairs}: 1 of 1,773 pairs compare an image with itself, first 'i5' in line 1773; 2 of 1,773 "
+        "pairs repeat an earlier one, first 'i0' with 'i1' in line 2 and line 1772; such pairs move the figures: take them "
+        "out of the list, or keep them by --keep-repeated (keep_repeated=True)\n"
+    )
+    assert main([*asked, "--keep-repeated"]) == 0
+    output = capsys.readouterr().out
+    assert "repeated pairs were kept: 1 of 1,773 pairs compare an image with itself, first 'i5'" in output
+    pairs.write_text("\n".join(pairs.read_text().splitlines()[:-3]))
+    assert main([*asked, "--keep-repeated"]) == 0
+    assert "repeated" not in capsys.readouterr().out

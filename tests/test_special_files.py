@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from verisphere.data.embeddings_file import read_npz
 from verisphere.data.image_files import image_files
 from verisphere.data.landmarks_file import read_landmarks
 from verisphere.data.lists import read_images, read_pairs, read_people
+from verisphere.data.npz_file import read_npz
 from verisphere.data.photos import Photos
 from verisphere.data.scores_file import read_scores
 from verisphere.data.sweep_file import SweepFile
@@ -28,7 +28,7 @@ from verisphere.workflows.sweep.plan import read_plan
 pytestmark = pytest.mark.timeout(20)
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "a.npz": read_npz,
+    "a.npz": lambda path: read_npz(path, ("embeddings",)),
     "sweep.npz": lambda path: SweepFile(path).load(),
     "scores.csv": read_scores,
     "scores.npz": read_scores,

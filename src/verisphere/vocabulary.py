@@ -1,7 +1,7 @@
 """The words every part shares: frozen values that check themselves once, so that later code can trust them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
@@ -103,7 +103,7 @@ class Embeddings:
     Attributes:
         embeddings: one row an image, as the model gave it (not normalised); finite and not of length zero.
         names: unique name of each row.
-        identities: the data set's name of the person; compared as strings.
+        identities: the data set's name of the person; compared as strings, and never empty.
         domains: group of each row (capture condition, source, ...), where the set has groups.
         origin: what made them, where that is known.
     """
@@ -130,6 +130,12 @@ class Embeddings:
         empty = np.flatnonzero(~self.embeddings.any(axis=1))
         if len(empty):
             raise ValueError(f"{len(empty)} of {rows} embeddings have length zero, the first is {self._first(empty)}")
+        unnamed = np.flatnonzero((self.identities == self.identities.dtype.type()) | np.char.isspace(self.identities))
+        if len(unnamed):
+            raise ValueError(
+                f"{len(unnamed)} of {rows} identities are empty, the first is that of {self._first(unnamed)}; all of "
+                "them would be one person: leave such rows out, or name each person"
+            )
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
@@ -151,15 +157,17 @@ class Comparisons:
         right: row of the second.
         genuine: True where both show the same person.
         folds: number of the fold each pair belongs to, where the list has folds.
+        lines: line of the list each pair stands on, for errors; None for pairs made otherwise.
     """
 
     left: Int64[np.ndarray, " pairs"]
     right: Int64[np.ndarray, " pairs"]
     genuine: Bool[np.ndarray, " pairs"]
     folds: Int64[np.ndarray, " pairs"] | None = None
+    lines: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("right", "genuine", "folds"):
+        for field in ("right", "genuine", "folds", "lines"):
             column = getattr(self, field)
             if column is not None and len(column) != len(self.left):
                 raise ValueError(f"{len(self.left)} pairs but {len(column)} entries of {field}")
@@ -183,10 +191,10 @@ class Scores:
     domains: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.score.shape != self.genuine.shape:
-            raise ValueError(f"{len(self.score)} scores but {len(self.genuine)} labels")
-        if self.domains is not None and self.domains.shape != self.score.shape:
-            raise ValueError(f"{len(self.score)} scores but {len(self.domains)} domains")
+        for field in ("genuine", "domains"):
+            column = getattr(self, field)
+            if column is not None and column.shape != self.score.shape:
+                raise ValueError(f"{field} has shape {column.shape} but score has {self.score.shape}")
         bad = np.isnan(self.score)
         if bad.any():
             raise ValueError(f"{bad.sum()} of {len(self.score)} scores are NaN, the first at position {bad.argmax()}")

@@ -1,6 +1,7 @@
 """Image files below a folder or in an archive, at any depth."""
 
 import os
+import struct
 import sys
 import zipfile
 from pathlib import Path
@@ -72,3 +73,21 @@ def test_a_name_that_is_not_unicode_is_named_at_once(folder):
 def test_what_is_looked_for_is_said(tmp_path):
     with pytest.raises(ValueError, match=r"no images; they are looked for as files at any depth that end in \.bmp, "):
         image_files(tmp_path)
+
+
+@pytest.mark.parametrize("number", [1 << 62, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("place", [20, 24, 42], ids=["stored size", "size", "offset"])
+def test_sizes_of_zip64_that_no_archive_has(tmp_path: Path, place: int, number: int):
+    """The directory says 0xFFFFFFFF where an extra field of 8 bytes has the number."""
+    info = zipfile.ZipInfo("a/1.png")
+    info.extra = struct.pack("<HHQ", 0x7777, 8, number)
+    path = tmp_path / "some.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(info, b"x" * 100)
+    content = bytearray(path.read_bytes())
+    start = content.index(b"PK\x01\x02")
+    content[start:] = content[start:].replace(b"\x77\x77\x08\x00", b"\x01\x00\x08\x00")
+    content[start + place : start + place + 4] = b"\xff" * 4
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"some\.zip.*a/1\.png.*(bytes, more than the|behind the end of the archive)"):
+        image_files(path)

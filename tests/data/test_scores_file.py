@@ -195,7 +195,18 @@ TWO = np.array([0.5, 0.25])
         ({"score": np.array(0.5), "label": np.array(1)}, r"\(\)"),
         ({"score": np.array([1j, 0]), "label": np.array([1, 0])}, "must be numbers"),
         ({"score": np.empty(0), "label": np.empty(0)}, "no comparison"),
-        ({"score": TWO, "label": np.array([1, 0]), "domain": np.array(["day"])}, "2 scores but 1 domains"),
+        (
+            {"score": TWO, "label": np.array([1, 0]), "domain": np.array(["day"])},
+            r"domain has shape \(1,\) but there are 2 scores",
+        ),
+        (
+            {"score": TWO, "label": np.array([1, 0]), "domain": np.array("day")},
+            r"domain has shape \(\) but there are 2",
+        ),
+        (
+            {"score": TWO, "label": np.array([1, 0]), "domain": np.array([1, np.nan])},
+            "domain holds NaN .* first in row 1",
+        ),
         ({"score": TWO, "label": np.array([1, 0]), "domain": np.array([b"K\xf6ln", b"x"])}, "domain .*not ASCII"),
         ({"score": TWO.astype(object), "label": np.array([1, 0])}, "Python objects"),
         ({"score": TWO, "label": np.array([1, 0]), "domain": np.array(["a", None], object)}, "Python objects"),

@@ -90,7 +90,7 @@ def random_set(seed: int, count: int = 60) -> tuple[Embeddings, Comparisons]:
 @pytest.mark.parametrize("seed", range(3))
 def test_everything_follows_from_the_scores(seed: int):
     embeddings, comparisons = random_set(seed)
-    result = listed_pairs(embeddings, comparisons, fars=("0.1", "1e-2"))
+    result = listed_pairs(embeddings, comparisons, fars=("0.1", "1e-2"), keep_repeated=True)
     score, genuine = result.scores.score, result.scores.genuine
     assert result.accuracy == kfold_accuracy(score, genuine, comparisons.folds)
     assert result.operating_points == tuple(
@@ -115,8 +115,8 @@ def test_operating_points_alone_are_the_same(seed: int, rule: str):
     embeddings, comparisons = random_set(seed, 500)
     fars = ("0", "1e-3", "0.1", "0.333", "1")
     assert (
-        listed_operating_points(embeddings, comparisons, fars, rule)
-        == listed_pairs(embeddings, comparisons, fars, rule).operating_points
+        listed_operating_points(embeddings, comparisons, fars, rule, keep_repeated=True)
+        == listed_pairs(embeddings, comparisons, fars, rule, keep_repeated=True).operating_points
     )
 
 
@@ -146,8 +146,9 @@ def test_operating_points_of_one_kind(genuine: list[bool], missing: str):
 
 
 def test_operating_points_of_a_row_that_is_not_there():
-    with pytest.raises(ValueError, match="right of pair 1 is row 4, but there are 4 rows"):
-        listed_operating_points(FOUR, pairs([0, 3, 1], [1, 4, 2], [True, False, False]))
+    for measure in (listed_operating_points, listed_pairs):
+        with pytest.raises(ValueError, match="right of pair 1 is row 4, but there are 4 rows"):
+            measure(FOUR, pairs([0, 3, 1], [1, 4, 2], [True, False, False]))
 
 
 def test_a_far_that_is_none():

@@ -113,6 +113,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         device=options.device,
         sweep=options.sweep,
         points_only=options.points_only,
+        keep_repeated=options.keep_repeated,
     )
 
 
@@ -165,6 +166,11 @@ def add_evaluate(verbs: Verbs) -> None:
         action="store_true",
         help="operating points alone, no accuracy: for lists of millions of pairs, most of which then need no score",
     )
+    verb.add_argument(
+        "--keep-repeated",
+        action="store_true",
+        help="count pairs of an image with itself, and pairs that are listed twice in either order, which are refused",
+    )
     _against(verb)
     _redrawing(verb)
     _curve(verb)
@@ -216,7 +222,7 @@ def _evaluation(
     verb.set_defaults(
         intervals=False, seed=0, curve=None, plot=None, processes=1, screen=None, device="cpu", sweep=None
     )
-    verb.set_defaults(points_only=False)
+    verb.set_defaults(points_only=False, keep_repeated=False)
     return verb
 
 

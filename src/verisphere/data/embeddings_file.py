@@ -1,9 +1,7 @@
 """The embeddings file: an .npz with a row, a name and an identity for each image."""
 
 import json
-import lzma
-import zipfile
-import zlib
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,80 +9,78 @@ from typing import Any
 
 import numpy as np
 
-from verisphere.data.files import check_file, regular, write_whole
+from verisphere.data.files import write_whole
+from verisphere.data.json_values import shortened, shown
+from verisphere.data.npz_file import names_in_npz, read_npz
 from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
-# What numpy and zipfile raise for a file that is damaged, encrypted, or claims more than memory holds.
-_DAMAGE = (ValueError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, RuntimeError, MemoryError)
+_LONGEST_ORIGIN = 1 << 16  # characters
 
 
-def read_npz(path: str | Path) -> dict[str, np.ndarray]:
-    """Every array of an .npz file; nothing in it is executed.
-
-    Raises:
-        ValueError: not an .npz file, or it holds an array of Python objects, which only unpickling could read.
-        FileNotFoundError: there is no such file.
-        OSError: the file cannot be opened.
-    """
-    check_file(path)
-    try:
-        # opened here, because numpy leaves the file of a broken archive open
-        with open(path, "rb", opener=regular) as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("a single array, not an .npz archive")
-            with archive:
-                arrays = {name: archive[name] for name in archive.files}
-    except (*_DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            raise  # no right to read it, say: nothing is wrong with its content
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if "allow_pickle" in reason or "Object arrays" in reason:
-            reason = "it holds Python objects (or is a pickle), which are never loaded; save plain arrays"
-        raise ValueError(f"{path}: not an .npz file of plain arrays: {reason}") from None
-    return {
-        name: array for name, array in arrays.items() if isinstance(array, np.ndarray)
-    }  # a text file comes as bytes
-
-
-def text_column(path: str | Path, name: str, column: np.ndarray) -> np.ndarray:
+def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
     """A column as strings; numbers are spelled out.
 
+    Args:
+        path: file it was read from, for errors.
+        field: name of the column, for errors.
+        column: what was read.
+        names: name of each row, for errors; of a column with one entry a row.
+
     Raises:
-        ValueError: bytes that are not ASCII.
+        ValueError: bytes that are not ASCII, text that is not Unicode, a NaN or infinity, neither text nor numbers.
     """
+    if column.dtype.kind not in "USbiuf":
+        raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
+    if column.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(column.ravel()))
+        if len(wrong):
+            first = f"row {wrong[0]}" + ("" if names is None else f", {shown(str(names[wrong[0]]), 200)}")
+            raise ValueError(
+                f"{path}: {field} holds NaN or infinity in {len(wrong)} of {column.size} rows, first in {first}; a "
+                "missing value would count as a value of its own: leave such rows out"
+            )
     try:
-        return column.astype(str)
+        text = column.astype(str, copy=False)
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: {name} holds bytes that are not ASCII; save it as an array of str") from None
+        raise ValueError(f"{path}: {field} holds bytes that are not ASCII; save it as an array of str") from None
+    if text.size and np.ascontiguousarray(text).view(np.uint32).max() > sys.maxunicode:
+        raise ValueError(f"{path}: {field} holds characters that are not Unicode; is the file damaged?")
+    return text
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
     """An embeddings file, checked.
 
-    Identities and domains that are numbers become strings. `origin`, where it is there, says which model made the
-    embeddings; arrays other than it and those of the format are ignored.
+    Identities and domains that are numbers become strings; NaN among them is refused, since all rows that have it would
+    become one person, but the text "nan" of an array of strings is a name like any other. `origin`, where it is there,
+    says which model made the embeddings. No other array is read.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique; a row without a
-            domain among others that have one.
+        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique; an identity that
+            is empty or NaN; a row without a domain among others that have one.
     """
-    arrays = read_npz(path)
+    arrays = read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
     missing = [name for name in REQUIRED if name not in arrays]
     if missing:
         raise ValueError(
             f"{path}: no array {' and no array '.join(missing)}; an embeddings file has {', '.join(REQUIRED)}, "
-            f"this one has {', '.join(arrays) or 'nothing'}"
+            f"this one has {shortened(', '.join(names_in_npz(path)), 200) or 'nothing'}"
         )
     rows = arrays["embeddings"]
     if rows.ndim != 2 or rows.dtype.kind != "f":
         raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {rows.dtype} {rows.shape}")
     if not rows.size:
         raise ValueError(f"{path}: it holds no embedding (shape {rows.shape})")
-    columns = {name: text_column(path, name, arrays[name]) for name in (*REQUIRED[1:], *OPTIONAL) if name in arrays}
+    columns: dict[str, np.ndarray] = {}
+    for field in (*REQUIRED[1:], *OPTIONAL):
+        if field in arrays:
+            column = arrays[field]
+            if column.shape != rows.shape[:1]:  # before it is made text, which may take more memory than it does
+                raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
+            columns[field] = text_column(path, field, column, columns.get("names"))
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
             origin = _read_origin(arrays["origin"]) if "origin" in arrays else None
@@ -94,19 +90,20 @@ def read_embeddings(path: str | Path) -> Embeddings:
     if embeddings.domains is not None and (embeddings.domains == "").any():
         row = int((embeddings.domains == "").argmax())
         raise ValueError(
-            f"{path}: {str(embeddings.names[row])!r} (row {row}) has an empty domain; name one for every row, or leave "
-            "the array out (in a scores file an empty domain marks a pair across domains)"
+            f"{path}: {shown(str(embeddings.names[row]), 200)} (row {row}) has an empty domain; name one for every "
+            "row, or leave the array out (in a scores file an empty domain marks a pair across domains)"
         )
     return embeddings
 
 
 def _read_origin(column: np.ndarray) -> Origin:
     try:
-        fields = json.loads(str(column))
-        origin = Origin(**fields)
-        if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
-            return origin
-    except (ValueError, TypeError):
+        if column.ndim == 0 and column.itemsize <= 4 * _LONGEST_ORIGIN:
+            fields = json.loads(str(column))
+            origin = Origin(**fields)
+            if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
+                return origin
+    except (ValueError, TypeError, RecursionError):
         pass
     raise ValueError(
         f"its array origin is not what `verisphere embed` writes (JSON with {', '.join(Origin.__annotations__)}); "

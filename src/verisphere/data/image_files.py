@@ -16,6 +16,7 @@ from jaxtyping import Int64
 
 from verisphere.data.decode import MAX_BYTES, SUFFIXES
 from verisphere.data.files import read_file, regular
+from verisphere.data.json_values import shown
 
 _DEEPEST = 16  # levels of folders; a link that points back at a folder above it ends here
 
@@ -70,7 +71,9 @@ def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[str, ...]
     images, others = [], Counter[str]()
     for path in paths:
         if not _is_text(path):
-            raise ValueError(f"{where}: the file name {path!r} is not UTF-8, so no list can hold it; rename the file")
+            raise ValueError(
+                f"{where}: the file name {shown(path, 200)} is not UTF-8, so no list can hold it; rename the file"
+            )
         suffix = os.path.splitext(path)[1].lower()
         if suffix in SUFFIXES:
             images.append(path)
@@ -188,30 +191,35 @@ def _open_archive(path: Path, expected: str) -> FilesInArchive:
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
     by_name: dict[str, zipfile.ZipInfo] = {}
+    size = path.stat().st_size
     for info in infos:
-        _check_entry(path, info)
+        _check_entry(path, size, info)
         if by_name.setdefault(info.filename, info) is not info:
-            raise ValueError(f"{path}: two entries are named {info.filename!r}")
+            raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
     names = _images((name for name in by_name if not _is_hidden(name)), path, expected)
     found = [by_name[name] for name in names]
     entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in found]
     return FilesInArchive(path, names, np.array(entries, np.int64))
 
 
-def _check_entry(path: Path, info: zipfile.ZipInfo) -> None:
+def _check_entry(path: Path, size: int, info: zipfile.ZipInfo) -> None:
     name = info.filename
     parts = name.split("/")
     if name.startswith("/") or ".." in parts or "" in parts or "\\" in name or parts[0].endswith(":"):
         raise ValueError(
-            f"{path}: entry {name!r} has an unsafe name; archives hold relative paths with / between parts"
+            f"{path}: entry {shown(name, 200)} has an unsafe name; archives hold relative paths with / between parts"
         )
     if info.flag_bits & 0x1:
-        raise ValueError(f"{path}: entry {name!r} is encrypted; unpack it and use the folder")
+        raise ValueError(f"{path}: entry {shown(name, 200)} is encrypted; unpack it and use the folder")
     if info.compress_type not in (_STORED, _DEFLATED):
-        raise ValueError(f"{path}: entry {name!r} is compressed by method {info.compress_type}; use store or deflate")
+        raise ValueError(
+            f"{path}: entry {shown(name, 200)} is compressed by method {info.compress_type}; use store or deflate"
+        )
     if stat.S_ISLNK(info.external_attr >> 16):
-        raise ValueError(f"{path}: entry {name!r} is a symbolic link")
-    _check_size(f"{path}/{name}", info.file_size)
+        raise ValueError(f"{path}: entry {shown(name, 200)} is a symbolic link")
+    _check_size(f"{path}/{name}", max(info.file_size, info.compress_size))
+    if info.header_offset >= size:
+        raise ValueError(f"{path}: entry {shown(name, 200)} lies behind the end of the archive; is it cut short?")
 
 
 def _is_hidden(name: str) -> bool:

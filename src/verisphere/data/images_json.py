@@ -83,8 +83,9 @@ def _content(root: Path, name: str) -> bytes | None:
             entries = {info.filename: info for info in archive.infolist() if info.filename == name}
             if name not in entries:
                 return None
-            if entries[name].file_size > _LARGEST:
-                raise ValueError(f"{root / name}: {entries[name].file_size:,} bytes, more than the {_LARGEST:,} allowed")
+            size = entries[name].file_size
+            if size > _LARGEST:
+                raise ValueError(f"{root / name}: {size:,} bytes, more than the {_LARGEST:,} allowed")
             return archive.read(entries[name])
     except _DAMAGE as error:
         raise ValueError(f"{root / name}: cannot be read from the archive ({error})") from None

@@ -73,11 +73,15 @@ def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
     return math.copysign(math.inf, fields.get(f"{name}_sign") or 1) if fields[f"{name}_is_infinite"] else math.nan
 
 
-def shown(value: object) -> str:
-    """A value as an error shows it: not longer than 60 letters.
+def shown(value: object, longest: int = 60) -> str:
+    """A value as an error shows it: as Python spells it, not longer than so many letters.
 
     >>> shown([1, 2.5]), len(shown("x" * 99))
     ('[1, 2.5]', 60)
     """
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shortened(repr(value), longest)
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """A text as an error shows it: its beginning where it is longer than so many letters."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -15,7 +15,6 @@ there is no face. So the `align.csv` that `verisphere align` writes is such a fi
 """
 
 import csv
-import io
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -26,8 +25,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from verisphere.data.files import MAX_TABLE, check_file, read_file
+from verisphere.data.files import check_file
 from verisphere.data.json_values import shown
+from verisphere.data.text_file import text_lines
 
 #: The columns of the points in a CSV file, in order.
 POINT_COLUMNS = tuple(
@@ -86,11 +86,7 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
     """
     path = Path(path)
     check_file(path)
-    try:
-        text = read_file(path, MAX_TABLE).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    faces = _faces_in_json(path, text) if path.suffix.lower() == ".json" else _faces_in_csv(path, text)
+    faces = _faces_in_json(path) if path.suffix.lower() == ".json" else _faces_in_csv(path)
     photos: dict[str, list[_Face]] = {}
     where: dict[str, str] = {}
     for name, place, face in faces:
@@ -117,10 +113,12 @@ def _listed(faces: Sequence[_Face], where: str) -> ListedFaces:
     )
 
 
-def _faces_in_json(path: Path, text: str) -> Iterator[tuple[str, str, _Face | None]]:
+def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
     """Name of the photo, place in the file, and face; None where an entry says that there is none."""
     try:
-        content = json.loads(text, object_pairs_hook=_once)
+        content = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=_once)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except RecursionError:
         raise ValueError(f"{path}: not a landmarks file; its JSON is nested too deeply") from None
     except ValueError as error:
@@ -130,9 +128,9 @@ def _faces_in_json(path: Path, text: str) -> Iterator[tuple[str, str, _Face | No
     for name, entry in content.items():
         faces = entry if isinstance(entry, list) else [entry]
         if not faces:
-            yield name, f"{path}: {name!r}", None
+            yield name, f"{path}: {shown(name, 200)}", None
         for number, face in enumerate(faces):
-            place = f"{path}: {name!r}" + (f" face {number + 1}" if len(faces) > 1 else "")
+            place = f"{path}: {shown(name, 200)}" + (f" face {number + 1}" if len(faces) > 1 else "")
             if not isinstance(face, dict) or "landmarks" not in face:
                 raise ValueError(f"{place}: {shown(face)} where an object with `landmarks` is expected")
             points = _numbers(face["landmarks"], (5, 2), f"{place}: landmarks")
@@ -146,7 +144,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands in it twice")
+        raise ValueError(f"{shown(twice)} stands in it twice")
     return fields
 
 
@@ -160,9 +158,14 @@ def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.nd
     return cells.astype(np.float32)
 
 
-def _faces_in_csv(path: Path, text: str) -> Iterator[tuple[str, str, _Face | None]]:
+def _faces_in_csv(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
     """As `_faces_in_json`."""
-    reader = csv.DictReader(io.StringIO(text, newline=""))
+    with text_lines(path) as lines:
+        yield from _rows(path, lines)
+
+
+def _rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, str, _Face | None]]:
+    reader = csv.DictReader(lines)
     try:
         columns = [name.strip() for name in reader.fieldnames or ()]
         reader.fieldnames = columns
@@ -190,7 +193,7 @@ def _check_header(path: Path, columns: Sequence[str]) -> None:
     absent = [name for name in ("name", *POINT_COLUMNS) if name not in columns]
     if absent:
         raise ValueError(
-            f"{path}: line 1: no column {absent[0]!r} among {list(columns)}; is it a JSON file named .csv?"
+            f"{path}: line 1: no column {absent[0]!r} among {shown(list(columns), 200)}; is it a JSON file named .csv?"
         )
     twice = [name for name in ("name", *POINT_COLUMNS, *BOX_COLUMNS, "score") if columns.count(name) > 1]
     if twice:
@@ -203,7 +206,7 @@ def _number(cell: str, column: str, place: str) -> float:
     except ValueError:
         number = math.nan
     if not abs(number) < _LARGEST:
-        raise ValueError(f"{place}: {column} is {cell.strip()!r}, not a finite number")
+        raise ValueError(f"{place}: {column} is {shown(cell.strip())}, not a finite number")
     return number
 
 

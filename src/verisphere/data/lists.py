@@ -4,7 +4,7 @@ import csv
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,11 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.data.decode import SUFFIXES
-from verisphere.data.files import MAX_TABLE, read_text, regular
+from verisphere.data.json_values import shortened, shown
+from verisphere.data.text_file import text_lines
 
 Line = tuple[int, str]  # number, from 1; text without the line end
+_DIGITS = 18  # of a whole number; 64 bits hold it
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class PairList:
             if name in missing
         )  # fmt: skip
         line = "" if self.lines is None else f" on line {self.lines[pair]}"
-        spelled = f"names there look like {names[0]!r}" if len(names) else "the set is empty"
-        return f"{self.source}: {len(missing)} images are not in the set, first {first!r}{line}; {spelled}"
+        spelled = f"names there look like {shown(names[0], 200)}" if len(names) else "the set is empty"
+        return f"{self.source}: {len(missing)} images are not in the set, first {shown(first, 200)}{line}; {spelled}"
 
 
 def read_people(path: str | Path) -> tuple[str, ...]:
@@ -83,7 +85,7 @@ def read_people(path: str | Path) -> tuple[str, ...]:
     Raises:
         ValueError: a count that disagrees with what follows, a malformed line, or a person named twice.
     """
-    lines = list(_lines(path))
+    lines = _lines(path)
     if not lines:
         raise ValueError(f"{path}: no people; the file is empty")
     # A tab tells the layouts apart, not a number in front: identities of many sets are numbers themselves.
@@ -102,17 +104,13 @@ def read_pairs(path: str | Path) -> PairList:
     Raises:
         ValueError: naming the line that is malformed or missing.
     """
-    try:
-        with open(path, encoding="utf-8-sig", opener=regular) as file:
-            header = next((line.split() for line in file if line.strip()), None)
-        if header is None:
-            raise ValueError(f"{path}: no pairs; the file is empty")
-        if len(header) <= 2 and all(_is_count(word) for word in header):
-            return _lfw_pairs(path, list(_lines(path)))
-        return _csv_pairs(path)
-    except UnicodeDecodeError:
-        _text(path)  # says at which byte of the file, which reading it bit by bit does not
-        raise
+    with text_lines(path) as lines:
+        header = next((line.split(maxsplit=2) for line in lines if line.strip()), None)
+    if header is None:
+        raise ValueError(f"{path}: no pairs; the file is empty")
+    if len(header) <= 2 and all(_is_count(word) for word in header):
+        return _lfw_pairs(path, _lines(path))
+    return _csv_pairs(path)
 
 
 @dataclass(frozen=True)
@@ -138,15 +136,17 @@ def read_images(path: str | Path) -> ImageList:
         match = _IMAGE_LINE.fullmatch(text)
         if match is None or "\t" in match["image"]:
             raise ValueError(
-                f"{path}: line {number}: {text!r} is not `image path<TAB>identity`; "
+                f"{path}: line {number}: {shown(text, 100)} is not `image path<TAB>identity`; "
                 f"there is no header, and images end in {' '.join(SUFFIXES)}"
             )
         identity = match["identity"]
         if identity is not None and identity.lower().endswith(SUFFIXES):
-            raise ValueError(f"{path}: line {number}: two images, {text!r}; is this a list of pairs?")
+            raise ValueError(f"{path}: line {number}: two images, {shown(text, 100)}; is this a list of pairs?")
         image = os.path.normpath(match["image"]).replace(os.sep, "/")
         if not os.path.isfile(folder / image):
-            raise ValueError(f"{path}: line {number}: no file {folder / image}; paths are relative to the list")
+            raise ValueError(
+                f"{path}: line {number}: no file {shortened(str(folder / image), 200)}; paths are relative to the list"
+            )
         named.append((number, image))
         identities.append(identity or Path(image).parent.name)
         if identity is None:
@@ -154,10 +154,14 @@ def read_images(path: str | Path) -> ImageList:
     if not named:
         raise ValueError(f"{path}: no images; the file is empty")
     if bare and len(bare) != len(named):
-        raise ValueError(f"{path}: line {bare[0][0]}: no identity after {bare[0][1]!r}, though other lines have one")
+        raise ValueError(
+            f"{path}: line {bare[0][0]}: no identity after {shown(bare[0][1], 200)}, though other lines have one"
+        )
     if "" in identities:
         number, image = named[identities.index("")]
-        raise ValueError(f"{path}: line {number}: {image!r} has neither an identity nor a folder to take it from")
+        raise ValueError(
+            f"{path}: line {number}: {shown(image, 200)} has neither an identity nor a folder to take it from"
+        )
     _refuse_repeats(path, named)
     return ImageList(tuple(image for _, image in named), tuple(identities))
 
@@ -166,29 +170,21 @@ _SUFFIX = "|".join(re.escape(suffix) for suffix in SUFFIXES)
 _IMAGE_LINE = re.compile(rf"(?P<image>.+?(?:{_SUFFIX}))(?:(?:\s*[,\t]\s*|\s+)(?P<identity>\S.*))?", re.IGNORECASE)
 
 
-def _text(path: str | Path) -> str:
-    try:
-        return read_text(path, MAX_TABLE, "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not text in UTF-8, at byte {error.start}") from None
-
-
-def _lines(path: str | Path) -> Iterator[Line]:
+def _lines(path: str | Path) -> list[Line]:
     """Number and text of each line that is not blank."""
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if line.strip():
-            yield number, line.strip()
+    with text_lines(path) as lines:
+        return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
     first: dict[str, int] = {}
     for number, name in named:
         if name in first:
-            raise ValueError(f"{path}: line {number}: {name!r} is already on line {first[name]}")
+            raise ValueError(f"{path}: line {number}: {shown(name, 200)} is already on line {first[name]}")
         first[name] = number
 
 
@@ -197,9 +193,9 @@ def _people_with_counts(path: str | Path, lines: Sequence[Line]) -> list[Line]:
     for index in heads:
         number, text = lines[index]
         if not _is_count(text):
-            raise ValueError(f"{path}: line {number}: {text!r} is neither a count nor `Name<TAB>images`")
+            raise ValueError(f"{path}: line {number}: {shown(text, 100)} is neither a count nor `Name<TAB>images`")
     if heads[:1] != [0]:
-        raise ValueError(f"{path}: line {lines[0][0]}: {lines[0][1]!r} where LFW's layout has the count of people")
+        raise ValueError(f"{path}: line {lines[0][0]}: {shown(lines[0][1])} where LFW's layout has the count of people")
     if heads[1:2] == [1]:
         number, sections = lines[0][0], int(lines[0][1])
         heads = heads[1:]
@@ -218,7 +214,7 @@ def _person(path: str | Path, line: Line) -> Line:
     number, text = line
     name, _, images = text.rpartition("\t")
     if not _is_count(images) or int(images) == 0 or "\t" in name:
-        raise ValueError(f"{path}: line {number}: {text!r} is not `Name<TAB>images` with one image or more")
+        raise ValueError(f"{path}: line {number}: {shown(text, 100)} is not `Name<TAB>images` with one image or more")
     return number, name
 
 
@@ -245,27 +241,27 @@ def _lfw_pairs(path: str | Path, lines: Sequence[Line]) -> PairList:
 
 def _lfw_pair(path: str | Path, line: Line, genuine: bool) -> tuple[str, str]:
     number, text = line
-    words = text.split()
+    words = text.split(maxsplit=4)
     expected = "a genuine pair, `Name i j`" if genuine else "an impostor pair, `Name i Other j`"
     if len(words) != (3 if genuine else 4) or not (_is_count(words[1]) and _is_count(words[-1])):
-        raise ValueError(f"{path}: line {number}: {text!r} where the header puts {expected}")
+        raise ValueError(f"{path}: line {number}: {shown(text, 100)} where the header puts {expected}")
     left, right = (words[0], words[1]), (words[-2] if not genuine else words[0], words[-1])
-    if (left == right) if genuine else (left[0] == right[0]):
-        raise ValueError(f"{path}: line {number}: {text!r} cannot be {expected}")
+    if not genuine and left[0] == right[0]:
+        raise ValueError(f"{path}: line {number}: {shown(text)} cannot be {expected}")
     first, second = (f"{name}/{name}_{int(image):04d}.jpg" for name, image in (left, right))
     return first, second
 
 
 def _csv_pairs(path: str | Path) -> PairList:
-    with open(path, encoding="utf-8-sig", newline="", opener=regular) as file:
-        reader = csv.reader(file)
+    with text_lines(path) as lines:
+        reader = csv.reader(lines)
         try:
             columns = [name.strip() for name in next(row for row in reader if row)]
             absent = [name for name in ("left", "right", "label") if name not in columns]
             if absent:
                 raise ValueError(
                     f"{path}: line 1: neither an LFW header (`folds<TAB>count`) nor a CSV header: no column "
-                    f"{absent[0]!r} among {columns}"
+                    f"{absent[0]!r} among {shown(columns, 200)}"
                 )
             return _pairs_below(path, columns, ((reader.line_num, row) for row in reader if row))
         except csv.Error as error:
@@ -311,6 +307,10 @@ def _check_pair_row(path: str | Path, number: int, columns: list[str], cells: li
         if not (row[column] or "").strip():
             raise ValueError(f"{path}: line {number}: no image in column {column!r}")
     if (row["label"] or "").strip() not in ("0", "1"):
-        raise ValueError(f"{path}: line {number}: label {row['label']!r}; allowed are 1 (genuine) and 0 (impostor)")
+        raise ValueError(
+            f"{path}: line {number}: label {shown(row['label'])}; allowed are 1 (genuine) and 0 (impostor)"
+        )
     if "fold" in row and not _is_count((row["fold"] or "").strip()):
-        raise ValueError(f"{path}: line {number}: fold {row['fold']!r} is not a whole number from 0")
+        raise ValueError(
+            f"{path}: line {number}: fold {shown(row['fold'])} is not a whole number from 0 of at most {_DIGITS} digits"
+        )

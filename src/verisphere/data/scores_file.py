@@ -1,13 +1,17 @@
 """The scores file: CSV or .npz with a score, a label and perhaps a domain for each comparison."""
 
 import csv
-import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from verisphere.data.embeddings_file import read_npz, text_column
-from verisphere.data.files import MAX_TABLE, check_file, read_file
+from verisphere.data.embeddings_file import text_column
+from verisphere.data.files import check_file
+from verisphere.data.json_values import shortened, shown
+from verisphere.data.npz_file import names_in_npz, read_npz
+from verisphere.data.text_file import text_lines
 from verisphere.vocabulary import Scores
 
 
@@ -28,12 +32,13 @@ def read_scores(path: str | Path) -> Scores:
 
 
 def _read_csv(path: str | Path) -> Scores:
-    try:
-        text = read_file(path, MAX_TABLE).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    lines = csv.reader(io.StringIO(text, newline=""))
-    header: list[str] | None = None
+    with text_lines(path) as lines:
+        return _table(path, lines)
+
+
+def _table(path: str | Path, text: Iterator[str]) -> Scores:
+    lines = csv.reader(text)
+    columns: _Columns | None = None
     scores: list[float] = []
     labels: list[bool] = []
     domains: list[str] = []
@@ -41,32 +46,57 @@ def _read_csv(path: str | Path) -> Scores:
         for cells in lines:
             if len(cells) < 2 and not "".join(cells).strip():
                 continue  # a blank line
-            if header is None:
-                header = [cell.strip() for cell in cells]
-                wrong = [name for name in ("score", "label") if header.count(name) != 1]
-                wrong += ["domain"] if header.count("domain") > 1 else []
-                if wrong:
-                    raise ValueError(f"the header must name {' and '.join(wrong)} once, it reads {','.join(header)}")
-                at_score, at_label = header.index("score"), header.index("label")
-                at_domain = header.index("domain") if "domain" in header else None
-                continue
-            if len(cells) != len(header):
-                raise ValueError(f"{len(cells)} values under a header of {len(header)}")
-            score = _number(cells[at_score])
-            if score != score:
-                raise ValueError("score is NaN; leave such comparisons out, or count them as non-matches by -inf")
-            label = cells[at_label].strip()
-            if label not in ("0", "1"):
-                raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {label!r}")
+            try:
+                if columns is None:
+                    columns = _header(cells)
+                    continue
+                score, genuine, domain = _comparison(cells, columns)
+            except ValueError as error:
+                raise ValueError(f"{path}: line {lines.line_num}: {error}") from None
             scores.append(score)
-            labels.append(label == "1")
-            if at_domain is not None:
-                domains.append(cells[at_domain].strip())
-    except (ValueError, csv.Error) as error:
+            labels.append(genuine)
+            if columns.domain is not None:
+                domains.append(domain)
+    except csv.Error as error:
         raise ValueError(f"{path}: line {lines.line_num}: {error}") from None
     if not scores:
         raise ValueError(f"{path}: no comparison in it; expected a header naming score,label and a line for each")
     return Scores(np.array(scores), np.array(labels), np.array(domains) if domains else None)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """How many columns a table has, and where those of the format stand."""
+
+    count: int
+    score: int
+    label: int
+    domain: int | None
+
+
+def _header(cells: Sequence[str]) -> _Columns:
+    header = [cell.strip() for cell in cells]
+    wrong = [name for name in ("score", "label") if header.count(name) != 1]
+    wrong += ["domain"] if header.count("domain") > 1 else []
+    if wrong:
+        raise ValueError(
+            f"the header must name {' and '.join(wrong)} once, it reads {shortened(','.join(header), 200)}"
+        )
+    domain = header.index("domain") if "domain" in header else None
+    return _Columns(len(header), header.index("score"), header.index("label"), domain)
+
+
+def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, str]:
+    """Score, whether it is genuine, and domain of a line."""
+    if len(cells) != columns.count:
+        raise ValueError(f"{len(cells)} values under a header of {columns.count}")
+    score = _number(cells[columns.score])
+    if score != score:
+        raise ValueError("score is NaN; leave such comparisons out, or count them as non-matches by -inf")
+    label = cells[columns.label].strip()
+    if label not in ("0", "1"):
+        raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {shown(label)}")
+    return score, label == "1", "" if columns.domain is None else cells[columns.domain].strip()
 
 
 def _number(text: str) -> float:
@@ -75,14 +105,15 @@ def _number(text: str) -> float:
             return float(text)
         except ValueError:
             pass
-    raise ValueError(f"score must be a number, got {text!r}")
+    raise ValueError(f"score must be a number, got {shown(text)}")
 
 
 def _read_arrays(path: str | Path) -> Scores:
-    arrays = read_npz(path)
+    arrays = read_npz(path, ("score", "label", "domain"))
     missing = [name for name in ("score", "label") if name not in arrays]
     if missing:
-        raise ValueError(f"{path}: no array {' and no array '.join(missing)}; it has {', '.join(arrays) or 'nothing'}")
+        there = shortened(", ".join(names_in_npz(path)), 200) or "nothing"
+        raise ValueError(f"{path}: no array {' and no array '.join(missing)}; it has {there}")
     score, label = arrays["score"], arrays["label"]
     if score.ndim != 1 or label.shape != score.shape or score.dtype.kind not in "fiu" or label.dtype.kind not in "fiub":
         raise ValueError(
@@ -95,7 +126,11 @@ def _read_arrays(path: str | Path) -> Scores:
     if wrong.any():
         at = int(wrong.argmax())
         raise ValueError(f"{path}: label must be 0 (impostor) or 1 (genuine), got {label[at]} at position {at}")
-    domains = text_column(path, "domain", arrays["domain"]) if "domain" in arrays else None
+    domains = arrays.get("domain")
+    if domains is not None:
+        if domains.shape != score.shape:
+            raise ValueError(f"{path}: domain has shape {domains.shape} but there are {len(score)} scores")
+        domains = text_column(path, "domain", domains)
     try:
         return Scores(score.astype(np.float64), label.astype(bool), domains)
     except ValueError as error:

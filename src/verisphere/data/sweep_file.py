@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from verisphere.data.embeddings_file import read_npz
 from verisphere.data.files import write_whole
+from verisphere.data.npz_file import names_in_npz, read_npz
 
 
 class SweepFile:
@@ -25,7 +25,7 @@ class SweepFile:
         Raises:
             ValueError: it is no `.npz` file, or holds objects.
         """
-        return read_npz(self.path) if self.path.exists() else None
+        return read_npz(self.path, names_in_npz(self.path)) if self.path.exists() else None
 
     def save(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace what the file holds."""

@@ -15,6 +15,7 @@ from verisphere.protocols.listed_pairs import (
     listed_pairs,
     score_listed,
 )
+from verisphere.protocols.repeated_pairs import Repeated, repeated_pairs, repeated_text
 
 __all__ = [
     "AllPairsResult",
@@ -22,12 +23,15 @@ __all__ = [
     "IdentificationResult",
     "ListedPairsResult",
     "PairsOfSet",
+    "Repeated",
     "all_pairs",
     "calibration_impostors",
     "identification",
     "listed_folds",
     "listed_operating_points",
     "listed_pairs",
+    "repeated_pairs",
+    "repeated_text",
     "score_listed",
     "search_gallery",
     "split_gallery",

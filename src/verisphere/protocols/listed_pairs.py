@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float64
 
 from verisphere.decide import Accuracy, Far, accepted_impostors, kfold_accuracy, operating_point, ordered
+from verisphere.protocols.repeated_pairs import refuse_repeated
 from verisphere.score import pair_scores, unit_rows
 from verisphere.score.listed import ListedPairs
 from verisphere.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
@@ -67,13 +68,27 @@ def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
 
 
 def listed_pairs(
-    embeddings: Embeddings, comparisons: Comparisons, fars: Sequence[Far] = ("1e-1", "1e-2"), rule: Rule = "at_most"
+    embeddings: Embeddings,
+    comparisons: Comparisons,
+    fars: Sequence[Far] = ("1e-1", "1e-2"),
+    rule: Rule = "at_most",
+    keep_repeated: bool = False,
 ) -> ListedPairsResult:
     """Accuracy over folds and operating points of listed pairs.
 
+    Args:
+        embeddings: the rows.
+        comparisons: the list.
+        fars: target FARs.
+        rule: see `threshold_at`.
+        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
+
     Raises:
-        ValueError: the list has no genuine or no impostor pair, or too few pairs for its folds.
+        ValueError: the list has no genuine or no impostor pair, too few pairs for its folds, or repeats pairs; it names
+            a row that there is not.
     """
+    if not keep_repeated:
+        refuse_repeated(embeddings, comparisons)
     scores = score_listed(embeddings, comparisons)
     folds = listed_folds(comparisons)
     accuracy = kfold_accuracy(scores.score, scores.genuine, folds)
@@ -96,6 +111,7 @@ def listed_operating_points(
     fars: Sequence[Far] = FARS,
     rule: Rule = "at_most",
     progress: Progress = quietly,
+    keep_repeated: bool = False,
 ) -> tuple[OperatingPoint, ...]:
     """Operating points of listed pairs without a score of each: the same as `listed_pairs` finds, for any list.
 
@@ -105,10 +121,15 @@ def listed_operating_points(
         fars: target FARs.
         rule: see `threshold_at`.
         progress: shown over blocks of products.
+        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them,
+            which sorts 4 or 8 bytes a pair.
 
     Raises:
-        ValueError: the list has no genuine or no impostor pair, or names a row that there is not; a bad FAR.
+        ValueError: the list has no genuine or no impostor pair, repeats pairs, or names a row that there is not; a bad
+            FAR.
     """
+    if not keep_repeated:
+        refuse_repeated(embeddings, comparisons)
     units = unit_rows(embeddings.embeddings)
     pairs = ListedPairs(units, comparisons.left, comparisons.right, comparisons.genuine, progress)
     impostors = pairs.scores(genuine=False)

@@ -42,6 +42,7 @@ from verisphere.protocols import (
     calibration_impostors,
     listed_operating_points,
     listed_pairs,
+    repeated_text,
 )
 from verisphere.protocols.pictures import thinned_curve
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
@@ -95,6 +96,7 @@ class Options:
         device: where they are compared.
         sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
         points_only: of listed pairs, operating points alone, which needs no score of each pair.
+        keep_repeated: of listed pairs, count those of an image with itself and those that are listed twice.
     """
 
     fars: Sequence[Far]
@@ -112,6 +114,7 @@ class Options:
     device: str = "cpu"
     sweep: Path | None = None
     points_only: bool = False
+    keep_repeated: bool = False
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -161,6 +164,8 @@ def evaluate_pairs(
     _check_redrawing(options, against, replicates)
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
+    kept = repeated_text(embeddings, comparisons) if options.keep_repeated else ""
+    notes = (f"repeated pairs were kept: {kept}",) if kept else ()
     if options.points_only:
         if against or options.calibration or options.intervals or options.curve:
             raise ValueError(
@@ -168,16 +173,18 @@ def evaluate_pairs(
                 "--plot need"
             )
         with _naming(pairs):
-            points = listed_operating_points(embeddings, comparisons, options.fars, options.rule, options.progress)
-        return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)))
+            points = listed_operating_points(
+                embeddings, comparisons, options.fars, options.rule, options.progress, options.keep_repeated
+            )
+        return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)), notes=notes)
     with _naming(pairs):
-        result = listed_pairs(embeddings, comparisons, options.fars, options.rule)
+        result = listed_pairs(embeddings, comparisons, options.fars, options.rule, options.keep_repeated)
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
     differences: list[Difference] = []
     for file in against:
         rows = read_embeddings(file)
         theirs, _ = _comparisons(rows, pairs, file)
-        other = listed_pairs(rows, theirs, options.fars, options.rule)
+        other = listed_pairs(rows, theirs, options.fars, options.rule, options.keep_repeated)
         differences += listed_against(
             result,
             other,
@@ -202,6 +209,7 @@ def evaluate_pairs(
         if options.intervals
         else None,
         _curve(result.scores, result.operating_points) if options.curve else None,
+        notes=notes,
     )
 
 
@@ -345,7 +353,7 @@ def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Compa
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     folds = None if listed.folds is None else np.array(listed.folds, np.int64)
-    comparisons = Comparisons(left, right, np.array(listed.genuine), folds)
+    comparisons = Comparisons(left, right, np.array(listed.genuine), folds, listed.lines)
     _, person = np.unique(embeddings.identities, return_inverse=True)
     wrong = np.flatnonzero((person[left] == person[right]) != comparisons.genuine)
     if len(wrong):
