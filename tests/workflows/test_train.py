@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -359,6 +360,35 @@ def test_a_stopped_training_has_its_exit_code_and_a_checkpoint(recipe, tmp_path,
     finally:
         sys.path.remove(str(OWN))
     assert read_checkpoint(tmp_path / "run").step == STEPS
+
+
+def test_the_verb_ends_with_what_happened_in_the_whole_training_however_often_it_was_resumed(
+    recipe, tmp_path, capsys, monkeypatch
+):
+    fields = ["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]']
+    fields += ["--log_every", "2"]
+    assert command("train", recipe, "--out", tmp_path / "whole", *fields) == 0
+    loss, validation, *_, end = capsys.readouterr().out.splitlines()
+    assert loss.startswith("the loss fell since the margin reached its full size, from ")
+    assert validation.startswith("TAR in validation at FAR 1e-1 ")
+    assert " at step 3 to " in validation
+    assert end.startswith(f"{tmp_path / 'whole'}: trained; next: ")
+    monkeypatch.setattr("verisphere.report.progress.shown", Interrupting(6))
+    assert command("train", recipe, "--out", tmp_path / "parts", *fields) == 143
+    assert capsys.readouterr().out == ""
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(OWN)
+    for _ in range(2):  # the second time there is nothing left to train
+        assert command("train", recipe, "--out", tmp_path / "parts", *fields, "--resume") == 0
+        assert capsys.readouterr().out.splitlines()[:2] == [loss, validation]
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+
+
+def test_a_training_of_one_step_says_so(recipe, tmp_path, capsys):
+    assert command("train", recipe, "--out", tmp_path / "run", "--epochs", "0.3", "--schedule.margin_warmup", "0") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"the loss was [0-9.]+ at step 1; no other step was logged to compare it with .*", said[0])
+    assert len(said) == 2
 
 
 def start(recipe: Path, run: Path, *more: str) -> subprocess.Popen[str]:

@@ -23,7 +23,10 @@ def add_demo(verbs: Verbs) -> None:
 
 def train(options: argparse.Namespace) -> str:
     """Train as a recipe says."""
+    from verisphere.distributed import world
+    from verisphere.report.outcome import training_outcome
     from verisphere.train.recipe import read_recipe
+    from verisphere.workflows.subjects import read_log
     from verisphere.workflows.train import train_run
 
     if options.dry_run:
@@ -41,7 +44,10 @@ def train(options: argparse.Namespace) -> str:
         tensorboard=options.tensorboard,
         progress=progress(),
     )
-    return f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
+    if not world().first:
+        return ""
+    outcome = training_outcome(read_log(options.out)).text()
+    return f"{outcome}\n{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
 
 
 def _plan(options: argparse.Namespace) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from verisphere.report.findings import Contents, Findings, Training
 from verisphere.report.html import Markup, breakable, joined, tag
+from verisphere.report.outcome import training_outcome
 from verisphere.report.samples import Picture, SamplePair
 from verisphere.report.score_plots import MOST_DOMAINS
 from verisphere.report.tables import number
@@ -88,7 +89,10 @@ def trainings(contents: Contents, plots: Sequence[str | None]) -> Markup:
             parts.append(tag("p", tag("strong", run.title), f"{people}: the run has logged nothing yet."))
             continue
         last = _last(run)
-        caption = f"Run {run.title}{people}: what it logged, over its epochs. At the end: {last}."
+        outcome = "".join(
+            f" {line[:1].upper()}{line[1:]}." for line in training_outcome(run.entries).text().splitlines()
+        )
+        caption = f"Run {run.title}{people}: what it logged, over its epochs. At the end: {last}.{outcome}"
         parts.append(picture(uri, f"Curves of the training of {run.title}. At the end: {last}.", caption))
     return tag("div", *parts, class_="plots")
 

@@ -88,13 +88,14 @@ def train(
         samples: batches from `first_step` to the end, or this process's rows of them.
         plan: length, schedule, clipping, intervals.
         first_step: steps made already.
-        record: takes the number of steps made and figures for the log; those of pair terms are means since the last.
+        record: takes the number of steps made and figures for the log; the loss and the figures of pair terms are means
+            since the last entry. The first step is logged too, for the loss that the training begins with.
         save: writes a checkpoint after this many steps.
         validate: measures the backbone as it is.
         stopping: a signal's number once the training should end early.
         seed: of the steps' random numbers.
-        figures_since: figures of the pair terms since the last entry of the log, kept up to date for `save` to see; a
-            resumed training gets those of its checkpoint.
+        figures_since: loss and figures of the pair terms since the last entry of the log, kept up to date for `save`
+            to see; a resumed training gets those of its checkpoint.
 
     Raises:
         TrainingDiverged: a loss or gradient is NaN or infinite on any process; raised before the update, on all.
@@ -120,14 +121,15 @@ def train(
         if plan.clip is not None:
             torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
         optimizer.step()
+        gathered.setdefault("loss", []).append(float(loss))  # `agreed` has waited for the device already
 
         done, seen = step + 1, seen + sample.whole
         last = done == plan.steps
-        if last or done % plan.log_every == 0:
+        if last or done == 1 or done % plan.log_every == 0:
             now = time.perf_counter()
             figures = {
                 "epoch": done / plan.steps_per_epoch,
-                "loss": float(loss),
+                "loss": fmean(gathered.pop("loss")),
                 "rate": rate,
                 "margin_share": objective.head.loss.strength,
                 "gradient_norm": norm,

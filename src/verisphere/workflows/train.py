@@ -33,6 +33,7 @@ from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.pairs.contract import Training
 from verisphere.protocols import all_pairs
+from verisphere.report.outcome import VALIDATION
 from verisphere.train.checkpoint import (
     Checkpoint,
     load_into,
@@ -145,7 +146,7 @@ def train_run(
         )
         pooled = replace(embeddings, domains=None)  # one figure for all; a domain may be too small to have its own
         points = all_pairs(pooled, recipe.validation_far).operating_points
-        return {f"validation_tar_at_far_{point.far_target}": point.tar for point in points}
+        return {f"{VALIDATION}{point.far_target}": point.tar for point in points}
 
     samples = _samples(recipe, faces, place, plan, division, first_step)
     with holding, _recording(out, tensorboard, first_step) as record, _signals() as stopping:
@@ -312,7 +313,7 @@ def _loaded(
 
 
 def _figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
-    """Figures of pair terms that no entry of the log holds yet.
+    """Losses and figures of pair terms that no entry of the log holds yet.
 
     Raises:
         ValueError: the checkpoint has something else in their place.

@@ -1,0 +1,175 @@
+"""What a training came to, from its log: whether the loss fell, whether validation improved, and what to change."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import Literal, TypeAlias
+
+Entry: TypeAlias = Mapping[str, float | int | None]
+Trend: TypeAlias = Literal["rose", "fell", "hardly changed"]
+
+#: Relative change of the loss, and absolute change of a TAR, that is no change: batches and pairs differ by as much.
+LOSS_TOLERANCE, TAR_TOLERANCE = 0.05, 0.005
+#: A TAR as high as this need not improve further.
+_HIGH = 0.95
+VALIDATION = "validation_tar_at_far_"
+
+
+@dataclass(frozen=True)
+class LossCourse:
+    """The loss at the beginning and at the end of a training, where the margin was that of the end.
+
+    Attributes:
+        first: mean over the first tenth of the entries compared, at least three of them where there are nine or more.
+        last: mean over as many at the end.
+        entries: how many were compared.
+        step: steps made at the last of them.
+        margin_grew: earlier entries could not be compared, for the margin was smaller then.
+    """
+
+    first: float
+    last: float
+    entries: int
+    step: int
+    margin_grew: bool
+
+    @property
+    def trend(self) -> Trend | None:
+        """Which way the loss went; None where a single entry cannot show it."""
+        return _trend(self.last - self.first, LOSS_TOLERANCE * abs(self.first)) if self.entries > 1 else None
+
+    def text(self) -> str:
+        """The course as a sentence without its full stop."""
+        if self.trend is not None:
+            since = " since the margin reached its full size," if self.margin_grew else ""
+            return f"the loss {self.trend}{since} from {self.first:.4g} to {self.last:.4g}"
+        alone = (
+            "the margin grew until then, so no earlier loss can be compared with it"
+            if self.margin_grew
+            else "no other step was logged to compare it with (log_every sets how often)"
+        )
+        return f"the loss was {self.last:.4g} at step {self.step}; {alone}"
+
+
+@dataclass(frozen=True)
+class ValidationCourse:
+    """TAR in validation at one target FAR over a training.
+
+    Attributes:
+        far_target: as the recipe has it.
+        tars: steps made and TAR, in order; one at least.
+    """
+
+    far_target: str
+    tars: tuple[tuple[int, float], ...]
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """Step and TAR of the highest; the first of equals."""
+        return max(self.tars, key=lambda one: one[1])
+
+    @property
+    def trend(self) -> Trend | None:
+        """Which way the TAR went; None where it was measured once."""
+        change = self.tars[-1][1] - self.tars[0][1]
+        return _trend(change, TAR_TOLERANCE) if len(self.tars) > 1 else None
+
+    @property
+    def passed_its_best(self) -> bool:
+        """Whether an earlier step was better than the end by more than the tolerance."""
+        return self.best[1] - self.tars[-1][1] > TAR_TOLERANCE
+
+    def text(self) -> str:
+        """The course in a sentence."""
+        (begun, first), (ended, last) = self.tars[0], self.tars[-1]
+        at = f"TAR in validation at FAR {self.far_target}"
+        if self.trend is None:
+            return f"{at} was {last:.4f} at step {ended}, measured once (validate_every sets how often)"
+        word = {"rose": "improved", "fell": "got worse", "hardly changed": "did not improve"}[self.trend]
+        best = f"; the best was {self.best[1]:.4f} at step {self.best[0]}" if self.passed_its_best else ""
+        return f"{at} {word}, from {first:.4f} at step {begun} to {last:.4f} at step {ended}{best}"
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """What the log of a whole training shows.
+
+    Attributes:
+        loss: None where no loss was logged.
+        validation: one for each target FAR; none without validation.
+    """
+
+    loss: LossCourse | None
+    validation: tuple[ValidationCourse, ...]
+
+    @property
+    def advice(self) -> str:
+        """What to change, where the training did not go well; empty where it did."""
+        loss = None if self.loss is None else self.loss.trend
+        trends = [one.trend for one in self.validation]
+        if loss == "rose" and "rose" in trends:
+            return "validation improved all the same: terms that begin late or grow can raise a loss"
+        if loss == "rose":
+            return "lower the rate (optimizer.rate) or the margin of the loss"
+        if loss == "hardly changed" and "rose" not in trends:
+            return (
+                "raise the rate (optimizer.rate) or train for more epochs; if that changes nothing, check that images "
+                "and labels belong together"
+            )
+        past = [one.best[0] for one in self.validation if one.passed_its_best]
+        if past or "fell" in trends:
+            when = f" (validation was best at step {past[0]})" if past else ""
+            return f"train for fewer epochs{when}, on more people, or with stronger augmentation"
+        if trends and all(one.trend == "hardly changed" and one.best[1] < _HIGH for one in self.validation):
+            return "what was learned holds for the people trained on alone: train on more people"
+        return ""
+
+    def text(self) -> str:
+        """A line for the loss, one for each target FAR of the validation, and what to change."""
+        lines = [one.text() for one in (self.loss, *self.validation) if one is not None]
+        if not self.advice:
+            return "\n".join(lines)
+        if self.loss is not None and self.loss.trend == "rose":
+            return "\n".join([f"{lines[0]}: {self.advice}", *lines[1:]])
+        return "\n".join([*lines, f"advice: {self.advice}"])
+
+
+def training_outcome(entries: Sequence[Entry]) -> TrainingOutcome:
+    """What a training came to.
+
+    Args:
+        entries: lines of `metrics.jsonl`, of the whole training however often it was interrupted.
+    """
+    tars: dict[str, list[tuple[int, float]]] = {}
+    for entry in entries:
+        for name, value in entry.items():
+            if name.startswith(VALIDATION) and value is not None:
+                tars.setdefault(name.removeprefix(VALIDATION), []).append((_step(entry), float(value)))
+    validation = tuple(ValidationCourse(far, tuple(found)) for far, found in tars.items())
+    return TrainingOutcome(_loss_course(entries), validation)
+
+
+def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
+    logged = [entry for entry in entries if entry.get("loss") is not None]
+    if not logged:
+        return None
+    # An entry holds the mean loss since the one before it, so both must have been logged at the margin of the end.
+    full = logged[-1].get("margin_share")
+    pairs = pairwise([logged[0], *logged])
+    alike = [one for before, one in pairs if before.get("margin_share") == one.get("margin_share") == full]
+    compared = alike or logged[-1:]
+    losses = [float(one["loss"] or 0.0) for one in compared]
+    part = max(len(losses) // 10, min(len(losses) // 3, 3), 1)
+    first, last = fmean(losses[:part]), fmean(losses[-part:])
+    return LossCourse(first, last, len(losses), _step(logged[-1]), margin_grew=len(compared) < len(logged))
+
+
+def _trend(change: float, tolerance: float) -> Trend:
+    if abs(change) <= tolerance:
+        return "hardly changed"
+    return "rose" if change > 0 else "fell"
+
+
+def _step(entry: Entry) -> int:
+    return int(entry.get("step") or 0)
