@@ -95,7 +95,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert call("embed", run, place / "faces.zip", "--flip", "--out", embeddings, "--workers", 0) == 0
     figures, calibration = place / "figures.json", place / "calibration.json"
     assert call("evaluate", "all-pairs", embeddings, "--far", "1e-1", "--json", figures) == 0
-    assert call("calibrate", embeddings, "--far", "0.2", "--far", "0.1", "--out", calibration) == 0
+    calibrated = ("--far", "0.2", "--far", "0.1", "--guarantee", "expected")  # 24 people are too few for `confident`
+    assert call("calibrate", embeddings, *calibrated, "--out", calibration) == 0
     exported = call(
         "export", run, "--calibration", calibration, "--evaluation", figures, "--out", place / "model", "--name", "tiny"
     )
@@ -204,7 +205,11 @@ def test_report(place, says, tmp_path):
 
 def test_too_few_people_to_calibrate(place, refused, tmp_path):
     line = refused("calibrate", place / "run" / "others.npz", "--far", "1e-3", "--out", tmp_path / "c.json")
-    assert "needs 999 comparisons that share no person, i.e. of 1,998 people; got 12 from 24 people" in line
+    assert line.endswith(
+        "others.npz: guarantee 'confident' at FAR 1e-3 needs 2,995 comparisons that share no person, i.e. of 5,990 "
+        "people; got 12 from 24 people; with these --guarantee can promise 'confident' at FAR 2.21e-1 or higher and "
+        "'expected' at FAR 7.70e-2 or higher; 'approximate' needs 50 people at any FAR"
+    )
     assert not (tmp_path / "c.json").exists()
 
 
@@ -330,7 +335,8 @@ def test_figures_that_are_wrong_export_nothing(place, refused, tmp_path):
 def test_the_shipped_folder_names_paths_as_they_were_typed(place, says, tmp_path, monkeypatch):
     monkeypatch.chdir(place)
     says("embed", "run", "faces.zip", "--flip", "--out", tmp_path / "a.npz", "--workers", 0)
-    said = says("calibrate", tmp_path / "a.npz", "--far", "0.2", "--out", tmp_path / "found.json")
+    said = says("calibrate", tmp_path / "a.npz", "--far", "0.25", "--out", tmp_path / "found.json")
+    assert "with 95 % confidence" in said
     assert "to ship it" in said
     assert str(place) not in (tmp_path / "found.json").read_text()
     assert json.loads((tmp_path / "found.json").read_text())["origin"]["images"] == "faces.zip"

@@ -105,9 +105,19 @@ def test_domains_above_the_target_are_called_out(tmp_path: Path):
     assert not found.checks[0].above_target(0)
 
 
+def test_the_default_is_confident_and_never_gives_way(tmp_path: Path):
+    """58 people are 29 comparisons, enough at 0.1 (0.9 ** 29 = 0.047); 57 are 28, enough for `expected` alone."""
+    found = calibrate(saved(tmp_path, "set.npz", faces(58)), ["0.1"])
+    assert [(one.guarantee, one.confidence) for one in found.thresholds] == [("confident", 0.95)]
+    fewer = saved(tmp_path, "fewer.npz", faces(57))
+    with pytest.raises(TooFewComparisonsError, match=r"guarantee 'confident' at FAR 0.1 needs 29 .* 58 people; got 28"):
+        calibrate(fewer, ["0.1"])
+    assert calibrate(fewer, ["0.1"], "expected").thresholds[0].confidence is None
+
+
 def test_approximate_takes_all_pairs_with_people(tmp_path: Path):
     path = saved(tmp_path, "set.npz", faces(60, 3))
-    found = calibrate(path, ["0.1", "1e-2"], "approximate", replicates=50, seed=2)
+    found = calibrate(path, ["0.1", "3e-2"], "approximate", replicates=50, seed=2)
     score, same, _ = all_scores(read_embeddings(path))
     for threshold in found.thresholds:
         plain = operating_point(score[same], score[~same], far=threshold.far_target).threshold
@@ -117,8 +127,10 @@ def test_approximate_takes_all_pairs_with_people(tmp_path: Path):
         found.thresholds[0].threshold
         == calibrate(path, ["0.1"], "approximate", replicates=50, seed=2).thresholds[0].threshold
     )
-    with pytest.raises(ValueError, match=r"set.npz: guarantee 'approximate' at FAR 1e-4 needs 142 people, got 60"):
-        calibrate(path, ["1e-4"], "approximate")
+    with pytest.raises(
+        ValueError, match=r"set.npz: guarantee 'approximate' at FAR 1e-2 needs 138 people; got 60 people; "
+    ):
+        calibrate(path, ["1e-2"], "approximate")
 
 
 def test_approximate_asks_for_more_scores_where_few_people_hold_the_highest(tmp_path: Path):
@@ -177,8 +189,9 @@ def test_too_few_people_names_the_number(tmp_path: Path):
         calibrate(path, ["0.1", "1e-2"], "expected")
     assert str(refused.value) == (
         f"{path}: guarantee 'expected' at FAR 1e-2 needs 99 comparisons that share no person, i.e. of 198 people; got "
-        "30 from 61 people; the lowest FAR that they promise is 3.23e-2; 'approximate' can be had from all their pairs "
-        "and promises less"
+        "30 from 61 people; with these --guarantee can promise 'confident' at FAR 9.51e-2 or higher and 'expected' at "
+        "FAR 3.23e-2 or higher; 'approximate', whose confidence at FAR 1e-2 would be at most 26 %, is refused below "
+        "FAR 2.29e-2, where it is 50 %"
     )
     alone = replace(faces(5), identities=np.array(["one"] * 10))
     with pytest.raises(ValueError, match=r"one.npz: it has no impostor comparison, so it can set no threshold"):
@@ -289,6 +302,20 @@ def test_an_approximate_calibration_is_read_back_too(tmp_path: Path):
     assert read_calibration(tmp_path / "calibration.json") == found
 
 
+def test_an_approximate_calibration_of_an_older_version_states_the_limit_of_today(tmp_path: Path):
+    """Older versions wrote confidence 0.95, also where so many people are refused today."""
+    path = tmp_path / "calibration.json"
+    calibrate(saved(tmp_path, "set.npz", faces(60)), ["0.03"], "approximate", replicates=20).write_json(path)
+    document = json.loads(path.read_text())
+    assert document["thresholds"][0]["confidence"] == 0.59  # 1 - 0.97 ** 30 = 0.599
+    older = path.read_text().replace('"0.03"', '"1e-2"').replace('"confidence": 0.59', '"confidence": 0.95')
+    path.write_text(older)
+    found = read_calibration(path)
+    assert found.thresholds[0].confidence == 0.26
+    assert "at most 26 % confidence" in found.thresholds[0].meaning()
+    assert "at most 26 % |" in found.thresholds_table()
+
+
 def change(document: dict, keys: tuple, value: object) -> None:
     """Put a value where the keys lead, or take the place away."""
     *way, last = keys
@@ -357,7 +384,7 @@ def test_the_text_shows_thresholds_meanings_and_checks(written: tuple[Calibratio
     text = written[0].text()
     assert "calibrated on set.npz (240 embeddings of 60 people, SHA-256" in text
     assert "model abababababab" in text
-    assert "| FAR  | guarantee | threshold | comparisons | people | rank |" in text
+    assert "| FAR  | guarantee | threshold | comparisons | people | rank | confidence |" in text
     for threshold in written[0].thresholds:
         assert f"FAR {threshold.far_target}: {threshold.meaning()}" in text
     assert "each holds by itself" in text
@@ -370,7 +397,9 @@ def test_the_text_shows_thresholds_meanings_and_checks(written: tuple[Calibratio
 def test_lfw(real_data: Path):
     """5,749 people make 2,874 comparisons: enough for a confident FAR of 1e-2, not for 1e-3."""
     path = real_data / "lfw_embeddings.npz"
-    with pytest.raises(TooFewComparisonsError, match=r"needs 2,995 .* got 2,874 from 5,749 people; .* is 1.05e-3;"):
+    with pytest.raises(
+        TooFewComparisonsError, match=r"needs 2,995 .* got 2,874 from 5,749 people; .*'confident' at FAR 1.05e-3"
+    ):
         calibrate(path, ["1e-3"], "confident")
     found = calibrate(path, ["1e-2"], "confident")
     assert (found.thresholds[0].rank, found.checks[0].points[0].impostor_total) == (20, 87_307_271)

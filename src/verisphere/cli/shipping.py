@@ -44,9 +44,10 @@ def add_calibrate(verbs: Verbs) -> None:
     verb.add_argument(
         "--guarantee",
         choices=("expected", "confident", "approximate"),
-        default="expected",
-        help="expected: mean FAR on new people is at most F; confident: FAR is at most F with 95 %% confidence; "
-        "approximate: of few people, by a bootstrap, without a promise (expected)",
+        default="confident",
+        help="confident: FAR on new people is at most F with 95 %% confidence; expected: FAR is at most F on average "
+        "over calibrations, up to half of which lie above; approximate: an estimate from fewer people, without a "
+        "promise; all say how many people they need (confident)",
     )
     verb.add_argument(
         "--independent", action="store_true", help="of a scores file: no two of its comparisons share a person"

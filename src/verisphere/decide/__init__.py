@@ -16,19 +16,12 @@ from verisphere.decide.groups import (
     with_redrawn_bounds,
 )
 from verisphere.decide.guarantee import (
-    GUARANTEES,
     GenuineRate,
-    Guarantee,
     GuaranteedThreshold,
     TooFewComparisonsError,
     approximate_threshold,
-    comparisons_needed,
     disjoint_pairs,
-    independent_rank,
     independent_threshold,
-    lowest_far,
-    people_needed,
-    promised_rate,
 )
 from verisphere.decide.identification import (
     Cmc,
@@ -70,6 +63,18 @@ from verisphere.decide.point import (
     short_far,
     threshold_at,
 )
+from verisphere.decide.sample_size import (
+    GUARANTEES,
+    Guarantee,
+    comparisons_needed,
+    confidence_limit,
+    independent_rank,
+    lowest_far,
+    people_needed,
+    percent,
+    promised_rate,
+    share_above,
+)
 
 __all__ = [
     "GUARANTEES",
@@ -109,6 +114,7 @@ __all__ = [
     "cmc",
     "compare_domains",
     "comparisons_needed",
+    "confidence_limit",
     "curve_at",
     "differences_of",
     "disjoint_pairs",
@@ -129,6 +135,7 @@ __all__ = [
     "operating_point",
     "ordered",
     "people_needed",
+    "percent",
     "point_at",
     "point_intervals",
     "promised_rate",
@@ -137,6 +144,7 @@ __all__ = [
     "redrawn_thresholds",
     "roc",
     "searches_of",
+    "share_above",
     "short_far",
     "split_domains",
     "tar_difference",

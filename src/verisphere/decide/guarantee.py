@@ -5,12 +5,14 @@ threshold t = s(j) the FAR on new people is a random number, because s(j) is; wi
 Beta(j, n - j + 1), and ties only lower it (Wilks 1941, "Determination of sample sizes for setting tolerance limits").
 So its mean is at most j / (n + 1), and it is at most f with probability P(Bin(n, f) >= j) or more. The two promises:
 
-- `expected`: j = floor(f (n + 1)); the mean FAR is at most f;
-- `confident`: the largest j with P(Bin(n, f) <= j - 1) <= 0.05; FAR <= f with 95 % confidence.
+- `confident`, the default: the largest j with P(Bin(n, f) <= j - 1) <= 0.05; FAR <= f with 95 % confidence;
+- `expected`: j = floor(f (n + 1)); the mean FAR over many calibrations is at most f. A single one lies above f with
+  probability P(Bin(n, f) <= j - 1) (`share_above`): where f (n + 1) is whole 37 % for j = 1 and towards a half for
+  more, between such n less, down to 14 % just before j = 2.
 
 Comparisons that share people are not n draws but fewer, and neither promise holds on them. What all pairs of a set can
-give is `approximate`: the 95 % quantile of the threshold over a bootstrap of people. In the simulations of the tests it
-held in 73 to 100 % of calibrations, worst where few people differ much in how alike others look to them.
+give is `approximate`: a quantile of the threshold over a bootstrap of people. It is an estimate; the confidence beside
+it is the most that any choice from so many people can have without an assumption about them (`confidence_limit`).
 
 A guarantee is about two new people, each as likely as any other, and one image of each. The FAR over all pairs of a set
 is another number where some people have many images: there these weigh more.
@@ -18,31 +20,31 @@ is another number where some people have many images: there these weigh more.
 
 import math
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Int64
-from scipy.special import betainc
 
 from verisphere.decide.bootstrap import PairScores, redrawn_thresholds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.decide.point import Far, exact_rate, far_text
+from verisphere.decide.point import Far, far_text
+from verisphere.decide.sample_size import (
+    CONFIDENCE,
+    GUARANTEES,
+    Guarantee,
+    confidence_limit,
+    independent_rank,
+    people_needed,
+    percent,
+    promised_rate,
+    share_above,
+    too_few,
+)
 from verisphere.vocabulary import ImageSource, OperatingPoint, Progress, check_bounds, check_rate, quietly
 
-Guarantee = Literal["expected", "confident", "approximate"]
-GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 
-CONFIDENCE = 0.95
-#: Fewer people than this make no bootstrap: with 15 to 30 who differ much, its 95 % was seen to hold in 65 to 89 % of
-#: calibrations; with 50 to 200 in 73 to 90 %.
-FEWEST_PEOPLE = 50
-SMALLEST_FAR = Fraction(1, 10**12)
-# Wide enough for (1 - f) ** n at any n, exact to far more digits than a binomial sum can come near 0.05 without
-# being it.
-_WIDE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_NEAR = 1e-7  # relative distance from 0.05 within which floating point does not decide
+class TooFewComparisonsError(ValueError):
+    """A guarantee was asked for that this many comparisons cannot give."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class GuaranteedThreshold:
         comparisons: impostor comparisons it was chosen from; for `approximate` all pairs of the set's people.
         rank: j, where the threshold is the j-th largest score; None for `approximate`.
         people: how many people they are of; None where a scores file does not say.
-        confidence: 0.95 for `confident` and `approximate`, else None.
+        confidence: 0.95 for `confident`; for `approximate` an upper limit of it, see `confidence_limit`; else None.
         replicates: of the bootstrap, for `approximate`, else None.
         seed: of the random choice of comparisons, or of the bootstrap; None where nothing was chosen at random.
         calibrated_on: where the images of these people come from; None where the file does not say.
@@ -128,12 +130,18 @@ class GuaranteedThreshold:
         if not bootstrap and self.replicates is not None:
             raise ValueError(f"replicates belong to an approximate threshold, not to guarantee {self.guarantee!r}")
         rank = None if bootstrap else independent_rank(self.comparisons, self.far_target, self.guarantee)
+        if rank == 0:
+            raise ValueError(too_few(self.far_target, self.guarantee, self.comparisons, self.people))
         if self.rank != rank:
             raise ValueError(
                 f"rank {self.rank} of {self.comparisons:,} comparisons is not what guarantee {self.guarantee!r} takes "
                 f"at FAR {self.far_target}: {rank}"
             )
         confidence = None if self.guarantee == "expected" else CONFIDENCE
+        if bootstrap and self.people is not None:
+            confidence = confidence_limit(self.people, self.far_target)
+            if self.confidence == CONFIDENCE:  # older files state what the quantile aimed at
+                object.__setattr__(self, "confidence", confidence)
         if self.confidence != confidence:
             raise ValueError(f"guarantee {self.guarantee!r} has confidence {confidence}, got {self.confidence}")
 
@@ -149,112 +157,26 @@ class GuaranteedThreshold:
         known = "" if self.calibrated_on is None else f" ({self.calibrated_on.described(self.people)})"
         what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"
         if self.guarantee == "approximate":
+            confidence = confidence_limit(self.people or 0, self.far_target)
+            more = f"no choice from {self.people:,} people has more" if confidence < CONFIDENCE else "it can have less"
             return (
-                f"{rule}: without guarantee, of {what} at most {self.far_target} are accepted, an estimate meant to "
-                f"hold for 95 % of calibrations (95 % quantile over {self.replicates:,} redrawings of "
-                f"{self.people:,} people, from all their {self.comparisons:,} impostor pairs)"
+                f"{rule}: without guarantee, of {what} at most {self.far_target} are accepted, an estimate with at "
+                f"most {percent(confidence)} confidence ({more} where few people resemble many others; upper quantile "
+                f"over {self.replicates:,} redrawings of {self.people:,} people, from all their {self.comparisons:,} "
+                "impostor pairs)"
             )
         share = f"{self.comparisons:,} comparisons that share no person"
         basis = f"{share}, as was stated" if self.people is None else f"{share}, from {self.people:,} people"
         if self.guarantee == "expected":
+            above = percent(share_above(self.comparisons, self.far_target))
             return (
-                f"{rule}: of {what} at most {self.far_target} are accepted on average over calibrations like this one "
-                f"({basis}; rank {self.rank:,})"
+                f"{rule}: of {what} at most {self.far_target} are accepted on average over calibrations like this one, "
+                f"up to {above} of which accept more ({basis}; rank {self.rank:,})"
             )
         return (
-            f"{rule}: with 95 % confidence, of {what} at most {self.far_target} are accepted "
+            f"{rule}: with {percent(CONFIDENCE)} confidence, of {what} at most {self.far_target} are accepted "
             f"({basis}; rank {self.rank:,})"
         )
-
-
-class TooFewComparisonsError(ValueError):
-    """A guarantee was asked for that this many comparisons cannot give."""
-
-
-def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
-    """j, the rank of the score that becomes the threshold; 0 where the comparisons are too few for the guarantee.
-
-    >>> independent_rank(999, "1e-3", "expected"), independent_rank(2994, "1e-3", "confident")
-    (1, 0)
-
-    Args:
-        comparisons: how many there are, no two of which share a person.
-        far: target FAR, above 0 and below 1.
-        guarantee: `expected` or `confident`.
-
-    Raises:
-        ValueError: `approximate`, which has no rank; a FAR that nothing can promise.
-    """
-    rate = promised_rate(far)
-    if guarantee == "expected":
-        return math.floor(rate * (comparisons + 1))
-    if guarantee != "confident":
-        raise ValueError(f"guarantee must be expected or confident for independent comparisons, got {guarantee!r}")
-    low, high = 0, comparisons  # the condition holds at low, and is monotone in j
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if _rarely_fewer(middle, comparisons, rate) else (low, middle - 1)
-    return low
-
-
-def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
-    """The fewest comparisons that can give a guarantee at a FAR.
-
-    Comparisons share no person for `expected` and `confident`; for `approximate` they are pairs of two people.
-
-    >>> [comparisons_needed("1e-4", guarantee) for guarantee in ("expected", "confident", "approximate")]
-    [9999, 29956, 10000]
-
-    Raises:
-        ValueError: a FAR that nothing can promise.
-    """
-    rate = promised_rate(far)
-    if guarantee == "approximate":
-        return math.ceil(1 / rate)
-    if guarantee == "expected":
-        return max(math.ceil(1 / rate) - 1, 1)
-    needed = max(math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-float(rate))), 1) if rate < Fraction(1, 2) else 1
-    while needed > 1 and _rarely_fewer(1, needed - 1, rate):  # the logarithms may have been rounded
-        needed -= 1
-    while not _rarely_fewer(1, needed, rate):
-        needed += 1
-    return needed
-
-
-def people_needed(far: Far, guarantee: Guarantee) -> int:
-    """The fewest people whose images can give a guarantee at a FAR.
-
-    Two for each comparison that shares no person; for `approximate` so many that the FAR is one pair of people or more,
-    and `FEWEST_PEOPLE`.
-
-    >>> [people_needed("1e-3", guarantee) for guarantee in ("expected", "confident", "approximate")]
-    [1998, 5990, 50]
-    """
-    needed = comparisons_needed(far, guarantee)
-    if guarantee != "approximate":
-        return 2 * needed
-    people = (1 + math.isqrt(8 * needed + 1)) // 2  # the largest with people (people - 1) / 2 <= needed
-    return max(people + (people * (people - 1) // 2 < needed), FEWEST_PEOPLE)
-
-
-def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
-    """The lowest FAR, to three digits and rounded up, that so many comparisons without a shared person can promise.
-
-    >>> lowest_far(2874, "expected"), lowest_far(2874, "confident")
-    ('3.48e-4', '1.05e-3')
-    """
-    if comparisons < 1:
-        return None
-    exact = (
-        1 / Decimal(comparisons + 1)
-        if guarantee == "expected"
-        else Decimal(-math.expm1(math.log(1 - CONFIDENCE) / comparisons))
-    )
-    digit = Decimal(1).scaleb(exact.adjusted() - 2)
-    far = exact.quantize(digit, ROUND_CEILING)
-    while not independent_rank(comparisons, far, guarantee):  # the exponential may have been rounded down
-        far += digit
-    return f"{far:.2e}"
 
 
 def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.ndarray, "pairs 2"]:
@@ -304,7 +226,7 @@ def independent_threshold(
     order = ordered(scores, "impostor")
     rank = independent_rank(order.total, far, guarantee)
     if rank == 0:
-        raise TooFewComparisonsError(_too_few(far, guarantee, order.total, people))
+        raise TooFewComparisonsError(too_few(far, guarantee, order.total, people))
     threshold = order.ranked(rank)
     if not math.isfinite(threshold):
         raise ValueError(
@@ -329,7 +251,8 @@ def approximate_threshold(
 ) -> GuaranteedThreshold:
     """The 95 % quantile of the threshold at a FAR over redrawn people, from all pairs of a set.
 
-    The quantile is a replicate's threshold: the smallest that 95 % of them do not exceed.
+    The quantile is a replicate's threshold: the smallest that 95 % of them do not exceed. What is claimed of it is the
+    `confidence_limit` of so many people, not 95 %.
 
     Args:
         pairs: the impostor scores with their people.
@@ -347,7 +270,7 @@ def approximate_threshold(
     _refuse_negative(seed)
     people = len(pairs.images)
     if people < people_needed(far, "approximate"):
-        raise TooFewComparisonsError(_too_few_to_redraw(far, people))
+        raise TooFewComparisonsError(too_few(far, "approximate", people // 2, people))
     found = np.sort(redrawn_thresholds(pairs, far, replicates, seed, progress))
     threshold = float(found[math.ceil(Fraction(95, 100) * replicates) - 1])
     if not math.isfinite(threshold):
@@ -359,7 +282,7 @@ def approximate_threshold(
         comparisons=pairs.impostor_total,
         rank=None,
         people=people,
-        confidence=CONFIDENCE,
+        confidence=confidence_limit(people, far),
         replicates=replicates,
         seed=seed,
     )
@@ -368,71 +291,3 @@ def approximate_threshold(
 def _refuse_negative(seed: int) -> None:
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}")
-
-
-def promised_rate(far: Far) -> Fraction:
-    """A FAR as the exact number that was written, if a guarantee can be about it.
-
-    Raises:
-        ValueError: it is below 1e-12, or 1 or more.
-    """
-    rate = exact_rate(far)
-    if not SMALLEST_FAR <= rate < 1:
-        raise ValueError(f"a guarantee needs a FAR of at least 1e-12 and below 1, got {far_text(far)!r}")
-    return rate
-
-
-def _rarely_fewer(rank: int, comparisons: int, rate: Fraction) -> bool:
-    """Whether P(Bin(comparisons, rate) <= rank - 1) <= 0.05, without an error of rounding."""
-    probability = 1.0 - float(betainc(rank, comparisons - rank + 1, float(rate)))
-    if abs(probability - 0.05) > 0.05 * _NEAR:
-        return probability < 0.05
-    # Near 0.05 by a sum in 60 digits. Equality is met too: it occurs only for one comparison at a rate of 0.95 (modulo
-    # the numerator of 1 - rate, then modulo 19 squared), where the sum is exact.
-    return _binomial_sum(rank, comparisons, rate) <= Decimal("0.05")
-
-
-def _binomial_sum(rank: int, comparisons: int, rate: Fraction) -> Decimal:
-    """P(Bin(comparisons, rate) <= rank - 1) in 60 digits."""
-    hit = _WIDE.divide(Decimal(rate.numerator), Decimal(rate.denominator))
-    odds = _WIDE.divide(Decimal(rate.numerator), Decimal(rate.denominator - rate.numerator))
-    term = _WIDE.power(_WIDE.subtract(Decimal(1), hit), comparisons)
-    total = term
-    for count in range(1, rank):
-        ratio = _WIDE.divide(_WIDE.multiply(odds, comparisons - count + 1), count)
-        term = _WIDE.multiply(term, ratio)
-        total = _WIDE.add(total, term)
-    return total
-
-
-def _too_few_to_redraw(far: Far, people: int) -> str:
-    """One line about too few people for a bootstrap."""
-    needed, lowest = people_needed(far, "approximate"), lowest_far(people // 2, "expected")
-    if people >= FEWEST_PEOPLE:
-        way = "collect more, or ask for a higher FAR"
-    elif lowest is None:
-        way = "collect more"
-    else:
-        way = f"collect more, or take guarantee 'expected', whose lowest FAR is {lowest} with {people:,} people"
-    at_any = f" ({FEWEST_PEOPLE} at whatever FAR)" if people < FEWEST_PEOPLE else ""
-    return (
-        f"guarantee 'approximate' at FAR {far_text(far)} needs {needed:,} people{at_any}, got {people:,}; a bootstrap "
-        f"of fewer says nothing about others: {way}"
-    )
-
-
-def _too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None) -> str:
-    """One line: what is needed, what is there, what could be done."""
-    needed = comparisons_needed(far, guarantee)
-    ways = [f"the lowest FAR that they promise is {lowest_far(comparisons, guarantee)}"]
-    if guarantee == "confident":
-        milder = comparisons_needed(far, "expected")
-        at = "which they have" if milder <= comparisons else f"down to FAR {lowest_far(comparisons, 'expected')} here"
-        ways.append(f"guarantee 'expected' needs {milder:,}, {at}")
-    if people is not None and people >= people_needed(far, "approximate"):
-        ways.append("'approximate' can be had from all their pairs and promises less")
-    return (
-        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed:,} comparisons that share no person, i.e. of "
-        f"{2 * needed:,} people; got {comparisons:,}{f' from {people:,} people' if people is not None else ''}; "
-        + "; ".join(ways)
-    )

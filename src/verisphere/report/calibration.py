@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, get_args
 
 from verisphere.data.files import check_file, read_text, write_whole
 from verisphere.data.json_values import from_json
-from verisphere.decide import Far, GuaranteedThreshold, exact_rate, promised_rate
+from verisphere.decide import Far, GuaranteedThreshold, exact_rate, percent, promised_rate
 from verisphere.report.results import json_text
 from verisphere.report.tables import number, small, table
 from verisphere.vocabulary import OperatingPoint, Origin
@@ -127,16 +127,24 @@ class Calibration:
                 f"{found.comparisons:,}",
                 "-" if found.people is None else f"{found.people:,}",
                 "-" if found.rank is None else f"{found.rank:,}",
+                _confidence(found),
             ]
             for found in self.thresholds
         ]
-        return table(["FAR", "guarantee", "threshold", "comparisons", "people", "rank"], rows)
+        return table(["FAR", "guarantee", "threshold", "comparisons", "people", "rank", "confidence"], rows)
 
     def write_json(self, path: Path) -> None:
         """Write everything, with each threshold's meaning, so that `read_calibration` reads it back."""
         document = {"format": FORMAT, **vars(self)}
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
         write_whole(path, lambda partial: partial.write_text(json_text(document), encoding="utf-8"))
+
+
+def _confidence(found: GuaranteedThreshold) -> str:
+    """The confidence of a promise; of `approximate` its upper limit."""
+    if found.confidence is None:
+        return "on average"
+    return f"{'at most ' if found.guarantee == 'approximate' else ''}{percent(found.confidence)}"
 
 
 def distinct_fars(fars: Sequence[Far]) -> None:

@@ -44,7 +44,7 @@ ALL = ""  # the pool of every comparison; no domain has an empty name
 def calibrate(
     path: Path,
     fars: Sequence[Far],
-    guarantee: Guarantee,
+    guarantee: Guarantee = "confident",
     *,
     independent: bool = False,
     checks: Sequence[Path] = (),

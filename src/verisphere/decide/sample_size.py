@@ -1,0 +1,225 @@
+"""How many people a promise about a threshold needs, and what those at hand can promise (see `guarantee.py`)."""
+
+import math
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Literal, get_args
+
+from scipy.special import betainc
+
+from verisphere.decide.point import Far, exact_rate, far_text
+
+Guarantee = Literal["expected", "confident", "approximate"]
+GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
+
+CONFIDENCE = 0.95
+#: Fewer people than this make no bootstrap, at whatever FAR.
+FEWEST_PEOPLE = 50
+# The chance that none of the comparisons lies above the true threshold, at most: with more, a promise is not made.
+_NONE_ABOVE = {"confident": Decimal("0.05"), "approximate": Decimal("0.5")}
+SMALLEST_FAR = Fraction(1, 10**12)
+# Wide enough for (1 - f) ** n at any n, exact to far more digits than a binomial sum can come near 0.05 without
+# being it.
+_WIDE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_NEAR = 1e-7  # relative distance from 0.05 within which floating point does not decide
+
+
+def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
+    """j, the rank of the score that becomes the threshold; 0 where the comparisons are too few for the guarantee.
+
+    >>> independent_rank(999, "1e-3", "expected"), independent_rank(2994, "1e-3", "confident")
+    (1, 0)
+
+    Args:
+        comparisons: how many there are, no two of which share a person.
+        far: target FAR, above 0 and below 1.
+        guarantee: `expected` or `confident`.
+
+    Raises:
+        ValueError: `approximate`, which has no rank; a FAR that nothing can promise.
+    """
+    rate = promised_rate(far)
+    if guarantee == "expected":
+        return math.floor(rate * (comparisons + 1))
+    if guarantee != "confident":
+        raise ValueError(f"guarantee must be expected or confident for independent comparisons, got {guarantee!r}")
+    low, high = 0, comparisons  # the condition holds at low, and is monotone in j
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _rarely_fewer(middle, comparisons, rate) else (low, middle - 1)
+    return low
+
+
+def share_above(comparisons: int, far: Far) -> float:
+    """The share of `expected` calibrations whose threshold accepts more than the target FAR, rounded up to a percent.
+
+    P(Bin(n, f) <= j - 1), which is exact for scores without ties; ties lower it.
+
+    >>> [share_above(n, "1e-2") for n in (99, 199, 999, 99_999)]
+    [0.37, 0.41, 0.46, 0.5]
+
+    Raises:
+        ValueError: a FAR that nothing can promise.
+    """
+    rank = independent_rank(comparisons, far, "expected")
+    return math.ceil(100 * _chance_of_fewer(rank, comparisons, promised_rate(far))) / 100
+
+
+def confidence_limit(people: int, far: Far) -> float:
+    """The confidence that no choice of a threshold from so many people exceeds without an assumption about people.
+
+    1 - (1 - f) ** (N / 2). Let a share p of people resemble everybody, where 1 - (1 - p) ** 2 is just above f, so that
+    a threshold below their scores accepts too many: N people hold none of them with probability (1 - p) ** N, which is
+    (1 - f) ** (N / 2), and then their scores are those of a world without such people, where the threshold need not be
+    so high. No world hides its highest scores more often, since an edge density of 1 - f leaves at most
+    (1 - f) ** (N / 2) of the sets of N people complete (Kruskal 1963, Katona 1968).
+
+    N / 2 is rounded down: an odd person makes no further comparison that shares nobody, and the largest score of those
+    that there are attains the number, so it is not more than can be had. The number itself is rounded down to a
+    percent, and 0.95 is the most that is stated.
+
+    >>> [confidence_limit(people, "1e-2") for people in (60, 138, 200, 598)]
+    [0.26, 0.5, 0.63, 0.95]
+
+    Raises:
+        ValueError: a FAR that nothing can promise.
+    """
+    missed = _binomial_sum(1, people // 2, promised_rate(far))
+    return min(math.floor(100 * _WIDE.subtract(Decimal(1), missed)) / 100, CONFIDENCE)
+
+
+def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
+    """The fewest comparisons without a shared person that can give a guarantee at a FAR.
+
+    For `approximate`, which takes all pairs of people, so many that its `confidence_limit` is one half.
+
+    >>> [comparisons_needed("1e-4", guarantee) for guarantee in ("expected", "confident", "approximate")]
+    [9999, 29956, 6932]
+
+    Raises:
+        ValueError: a FAR that nothing can promise.
+    """
+    rate = promised_rate(far)
+    if guarantee == "expected":
+        return max(math.ceil(1 / rate) - 1, 1)
+    chance = _NONE_ABOVE[guarantee]
+    needed = max(math.ceil(math.log(chance) / math.log1p(-float(rate))), 1) if rate < Fraction(1, 2) else 1
+    while needed > 1 and _binomial_sum(1, needed - 1, rate) <= chance:  # the logarithms may have been rounded
+        needed -= 1
+    while _binomial_sum(1, needed, rate) > chance:
+        needed += 1
+    return needed
+
+
+def people_needed(far: Far, guarantee: Guarantee) -> int:
+    """The fewest people whose images can give a guarantee at a FAR: two for each comparison that is needed.
+
+    `approximate` takes `FEWEST_PEOPLE` at least.
+
+    >>> [people_needed("1e-3", guarantee) for guarantee in ("expected", "confident", "approximate")]
+    [1998, 5990, 1386]
+    """
+    needed = 2 * comparisons_needed(far, guarantee)
+    return max(needed, FEWEST_PEOPLE) if guarantee == "approximate" else needed
+
+
+def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
+    """The lowest FAR, to three digits and rounded up, that so many comparisons without a shared person can promise.
+
+    >>> lowest_far(2874, "expected"), lowest_far(2874, "confident")
+    ('3.48e-4', '1.05e-3')
+    """
+    if comparisons < 1:
+        return None
+    exact = (
+        1 / Decimal(comparisons + 1)
+        if guarantee == "expected"
+        else Decimal(-math.expm1(math.log(_NONE_ABOVE[guarantee]) / comparisons))
+    )
+    digit = Decimal(1).scaleb(exact.adjusted() - 2)
+    far = exact.quantize(digit, ROUND_CEILING)
+    while comparisons_needed(far, guarantee) > comparisons:  # the exponential may have been rounded down
+        far += digit
+    return f"{far:.2e}"
+
+
+def promised_rate(far: Far) -> Fraction:
+    """A FAR as the exact number that was written, if a guarantee can be about it.
+
+    Raises:
+        ValueError: it is below 1e-12, or 1 or more.
+    """
+    rate = exact_rate(far)
+    if not SMALLEST_FAR <= rate < 1:
+        raise ValueError(f"a guarantee needs a FAR of at least 1e-12 and below 1, got {far_text(far)!r}")
+    return rate
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, as the sentences about promises state it."""
+    return f"{100 * share:.0f} %"
+
+
+def _rarely_fewer(rank: int, comparisons: int, rate: Fraction) -> bool:
+    """Whether P(Bin(comparisons, rate) <= rank - 1) <= 0.05, without an error of rounding."""
+    probability = _chance_of_fewer(rank, comparisons, rate)
+    if abs(probability - 0.05) > 0.05 * _NEAR:
+        return probability < 0.05
+    # Near 0.05 by a sum in 60 digits. Equality is met too: it occurs only for one comparison at a rate of 0.95 (modulo
+    # the numerator of 1 - rate, then modulo 19 squared), where the sum is exact.
+    return _binomial_sum(rank, comparisons, rate) <= Decimal("0.05")
+
+
+def _chance_of_fewer(rank: int, comparisons: int, rate: Fraction) -> float:
+    """P(Bin(comparisons, rate) <= rank - 1) in floating point."""
+    return 1.0 - float(betainc(rank, comparisons - rank + 1, float(rate)))
+
+
+def _binomial_sum(rank: int, comparisons: int, rate: Fraction) -> Decimal:
+    """P(Bin(comparisons, rate) <= rank - 1) in 60 digits."""
+    hit = _WIDE.divide(Decimal(rate.numerator), Decimal(rate.denominator))
+    odds = _WIDE.divide(Decimal(rate.numerator), Decimal(rate.denominator - rate.numerator))
+    term = _WIDE.power(_WIDE.subtract(Decimal(1), hit), comparisons)
+    total = term
+    for count in range(1, rank):
+        ratio = _WIDE.divide(_WIDE.multiply(odds, comparisons - count + 1), count)
+        term = _WIDE.multiply(term, ratio)
+        total = _WIDE.add(total, term)
+    return total
+
+
+def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None) -> str:
+    """One line: what is needed, what is there, and what can be promised with it.
+
+    Args:
+        far: target FAR.
+        guarantee: asked for.
+        comparisons: that share no person.
+        people: whom they are of; None where a scores file does not say.
+    """
+    needed = f"{people_needed(far, guarantee):,} people"
+    there = f"{comparisons:,} comparisons" if people is None else f"{people:,} people"
+    if guarantee != "approximate":
+        needed = f"{comparisons_needed(far, guarantee):,} comparisons that share no person, i.e. of {needed}"
+        there = f"{comparisons:,}" if people is None else f"{comparisons:,} from {there}"
+    lowest = [f"{kind!r} at FAR {lowest_far(comparisons, kind)} or higher" for kind in ("confident", "expected")]
+    can = f"with these --guarantee can promise {' and '.join(lowest)}" if comparisons else "these promise nothing"
+    return (
+        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; {can}; "
+        f"{_estimate(far, comparisons, people)}"
+    )
+
+
+def _estimate(far: Far, comparisons: int, people: int | None) -> str:
+    """Whether and where `approximate` is to be had."""
+    if people is None:
+        return "'approximate' needs an embeddings file"
+    if people < FEWEST_PEOPLE:
+        return f"'approximate' needs {FEWEST_PEOPLE} people at any FAR"
+    limit = percent(confidence_limit(people, far))
+    if people >= people_needed(far, "approximate"):
+        return f"'approximate' can estimate FAR {far_text(far)} with at most {limit} confidence"
+    return (
+        f"'approximate', whose confidence at FAR {far_text(far)} would be at most {limit}, is refused below FAR "
+        f"{lowest_far(comparisons, 'approximate')}, where it is 50 %"
+    )
