@@ -268,7 +268,7 @@ def calibrated(found: Calibrated) -> Markup:
 
 
 _PROMISE = (
-    "A promise is about two new people like those calibrated on, one image of each. The tables below are about "
+    "A promise is about two new people, one image of each, like those calibrated on. The tables below are about "
     "another thing: all pairs of a set at hand, where a person with many images counts more often, every person is in "
     "many pairs, and a domain may be unlike the whole. So a FAR measured here can lie above the one promised. Its "
     "bounds take pairs as independent; where pairs share people, they are too narrow."
