@@ -21,8 +21,8 @@ from verisphere.vocabulary import Progress, quietly
 _PAIRS = 1 << 15  # of a list, weighed at once in every replicate of a run
 #: How often intervals of TAR, threshold and FAR held the truth in benchmarks/promises.py; stated beside each table.
 MEASURED_COVERAGE = (
-    "in simulations such intervals held the truth in 90 to 99 % of sets whose people differ little; where few people "
-    "resemble many others, in 83 to 95 % with people x FAR of 6 or more, in 28 to 87 % with 2 or less"
+    "in simulations such intervals held the truth in 86 to 97 % of sets whose people differ little; where few people "
+    "resemble many others, in 85 to 95 % with people x FAR of 6 or more, in 27 to 87 % with 2 or less"
 )
 
 
