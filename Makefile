@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # One thread a worker: two test processes with two threads each would wait for one another.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
 
-.PHONY: demo test test-full lint format bench clean gone
+.PHONY: demo test test-full lint format bench promises clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -29,6 +29,10 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+
+# How often the promises of thresholds and intervals hold, in made-up worlds; a minute on one core.
+promises: $(VENV)/.core
+	$(BIN)/python benchmarks/promises.py
 
 clean:
 	rm -rf $(VENV)

@@ -130,6 +130,10 @@ def test_some_rates_nothing_can_promise(far: str):
         (99, "1e-2", 0.37),  # rank 1: 0.99 ** 99 = 0.3697
         (198, "1e-2", 0.14),  # rank 1, the last before rank 2: 0.99 ** 198 = 0.1367
         (199, "1e-2", 0.41),  # rank 2: 0.99 ** 199 + 199 * 0.01 * 0.99 ** 198 = 0.4074
+        (499, "1e-2", 0.45),  # this and the next three as in docs/shipping.md
+        (999, "1e-2", 0.46),
+        (2995, "1e-2", 0.41),
+        (99_999, "1e-2", 0.5),
         (9999, "1e-4", 0.37),
     ],
 )
@@ -191,21 +195,21 @@ def test_where_confident_is_refused_the_limit_is_below_what_it_promises():
         (
             20,
             "0.5",
-            "needs 50 people; got 20 people; with these --guarantee can promise 'confident' at FAR 2.59e-1 or higher "
-            "and 'expected' at FAR 9.10e-2 or higher; 'approximate' needs 50 people at any FAR",
+            "needs 50 people; got 20 people, enough for 'confident' at FAR 2.59e-1 or higher and for 'expected' at FAR "
+            "9.10e-2 or higher; 'approximate' needs 50 people at any FAR",
         ),
         (
             60,
             "1e-2",
-            "needs 138 people; got 60 people; with these --guarantee can promise 'confident' at FAR 9.51e-2 or higher "
-            "and 'expected' at FAR 3.23e-2 or higher; 'approximate', whose confidence at FAR 1e-2 would be at most "
+            "needs 138 people; got 60 people, enough for 'confident' at FAR 9.51e-2 or higher and for 'expected' at "
+            "FAR 3.23e-2 or higher; 'approximate', whose confidence at FAR 1e-2 would be at most "
             "26 %, is refused below FAR 2.29e-2, where it is 50 %",
         ),
-        (1, "0.5", "got 1 people; these promise nothing; 'approximate' needs 50 people at any FAR"),
+        (1, "0.5", "got 1 people, enough for no promise; 'approximate' needs 50 people at any FAR"),
     ],
 )
 def test_too_few_to_redraw_are_told_what_helps(people: int, far: str, message: str):
-    assert too_few(far, "approximate", people // 2, people).endswith(message)
+    assert too_few(far, "approximate", people // 2, people).endswith(f"{message} (choose by --far and --guarantee)")
 
 
 def test_the_far_that_a_refusal_names_is_not_refused():

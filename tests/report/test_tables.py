@@ -17,6 +17,7 @@ from verisphere.decide import (
     operating_point,
     point_intervals,
 )
+from verisphere.decide.intervals import MEASURED_COVERAGE
 from verisphere.report.tables import (
     accuracy_line,
     group_differences_table,
@@ -174,8 +175,8 @@ def test_thresholds_and_fars_over_people():
     assert (row[0], row[1], row[3]) == ("0.25", "0.400000", "0.25")
     assert row[2] == f"{found.threshold.lower_95:.6f} .. {found.threshold.upper_95:.6f}"
     assert text.endswith(
-        "95 % of 50 redrawings of 4 people (seed 0), TAR and threshold with the threshold found anew in each, "
-        "rule: at_most"
+        "middle 95 % of 50 redrawings of 4 people (seed 0), TAR and threshold with the threshold found anew in each, "
+        f"rule: at_most\n{MEASURED_COVERAGE}"
     )
 
 

@@ -250,7 +250,8 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--intervals",
         action="store_true",
-        help="redraw people: the 95 %% interval of TAR, threshold and FAR that respects who is in several pairs",
+        help="redraw people: the middle 95 %% of TAR, threshold and FAR, which respects who is in several pairs; the "
+        "table says how often such intervals held the truth in simulations",
     )
     verb.add_argument(
         "--replicates", type=int, default=1000, help="bootstrap replicates of --intervals and --against (1000)"

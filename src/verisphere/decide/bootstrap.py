@@ -6,6 +6,10 @@ pair then counts as often as the product of its two people's draws, a genuine pa
 copies of one person are still one person: they make neither genuine nor impostor pairs with each other). The threshold
 is found anew in each replicate by the rule `at_most`.
 
+What is shown is the middle 95 % of the replicates. It is not an interval that holds the truth 95 % of the time: where
+few people resemble many others, a set without them cannot show that there are any (`sample_size.confidence_limit`).
+`benchmarks/promises.py` measures how often it holds.
+
 Many replicates are gone through together, a block of pairs at a time (`weights.py`).
 """
 

@@ -202,11 +202,11 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
     if guarantee != "approximate":
         needed = f"{comparisons_needed(far, guarantee):,} comparisons that share no person, i.e. of {needed}"
         there = f"{comparisons:,}" if people is None else f"{comparisons:,} from {there}"
-    lowest = [f"{kind!r} at FAR {lowest_far(comparisons, kind)} or higher" for kind in ("confident", "expected")]
-    can = f"with these --guarantee can promise {' and '.join(lowest)}" if comparisons else "these promise nothing"
+    lowest = [f"for {kind!r} at FAR {lowest_far(comparisons, kind)} or higher" for kind in ("confident", "expected")]
+    enough = " and ".join(lowest) if comparisons else "for no promise"
     return (
-        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; {can}; "
-        f"{_estimate(far, comparisons, people)}"
+        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}, enough {enough}; "
+        f"{_estimate(far, comparisons, people)} (choose by --far and --guarantee)"
     )
 
 

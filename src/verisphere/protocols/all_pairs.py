@@ -134,7 +134,7 @@ class PairsOfSet:
 
 
 def interval_of_tar(pairs: PairsOfSet, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
-    """TAR over all pairs at a target FAR, with its 95 % interval over redrawn people (see `decide`).
+    """TAR over all pairs at a target FAR, with the middle 95 % over redrawn people (see `decide`).
 
     Args:
         pairs: the set's pairs.

@@ -32,7 +32,9 @@ from verisphere.vocabulary import Progress, quietly
 def intervals_of_set(
     pairs: PairsOfSet, fars: Sequence[Far], replicates: int = 1000, seed: int = 0, progress: Progress = quietly
 ) -> tuple[PointIntervals, ...]:
-    """TAR, threshold, and FAR at it, over all pairs at each target FAR, with 95 % intervals over redrawn people.
+    """TAR, threshold, and FAR at it, over all pairs at each target FAR, with the middle 95 % over redrawn people.
+
+    How often such an interval holds the truth is measured, not promised: see `MEASURED_COVERAGE` in `decide`.
 
     Args:
         pairs: the set's pairs.

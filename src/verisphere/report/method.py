@@ -1,5 +1,6 @@
 """The sections of a report page that say what its numbers rest on: rules, models, files, recipes."""
 
+from verisphere.decide.intervals import MEASURED_COVERAGE
 from verisphere.report.findings import Contents, File
 from verisphere.report.html import Markup, breakable, definitions, joined, table, tag
 
@@ -58,7 +59,7 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
             "Bounds",
             "Beside counts: exact two-sided binomial bounds (Clopper and Pearson) at 95 %. Over people: the middle "
             f"95 % of {contents.replicates:,} bootstrap replicates (seed {contents.seed}) that redraw identities and "
-            "find the threshold anew.",
+            f"find the threshold anew; {MEASURED_COVERAGE}.",
         ),
         (
             "One threshold",

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
+from verisphere.decide.intervals import MEASURED_COVERAGE
 from verisphere.vocabulary import OperatingPoint
 
 RULES_MEAN = {
@@ -100,7 +101,7 @@ def between(lower: float, upper: float, digits: int = 4) -> str:
 
 
 def intervals_table(intervals: Sequence[PointIntervals]) -> str:
-    """Threshold, and FAR at that threshold, with their 95 % intervals over redrawn people."""
+    """Threshold, and FAR at that threshold, with their intervals over redrawn people and how often such ones held."""
     rows = [
         [
             one.far_target,
@@ -114,8 +115,8 @@ def intervals_table(intervals: Sequence[PointIntervals]) -> str:
     text = table(["FAR target", "threshold", "95 % over people", "FAR at this threshold", "95 % over people"], rows)
     first = intervals[0]
     return (
-        f"{text}\n95 % of {first.tar.replicates:,} redrawings of {first.people:,} people (seed {first.seed}), TAR and "
-        f"threshold with the threshold found anew in each, rule: {first.rule}"
+        f"{text}\nmiddle 95 % of {first.tar.replicates:,} redrawings of {first.people:,} people (seed {first.seed}), "
+        f"TAR and threshold with the threshold found anew in each, rule: {first.rule}\n{MEASURED_COVERAGE}"
     )
 
 

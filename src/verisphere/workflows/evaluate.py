@@ -87,7 +87,7 @@ class Options:
     """What every kind of evaluation takes; see `threshold_at` and `one_threshold`.
 
     Attributes:
-        intervals: redraw people for the 95 % interval of each figure, as often as each evaluation is told.
+        intervals: redraw people for the interval of each figure, as often as each evaluation is told.
         seed: of every redrawing.
         alpha: weight of FAR against FRR in the differences of groups.
         curve: also make the curve of all thresholds.

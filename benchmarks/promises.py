@@ -1,0 +1,311 @@
+"""How often the promises of thresholds and of intervals hold, in made-up worlds of people whose truth is known.
+
+`make promises` takes about a minute on one core and writes promises_quick.csv beside this file. `python
+benchmarks/promises.py --full` takes half an hour and writes promises.csv, the source of the figures in
+docs/uncertainty.md. Seeds are fixed, so a run can be repeated.
+
+In a world every person has a likeness to others and a difficulty. An impostor score is the likeness of its two people
+plus noise of the images and of the pair; a genuine score is noise less the person's difficulty. Thresholds and
+intervals come from sets of people, by the functions that `verisphere calibrate` and `verisphere evaluate --intervals`
+call. What is true of everybody comes from a million comparisons that share nobody.
+"""
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.decide import (
+    PairScores,
+    approximate_threshold,
+    ask_deeper,
+    comparisons_needed,
+    confidence_limit,
+    enough,
+    independent_threshold,
+    people_needed,
+    point_intervals,
+    share_above,
+)
+from verisphere.report.tables import small, table
+
+TRUTH = 1_000_000  # comparisons: a FAR of 1e-2 is known to 1 % of itself
+IMAGES = 3  # of each person
+TAR = 0.9  # of everybody at the target FAR: genuine scores lie where it is this, in every world
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+def nothing(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    """Nobody differs."""
+    return np.zeros(size)
+
+
+def moderate(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    """Everybody differs a little."""
+    return 0.5 * random.standard_normal(size)
+
+
+def tailed(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    """Some differ more than the rest: an exponential tail."""
+    return 0.5 * random.standard_exponential(size)
+
+
+def heavy(random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    """Few differ much: the absolute value of Student's t with two degrees of freedom, whose variance is infinite."""
+    return 0.3 * np.abs(random.standard_t(2, size))
+
+
+def hubs(far: float) -> Draw:
+    """As few resemble everybody as make a share of all pairs slightly above the target FAR: the worst case."""
+    share = 1 - (1 - 1.05 * far) ** 0.5
+    return lambda random, size: 5.0 * (random.random(size) < share)
+
+
+@dataclass(frozen=True)
+class World:
+    """A population of people.
+
+    Attributes:
+        name: of the world.
+        target: FAR at which everybody's TAR is `TAR`.
+        likeness: of people to others, which impostor scores rise by.
+        difficulty: of people, which their genuine scores fall by.
+        seed: of all that is drawn here.
+    """
+
+    name: str
+    target: float
+    likeness: Draw
+    difficulty: Draw
+    seed: int = 0
+
+    def impostors(self, random: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+        """Scores of comparisons that share no person."""
+        images = 0.3 * random.standard_normal((2, *size))
+        chance = np.sqrt(0.5) * random.standard_normal(size)
+        return self.likeness(random, (2, *size)).sum(0) + images.sum(0) + chance
+
+    @cached_property
+    def truth(self) -> np.ndarray:
+        """Scores of many comparisons that share nobody, ascending."""
+        return np.sort(self.impostors(np.random.default_rng([self.seed, 1]), (TRUTH,)))
+
+    def far(self, threshold: float) -> float:
+        """Everybody's, at a threshold."""
+        return 1 - np.searchsorted(self.truth, threshold, side="right") / TRUTH
+
+    @cached_property
+    def threshold(self) -> float:
+        """Everybody's, at the target FAR."""
+        return float(self.truth[TRUTH - 1 - int(self.target * TRUTH)])
+
+    @cached_property
+    def level(self) -> float:
+        """What genuine scores are raised by, so that `TAR` of everybody's lie above the threshold."""
+        random = np.random.default_rng([self.seed, 2])
+        noise = np.sqrt(2 * 0.3**2 + 0.5) * random.standard_normal(TRUTH)
+        return self.threshold - float(np.quantile(noise - self.difficulty(random, (TRUTH,)), 1 - TAR))
+
+    def draw_set(self, people: int, number: int) -> Callable[[int], PairScores]:
+        """All pairs of a set of people, to be asked how deep the highest impostor scores are to go."""
+        random = np.random.default_rng([self.seed, 3, people, number])
+        image = 0.3 * random.standard_normal((people, IMAGES)) + self.likeness(random, (people, 1))
+        left, right = np.triu_indices(people, 1)
+        impostor = image[left][:, :, None] + image[right][:, None, :]
+        impostor += 0.5 * random.standard_normal((len(left), 1, 1)) + 0.5 * random.standard_normal(impostor.shape)
+        first, second = np.triu_indices(IMAGES, 1)
+        own = 0.3 * random.standard_normal((people, IMAGES))
+        genuine = self.level - self.difficulty(random, (people, 1)) + own[:, first] + own[:, second]
+        genuine += np.sqrt(0.5) * random.standard_normal(genuine.shape)
+        scores = impostor.ravel()
+
+        def highest(times: int) -> PairScores:
+            count = enough(self.target, len(scores), times)
+            rows = np.argpartition(-scores, count - 1)[:count]
+            rows = rows[np.argsort(-scores[rows], kind="stable")]
+            pair = rows // IMAGES**2
+            return PairScores(
+                genuine=genuine.ravel(),
+                genuine_person=np.repeat(np.arange(people), len(first)),
+                impostor=scores[rows],
+                impostor_people=np.stack([left[pair], right[pair]], 1),
+                images=np.full(people, IMAGES),
+            )
+
+        return highest
+
+
+@dataclass(frozen=True)
+class Held:
+    """How often one promise held in one world.
+
+    Attributes:
+        world: its name.
+        people: in each set.
+        far: target.
+        promise: guarantee of a threshold, or interval of a figure.
+        stated: share of sets in which it is said to hold: the confidence, for `expected` at least 1 - `share_above`,
+            for `approximate` at most this; None where it is refused.
+        held: share of the sets in which it held.
+        sets: how many.
+        mean_far: of thresholds, mean FAR over target; `expected` promises 1 at most.
+    """
+
+    world: str
+    people: int
+    far: float
+    promise: str
+    stated: float | None
+    held: float | None
+    sets: int
+    mean_far: float | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is simulated.
+
+    Attributes:
+        cells: target FARs, with the numbers of people in a set.
+        sets: of all pairs, which intervals and `approximate` take.
+        matched: sets of comparisons that share nobody, which `expected` and `confident` take.
+        replicates: of the bootstrap.
+    """
+
+    cells: dict[float, tuple[int, ...]]
+    sets: int
+    matched: int
+    replicates: int
+
+
+QUICK = Size({1e-1: (60, 200), 1e-2: (60, 200)}, 60, 1_000, 100)
+FULL = Size({1e-1: (60, 200), 1e-2: (60, 200, 600)}, 300, 10_000, 200)
+
+
+def worlds(far: float) -> tuple[World, ...]:
+    """The worlds; the worst one is worst at a FAR of its own."""
+    return (
+        World("alike", far, nothing, nothing),
+        World("differing", far, moderate, moderate),
+        World("tails", far, tailed, tailed),
+        World("heavy tails", far, heavy, heavy),
+        World("worst case", far, hubs(far), moderate),
+    )
+
+
+def of_matched(world: World, people: int, sets: int) -> Iterator[Held]:
+    """`expected` and `confident`, from comparisons that share no person."""
+    far, comparisons = world.target, people // 2
+    scores = world.impostors(np.random.default_rng([world.seed, 4, people]), (sets, comparisons))
+    for guarantee in ("expected", "confident"):
+        if comparisons < comparisons_needed(far, guarantee):
+            yield Held(world.name, people, far, guarantee, None, None, sets)
+            continue
+        fars = np.array([world.far(independent_threshold(row, far, guarantee).threshold) for row in scores])
+        stated = 0.95 if guarantee == "confident" else 1 - share_above(comparisons, far)
+        yield Held(world.name, people, far, guarantee, stated, _share(fars <= far), sets, float(fars.mean() / far))
+
+
+def of_all_pairs(world: World, people: int, sets: int, replicates: int) -> Iterator[Held]:
+    """`approximate`, and the intervals of TAR, threshold, and FAR at the fixed threshold, from all pairs of a set."""
+    far = world.target
+    estimated = people >= people_needed(far, "approximate")
+    held: dict[str, list[bool]] = {"TAR": [], "threshold": [], "FAR": []}
+    fars = []
+    for number in range(sets):
+        highest = world.draw_set(people, number)
+
+        def ask(times: int, highest: Callable[[int], PairScores] = highest, seed: int = number):
+            pairs = highest(times)
+            return (
+                point_intervals(pairs, [far], replicates, seed)[0],
+                approximate_threshold(pairs, far, replicates, seed).threshold if estimated else None,
+            )
+
+        found, threshold = ask_deeper(ask)
+        held["TAR"].append(found.tar.lower_95 <= TAR <= found.tar.upper_95)
+        held["threshold"].append(found.threshold.lower_95 <= world.threshold <= found.threshold.upper_95)
+        held["FAR"].append(found.far.lower_95 <= world.far(found.threshold.value) <= found.far.upper_95)
+        if threshold is not None:
+            fars.append(world.far(threshold))
+    if estimated:
+        kept, mean = np.array(fars) <= far, float(np.mean(fars) / far)
+        stated = confidence_limit(people, far)
+        yield Held(world.name, people, far, "approximate", stated, _share(kept), sets, mean)
+    else:
+        yield Held(world.name, people, far, "approximate", None, None, sets)
+    for figure, kept in held.items():
+        yield Held(world.name, people, far, f"interval of {figure}", 0.95, _share(np.array(kept)), sets)
+
+
+def _share(kept: np.ndarray) -> float:
+    return float(kept.mean())
+
+
+def simulate(size: Size) -> Iterator[Held]:
+    """Every promise in every world, at every FAR, for every size of set."""
+    for far, numbers in size.cells.items():
+        for world in worlds(far):
+            for people in numbers:
+                yield from of_matched(world, people, size.matched)
+                yield from of_all_pairs(world, people, size.sets, size.replicates)
+
+
+def text(rows: Sequence[Held]) -> str:
+    """All rows as a table: a line for each world, FAR and number of people."""
+    promises = list(dict.fromkeys(row.promise for row in rows))
+    lines: dict[tuple[str, str, str], dict[str, Held]] = {}
+    for row in rows:
+        lines.setdefault((row.world, small(row.far), str(row.people)), {})[row.promise] = row
+    return table(
+        ["world", "FAR", "people", *promises],
+        [[*place, *(_cell(found[promise]) for promise in promises)] for place, found in lines.items()],
+    )
+
+
+def _cell(row: Held) -> str:
+    if row.held is None or row.stated is None:
+        return "refused"
+    if row.promise == "expected":
+        return f"{row.held:.3f}; mean {row.mean_far:.2f} f"
+    return f"{row.held:.3f}" + (f" (claimed: {row.stated:.2f})" if row.promise == "approximate" else "")
+
+
+def write_rows(rows: Sequence[Held], path: Path) -> None:
+    """One row a promise, as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Held)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--full", action="store_true", help="also 600 people, and more sets and replicates (half an hour)"
+    )
+    full = parser.parse_args().full
+    rows = list(told(simulate(FULL if full else QUICK)))
+    path = Path(__file__).with_name("promises.csv" if full else "promises_quick.csv")
+    write_rows(rows, path)
+    print(f"share of sets in which a promise held (f: the target FAR; rows in {path.name})\n{text(rows)}")
+
+
+def told(rows: Iterator[Held]) -> Iterator[Held]:
+    """Rows as they come, each told on standard error."""
+    started = time.monotonic()
+    for row in rows:
+        held = "refused" if row.held is None else f"{row.held:.3f} of {row.sets:,}"
+        told = f"{row.world}, FAR {row.far:g}, {row.people} people, {row.promise}: {held}"
+        print(f"{time.monotonic() - started:5.0f} s  {told}", file=sys.stderr)
+        yield row
+
+
+if __name__ == "__main__":
+    main()
