@@ -45,11 +45,13 @@ def real_data() -> Path:
 
 @pytest.fixture
 def process_as_it_was() -> Iterator[None]:
-    """`main` takes over SIGTERM and the library's log, as a command may; a test run goes on after it."""
+    """`main` takes over SIGTERM, SIGHUP and the library's log, as a command may; a test run goes on after it."""
     logger = logging.getLogger("verisphere")
-    handler, handlers, level = signal.getsignal(signal.SIGTERM), logger.handlers[:], logger.level
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers, level = logger.handlers[:], logger.level
     yield
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     logger.handlers[:] = handlers
     logger.setLevel(level)
 

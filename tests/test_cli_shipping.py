@@ -38,10 +38,11 @@ loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.3, scale: 32
 @pytest.fixture(autouse=True, scope="module")
 def _log_and_signals_as_before():
     logger = logging.getLogger("verisphere")
-    kept = logger.handlers[:], logger.level, signal.getsignal(signal.SIGTERM)
+    kept = logger.handlers[:], logger.level, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
     yield
     logger.handlers[:], logger.level = kept[0], kept[1]
     signal.signal(signal.SIGTERM, kept[2])
+    signal.signal(signal.SIGHUP, kept[3])
 
 
 def call(*arguments: object) -> int:

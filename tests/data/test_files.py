@@ -3,12 +3,15 @@
 import errno
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from verisphere.data import files
 from verisphere.data.files import (
     check_file,
     check_writable,
@@ -17,6 +20,7 @@ from verisphere.data.files import (
     read_text,
     refuse_overwriting,
     regular,
+    replace_whole,
     write_whole,
 )
 
@@ -334,3 +338,118 @@ def test_nothing_or_a_folder_is_no_file(tmp_path: Path):
             read(tmp_path / "absent")
         with pytest.raises(IsADirectoryError, match=tmp_path.name):
             read(tmp_path)
+
+
+# --- a folder that takes another's place ---
+
+
+def write_new(partial: Path) -> None:
+    (partial / "inner").mkdir(parents=True)
+    (partial / "inner" / "new").write_text("new")
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["exchange", "two renames"])
+def test_a_folder_takes_the_place_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offered: bool):
+    if not offered:
+        monkeypatch.setattr(files, "_exchanged", lambda left, right: False)
+    replace_whole(tmp_path / "run", make_folder)  # nothing is there yet
+    replace_whole(tmp_path / "run", write_new)
+    assert [str(entry.relative_to(tmp_path)) for entry in sorted(tmp_path.rglob("*"))] == [
+        "run", "run/inner", "run/inner/new"]  # fmt: skip
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["exchange", "two renames"])
+def test_a_replacement_that_fails_leaves_the_old_folder_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offered: bool
+):
+    replace_whole(tmp_path / "run", make_folder)
+    before = sorted(tmp_path.rglob("*"))
+    rename = os.replace
+
+    def refused(source: Path, target: Path) -> None:
+        if Path(source).name.startswith(".new-") and target == tmp_path / "run":
+            raise OSError(errno.EIO, "Input/output error", str(target))
+        rename(source, target)
+
+    def exchange(left: Path, right: Path) -> bool:
+        if offered:
+            raise OSError(errno.EIO, "Input/output error", str(right))
+        return False
+
+    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr(files, "_exchanged", exchange)
+    with pytest.raises(OSError, match="Input/output error"):
+        replace_whole(tmp_path / "run", write_new)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_does_not_give_way_to_a_folder(tmp_path: Path):
+    (tmp_path / "run").write_text("old")
+    with pytest.raises(FileExistsError, match="run: a file"):
+        replace_whole(tmp_path / "run", write_new)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from verisphere.data import files
+
+def write(word):
+    def into(partial):
+        partial.mkdir()
+        for name in "ab":
+            (partial / name).write_text(word)
+    return into
+
+def dying(function, when):
+    \"\"\"As a process that is killed before or after so many calls.\"\"\"
+    def called(*arguments):
+        global left
+        if left == 0 and when == "before":
+            os._exit(9)
+        result = function(*arguments)
+        if left == 0:
+            os._exit(9)
+        left -= 1
+        return result
+    return called
+
+folder = Path(sys.argv[1])
+if sys.argv[2] == "two renames":
+    files._exchanged = lambda left, right: False
+for when in ("before", "after"):
+    moment, code = 0, 9
+    while code == 9:
+        place = folder / f"{when}-{moment}" / "report"
+        place.parent.mkdir()
+        files.write_whole(place, write("old"))
+        child = os.fork()
+        if not child:
+            left = moment
+            os.replace, os.fsync = dying(os.replace, when), dying(os.fsync, when)
+            files._exchanged, files._remove = dying(files._exchanged, when), dying(files._remove, when)
+            files.replace_whole(place, write("new"))
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(when, moment, code, flush=True)
+        moment += 1
+"""
+
+
+OLD, NEW = dict.fromkeys("ab", "old"), dict.fromkeys("ab", "new")
+
+
+@pytest.mark.parametrize("offered", ["exchange", "two renames"])
+def test_a_replacement_that_is_killed_leaves_the_old_or_the_new_folder_whole(tmp_path: Path, offered: str):
+    """At every call that brings something to the disk: where names can be exchanged, under the name that was given."""
+    said = subprocess.run([sys.executable, "-c", KILLED, tmp_path, offered], capture_output=True, text=True, check=True)
+    assert said.stdout.count(" 9\n") >= 12
+    for place in tmp_path.iterdir():
+        whole = [
+            entry
+            for entry in place.iterdir()
+            if {file.name: file.read_text() for file in entry.iterdir()} in (OLD, NEW)
+        ]
+        assert whole
+        if offered == "exchange":
+            assert place / "report" in whole

@@ -34,10 +34,11 @@ MADE = {
 @pytest.fixture(autouse=True, scope="module")
 def _log_and_signals_as_before():
     log = logging.getLogger("verisphere")
-    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM)
+    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
     yield
     log.handlers[:], log.level = kept[0], kept[1]
     signal.signal(signal.SIGTERM, kept[2])
+    signal.signal(signal.SIGHUP, kept[3])
 
 
 def figures(folder: Path) -> dict[str, Any]:

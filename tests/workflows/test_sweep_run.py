@@ -38,6 +38,9 @@ if word == "fail":
     sys.exit(2)
 if word == "die":
     os.kill(os.getpid(), signal.SIGKILL)
+if word == "lost":
+    __import__("shutil").rmtree(folder)
+    sys.exit(2)
 if word == "silent":
     os._exit(7) if not (folder / "log.txt").write_text("") else None
 if word == "long" and not (folder / "stopped").exists():
@@ -112,6 +115,13 @@ def test_time_counts_that_was_not_lost(tmp_path: Path):
     assert runs[1].seconds == pytest.approx(sum(took))
 
 
+def test_a_training_whose_folder_was_removed_takes_no_other_with_it(tmp_path: Path):
+    runs = runs_of(tmp_path, a="lost", b="")
+    (failure,) = train_runs(runs, Stand())
+    assert "has lost its log.txt; was it removed while it trained?" in failure.line
+    assert runs[1].finished
+
+
 @pytest.mark.parametrize(
     ("number", "raised", "passed_on"),
     [
@@ -121,7 +131,7 @@ def test_time_counts_that_was_not_lost(tmp_path: Path):
     ],
 )
 def test_a_signal_reaches_every_training_and_they_are_waited_for(
-    tmp_path: Path, heard_hangup, number: int, raised: type, passed_on: int
+    tmp_path: Path, number: int, raised: type, passed_on: int
 ):
     runs = runs_of(tmp_path, a="long", b="long", c="")
 
@@ -133,35 +143,19 @@ def test_a_signal_reaches_every_training_and_they_are_waited_for(
             time.sleep(0.02)
         os.kill(os.getpid(), number)
 
-    before, hanging_up = signal.signal(signal.SIGTERM, leave), signal.getsignal(signal.SIGHUP)
+    before = {one: signal.signal(one, leave) for one in (signal.SIGTERM, signal.SIGHUP)}  # as the command line does
     try:
         threading.Thread(target=interrupt).start()
         with pytest.raises(raised):
             train_runs(runs, Stand(jobs=2))
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
     assert [(run.folder / "stopped").read_text() for run in runs[:2]] == [str(int(passed_on))] * 2
-    assert signal.getsignal(signal.SIGHUP) is hanging_up
     assert not (runs[2].folder / "began").exists()
     assert not any(run.finished for run in runs)
     assert runs[0].seconds > 0
     assert train_runs(runs, Stand(jobs=2)) == []  # the next start goes on
-
-
-def test_under_nohup_a_terminal_that_goes_changes_nothing(tmp_path: Path):
-    (run,) = runs_of(tmp_path, a="slow")
-
-    def hang_up() -> None:
-        while not (run.folder / "began").exists():
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGHUP)
-
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        threading.Thread(target=hang_up).start()
-        assert train_runs([run], Stand()) == []
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_sweep_that_is_killed_leaves_no_training_behind(tmp_path: Path):

@@ -197,7 +197,7 @@ def test_processes_whose_launcher_was_killed_end_too_and_hold_the_run_until_then
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_one_stops_all_with_a_checkpoint(recipe, tmp_path, number):
     run = tmp_path / "run"
     process = start("train", recipe, "--out", run, *LONG)

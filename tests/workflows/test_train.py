@@ -2,12 +2,9 @@
 
 import json
 import logging
-import os
 import re
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -48,10 +45,11 @@ def _own_parts_can_be_imported(monkeypatch):
 @pytest.fixture(autouse=True)
 def _log_and_signals_as_before():
     log = logging.getLogger("verisphere")
-    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM)
+    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
     yield
     log.handlers[:], log.level = kept[0], kept[1]
     signal.signal(signal.SIGTERM, kept[2])
+    signal.signal(signal.SIGHUP, kept[3])
 
 
 @pytest.fixture
@@ -202,29 +200,6 @@ def test_a_finished_run_can_be_resumed_and_does_nothing(recipe, tmp_path):
     assert (files(tmp_path / "run"), metrics(tmp_path / "run")) == before
 
 
-def test_a_second_signal_ends_it_at_once_and_handlers_are_put_back(recipe, tmp_path):
-    before = signal.getsignal(signal.SIGINT)
-
-    def twice(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
-        for item in items:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
-            yield item
-
-    with pytest.raises(KeyboardInterrupt):
-        train_run(read(recipe), tmp_path / "run", progress=twice)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_an_ignored_signal_stays_ignored(recipe, tmp_path):
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for a job in the background
-    try:
-        train_run(read(recipe), tmp_path / "run", progress=Interrupting(1, signal.SIGINT))
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_a_diverging_run_keeps_its_last_checkpoint_and_names_images(recipe, tmp_path):
     with pytest.raises(TrainingDiverged, match=r"step \d+: .*p\d/\d\.png"):
         train_run(read(recipe, "--optimizer.rate", "1e30", "--save_every", "0.01", "--schedule.warmup", "0"),
@@ -347,21 +322,6 @@ def test_what_is_wrong_with_the_call_is_one_line_and_exit_code_2(recipe, tmp_pat
     assert message in said[0]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_training_has_its_exit_code_and_a_checkpoint(recipe, tmp_path, capsys, monkeypatch, number, code):
-    monkeypatch.setattr("verisphere.report.progress.shown", Interrupting(4, number))
-    assert command("train", recipe, "--out", tmp_path / "run") == code
-    assert "go on with --resume" in capsys.readouterr().err
-    assert read_checkpoint(tmp_path / "run").step == 5
-    monkeypatch.undo()
-    sys.path.insert(0, str(OWN))
-    try:
-        assert command("train", recipe, "--out", tmp_path / "run", "--resume") == 0
-    finally:
-        sys.path.remove(str(OWN))
-    assert read_checkpoint(tmp_path / "run").step == STEPS
-
-
 def test_the_verb_ends_with_what_happened_in_the_whole_training_however_often_it_was_resumed(
     recipe, tmp_path, capsys, monkeypatch
 ):
@@ -389,67 +349,3 @@ def test_a_training_of_one_step_says_so(recipe, tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"the loss was [0-9.]+ at step 1; no other step was logged to compare it with .*", said[0])
     assert len(said) == 2
-
-
-def start(recipe: Path, run: Path, *more: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(OWN), os.environ.get("PYTHONPATH", "")]),
-                                "OMP_NUM_THREADS": str(torch.get_num_threads())}  # fmt: skip
-    call = [sys.executable, "-m", "verisphere", "train", recipe, "--out", run, *LONG, *more]
-    return subprocess.Popen(call, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-LONG = ("--epochs", "40", "--save_every", "0.34", "--log_every", "10")  # a checkpoint after each of 120 steps
-
-
-def wait_for_checkpoint(process: subprocess.Popen[str], run: Path, newer_than: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        held = list_checkpoints(run)
-        if held and int(held[-1].name[5:]) > newer_than:
-            return
-        time.sleep(0.01)
-    assert process.poll() is not None, "no checkpoint within a minute"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", "1"])
-def test_a_run_killed_again_and_again_has_only_whole_checkpoints_and_ends_the_same(recipe, tmp_path, workers):
-    whole, run = tmp_path / "whole", tmp_path / "killed"
-    more = ("--workers", workers)
-    train_run(read(recipe, *LONG, *more), whole)
-    step = 0
-    for kill, pause in enumerate((0.0, 0.013, 0.037, 0.11)):
-        process = start(recipe, run, *more, *(["--resume"] if kill else []))
-        wait_for_checkpoint(process, run, step)
-        time.sleep(pause)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=60)
-        for path in list_checkpoints(run):
-            checkpoint = read_checkpoint(path)
-            for part in ("backbone", "head", "optimizer"):
-                checkpoint.tensors(part)
-        step = read_checkpoint(run).step
-    train_run(read(recipe, *LONG, *more), run, resume=True)
-    assert files(run) == files(whole)
-    assert metrics(run) == metrics(whole)
-    assert {entry.name for entry in (run / "checkpoints").iterdir()} == {path.name for path in list_checkpoints(run)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_to_the_whole_group_leaves_a_checkpoint_though_workers_get_it_too(recipe, tmp_path, number, code):
-    run = tmp_path / "run"
-    # long epochs, since workers are started for each, and are not yet on their guard while they start
-    process = start(recipe, run, "--workers", "2", "--data.images", "600", "--save_every", "0.002")
-    wait_for_checkpoint(process, run, 0)
-    os.killpg(process.pid, number)  # as a terminal and a batch scheduler do
-    try:
-        _, said = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert process.returncode == code, said
-    assert "go on with --resume" in said
-    assert said.count("stopping after this step") == 1
-    assert read_checkpoint(run).step >= 1

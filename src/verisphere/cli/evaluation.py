@@ -190,7 +190,13 @@ def add_evaluate(verbs: Verbs) -> None:
 def _evaluation(
     kinds: Verbs, name: str, run: Callable[[argparse.Namespace], str], *, shared: bool = False
 ) -> argparse.ArgumentParser:
-    verb = new_verb(kinds, name, run, shared=shared)
+    verb = new_verb(
+        kinds,
+        name,
+        run,
+        shared=shared,
+        less_memory="lower --replicates, leave out the lowest --far, or measure fewer images at a time",
+    )
     verb.add_argument(
         "--far",
         action="append",

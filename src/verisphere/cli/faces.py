@@ -97,7 +97,7 @@ def embed(options: argparse.Namespace) -> str:
 
 def add_embed(verbs: Verbs) -> None:
     """What `embed` takes."""
-    verb = new_verb(verbs, "embed", embed, shared=True)
+    verb = new_verb(verbs, "embed", embed, shared=True, less_memory="lower --batch-size or --workers")
     verb.add_argument(
         "model",
         type=Path,

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.saying import several
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def new_verb(
     *,
     shared: bool = False,
     any_field: bool = False,
+    less_memory: str = LESS_MEMORY,
 ) -> argparse.ArgumentParser:
     """A verb that a function does; its docstring is the help.
 
@@ -44,10 +46,11 @@ def new_verb(
         run: What it does; returns what standard output shows.
         shared: Whether its work is shared by the processes that a launcher starts; else the first does it alone.
         any_field: Whether any further arguments, `--field value`, change a recipe: they become `overrides`.
+        less_memory: What to say where memory runs out: what would take less.
     """
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
-    verb.set_defaults(verb=run, shared=shared, any_field=any_field)
+    verb.set_defaults(verb=run, shared=shared, any_field=any_field, less_memory=less_memory)
     return verb
 
 

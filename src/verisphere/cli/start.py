@@ -16,6 +16,7 @@ from typing import NoReturn
 from verisphere import __version__
 from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.faces import add_align, add_embed, add_render
+from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.parsing import Parser
 from verisphere.cli.saying import fail, message_of, several, show
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
@@ -42,12 +43,19 @@ VERBS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     signal.signal(signal.SIGTERM, _terminated)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup a terminal that goes changes nothing
+        signal.signal(signal.SIGHUP, _terminated)
     return _guarded(lambda: _start(sys.argv[1:] if arguments is None else list(arguments)))
 
 
 def _start(arguments: list[str]) -> int:
-    """Do what is asked for, with the other processes or in place of them."""
+    """Do what is asked for."""
     options = _parse(arguments)
+    return _guarded(lambda: _do(options), options.less_memory)
+
+
+def _do(options: argparse.Namespace) -> int:
+    """Do it with the other processes or in place of them."""
     from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal
     from verisphere.workflows.device import choose_device, keep_memory
@@ -67,7 +75,7 @@ def _start(arguments: list[str]) -> int:
     if options.shared:
         with joined(cuda=choose_device(options.device).type == "cuda"):
             # Told before the others are parted from: they ask whether anybody has said why.
-            return _guarded(lambda: show(options.verb(options)) if first else _silently(options))
+            return _guarded(lambda: show(options.verb(options)) if first else _silently(options), options.less_memory)
     elif first:
         show(options.verb(options))
     return 0
@@ -77,28 +85,29 @@ def _silently(options: argparse.Namespace) -> None:
     options.verb(options)
 
 
-def _guarded(work: Callable[[], int | None]) -> int:
-    """The exit code of some work; what is wrong is said here."""
+def _guarded(work: Callable[[], int | None], less_memory: str = LESS_MEMORY) -> int:
+    """The exit code of some work; what is wrong is said here, and what would take less memory where it ran out."""
     try:
         return work() or 0
     except (KeyboardInterrupt, Exception) as error:
         if several():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a launcher ends all once one has gone; let us say why first
-        return _code_of(error)
+        return _code_of(error, less_memory)
 
 
-def _code_of(error: BaseException) -> int:
+def _code_of(error: BaseException, less_memory: str) -> int:
     """The exit code of an error, once it is said."""
     if isinstance(error, KeyboardInterrupt):
         return fail(128 + signal.SIGINT, "stopped")
+    short = memory_ran_out(error)
+    if os.environ.get("VERISPHERE_TRACEBACK") and (short or isinstance(error, (ValueError, OSError))):
+        traceback.print_exc()
+    if short:
+        return fail(2, memory_line(error, less_memory))
     if isinstance(error, (ValueError, OSError)):
-        if os.environ.get("VERISPHERE_TRACEBACK"):
-            traceback.print_exc()
         from verisphere.train.processes import FailedElsewhere
 
         return 2 if isinstance(error, FailedElsewhere) else fail(2, message_of(error))
-    import torch
-
     from verisphere.distributed import PATIENCE
     from verisphere.train.loop import TrainingStopped
     from verisphere.workflows.processes import anything_said, gave_up, lost_another
@@ -108,9 +117,7 @@ def _code_of(error: BaseException) -> int:
         return fail(1, str(error))
     if isinstance(error, TrainingStopped):
         return fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return fail(2, "memory ran out; lower the batch size, or give fewer images at a time")
-    if isinstance(error, RuntimeError) and "DataLoader worker" in str(error):
+    if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
         return fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
     if lost_another(error):
         if anything_said():
@@ -124,6 +131,8 @@ def _code_of(error: BaseException) -> int:
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
+    if number == signal.SIGHUP:
+        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell both send one
     raise SystemExit(128 + number)
 
 

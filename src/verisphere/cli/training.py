@@ -75,7 +75,15 @@ def _plan(options: argparse.Namespace) -> str:
 
 def add_train(verbs: Verbs) -> None:
     """What `train` takes."""
-    verb = new_verb(verbs, "train", train, shared=True, any_field=True)
+    verb = new_verb(
+        verbs,
+        "train",
+        train,
+        shared=True,
+        any_field=True,
+        less_memory="lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: "
+        "false; --dry-run says beforehand what a training takes",
+    )
     verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
     verb.add_argument("--out", type=Path, help="folder of the run")
     verb.add_argument("--resume", action="store_true", help="go on from the run's newest checkpoint")
@@ -115,7 +123,9 @@ def sweep(options: argparse.Namespace) -> str:
 
 def add_sweep(verbs: Verbs) -> None:
     """What `sweep` takes."""
-    verb = new_verb(verbs, "sweep", sweep, any_field=True)
+    verb = new_verb(
+        verbs, "sweep", sweep, any_field=True, less_memory="lower --jobs, --replicates, or the images of the sets"
+    )
     verb.add_argument("plan", type=Path, help="YAML recipe, or plan of arms; any field can follow as --field value")
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the sweep")
     verb.add_argument(

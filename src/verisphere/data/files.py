@@ -2,6 +2,7 @@
 digest by which a file is known again.
 """
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -18,6 +19,8 @@ MAX_TABLE = 8 * 2**30
 """Bytes above which a file with a line for each row (a list, scores, landmarks, a log) is refused unread."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no room, on a write that has forgotten its file's name
+_HERE, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD and the flag, of renameat2(2)
+_NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
 
 
@@ -65,6 +68,56 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         raise OSError(error.errno, error.strerror, named) from None
     finally:
         _remove(partial)
+
+
+def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
+    """Write a folder as `write_whole` does and give it the name of a folder that is there, which is then removed.
+
+    The two folders exchange their names in one step, so whatever interrupts this, either the old one or the new one
+    stands complete under `path`. A file system without that operation needs two steps; a process that is killed between
+    them leaves both folders complete under names that begin with a dot, and none under `path`.
+
+    Args:
+        path: the final name. A folder there is replaced, whatever it holds; where nothing is, this is `write_whole`.
+        write: writes a folder at the path it is given; that path does not exist when it is called.
+
+    Raises:
+        OSError: as `write_whole`.
+    """
+    place = Path(os.path.realpath(path))
+    if not place.is_dir():
+        write_whole(path, write)
+        return
+    written = place.with_name(f".new-{secrets.token_hex(4)}-{place.name}")
+    write_whole(written, write)
+    try:
+        if _exchanged(written, place):
+            _sync(place.parent)
+        else:
+            former = place.with_name(f".old-{secrets.token_hex(4)}-{place.name}")
+            os.replace(place, former)
+            try:
+                os.replace(written, place)
+            except BaseException:
+                os.replace(former, place)
+                raise
+            written = former
+    finally:
+        if written.exists():
+            remove_whole(written)
+
+
+def _exchanged(left: Path, right: Path) -> bool:
+    """Exchange two names in one step, by renameat2(2); False where the system or the file system cannot."""
+    exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if exchange is None:
+        return False
+    if exchange(_HERE, os.fsencode(left), _HERE, os.fsencode(right), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_OFFERED:
+        return False
+    raise OSError(number, os.strerror(number), str(right))
 
 
 def check_writable(path: str | Path) -> None:

@@ -162,9 +162,10 @@ def _as_it_is(read: Any) -> Any:
 
 def _start_worker(_: int) -> None:
     torch.set_num_threads(1)  # the processes are the parallelism
-    # Ctrl-C, and a scheduler's SIGTERM, reach all processes of a group; the main one finishes its step with what the
-    # workers have read, and then ends them itself: by the second SIGTERM that each of them sees.
+    # Ctrl-C, a terminal's SIGHUP and a scheduler's SIGTERM reach all processes of a group; the main one finishes its
+    # step with what the workers have read, and then ends them itself: by the second SIGTERM that each of them sees.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _spare_once)
 
 

@@ -1,15 +1,13 @@
 """The folder of a report: `report.html`, `figures.json`, `plots/`; written whole, and known again by what it says."""
 
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from verisphere.data.files import MAX_TABLE, read_text, remove_whole, write_whole
+from verisphere.data.files import MAX_TABLE, read_text, replace_whole
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
 from verisphere.report.findings import ALL, Calibrated, Contents, Findings
@@ -52,13 +50,7 @@ def write_report(out: Path, contents: Contents) -> Path:
         the page.
     """
     require_free(out)  # again: measuring took a while
-    place = Path(os.path.realpath(out))
-    former = place.is_dir() and any(place.iterdir())
-    written = place.with_name(f".new-{secrets.token_hex(4)}-{place.name}") if former else place
-    write_whole(written, lambda partial: _write(partial, contents))
-    if former:
-        remove_whole(place)
-        os.replace(written, place)
+    replace_whole(out, lambda partial: _write(partial, contents))
     return out / PAGE
 
 

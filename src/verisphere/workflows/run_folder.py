@@ -18,6 +18,9 @@ from verisphere.train.recipe import ReadRecipe
 
 log = logging.getLogger(__name__)
 
+#: The files that every run has while it trains, beside its checkpoints.
+_BEGUN_WITH = "recipe.yaml", "metrics.jsonl"
+
 
 def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
     """Make the run's folder; or check that it holds this recipe's run, and find its newest checkpoint.
@@ -39,6 +42,23 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
     return None
+
+
+def require_run_still_there(out: Path) -> None:
+    """Refuse to go on in a folder that was removed, moved or emptied while a training wrote to it.
+
+    Whatever was written afterwards would look like a run and lack its recipe or the beginning of its log.
+
+    Raises:
+        FileNotFoundError: the recipe or the log is not there; names what is missing.
+    """
+    missing = [name for name in _BEGUN_WITH if not (out / name).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{out}: {' and '.join(missing)} vanished during the training (was the folder removed or moved?); nothing "
+            "whole could be left there, so the training was ended; start it again, or continue a moved folder by "
+            "--resume"
+        )
 
 
 @contextmanager

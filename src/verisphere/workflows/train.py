@@ -3,14 +3,10 @@
 import hashlib
 import json
 import logging
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 import torch
 
@@ -51,7 +47,16 @@ from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.sample import Part, Sample
 from verisphere.vocabulary import ImageSource, Progress, quietly
 from verisphere.workflows.device import choose_device
-from verisphere.workflows.run_folder import Record, alone_in, cut_metrics, event_writer, open_run, recorder
+from verisphere.workflows.run_folder import (
+    Record,
+    alone_in,
+    cut_metrics,
+    event_writer,
+    open_run,
+    recorder,
+    require_run_still_there,
+)
+from verisphere.workflows.stopping import stop_requests
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +74,7 @@ def train_run(
 ) -> Objective:
     """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `metrics.jsonl` and `checkpoints/`.
 
-    Ctrl-C and SIGTERM leave a checkpoint after the step under way and raise `TrainingStopped`. The recipe's own
+    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint after the step under way and raise `TrainingStopped`. The recipe's own
     backbone and loss are trained, so a recipe is read anew for each run.
 
     Processes that have been joined train together, each on its share of every batch and with its share of the classes;
@@ -86,6 +91,7 @@ def train_run(
         progress: shown over the steps.
 
     Raises:
+        FileNotFoundError: the run's folder was removed while it trained.
         ValueError: fewer than two people, too few images for a batch, nothing that validation could measure, a run in
             the way, a recipe or data that differ from the run's, a damaged checkpoint.
         TrainingDiverged: a loss or gradient is not finite.
@@ -118,7 +124,12 @@ def train_run(
     figures = {} if checkpoint is None else _figures(checkpoint)
     sources = _sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
 
+    def check_folder() -> str:
+        require_run_still_there(out)
+        return ""
+
     def save(step: int) -> None:
+        first_alone(check_folder)
         parts = {
             "backbone": dict(objective.backbone.state_dict()),
             "head": dict(objective.head.state_dict()),
@@ -149,7 +160,7 @@ def train_run(
         return {f"{VALIDATION}{point.far_target}": point.tar for point in points}
 
     samples = _samples(recipe, faces, place, plan, division, first_step)
-    with holding, _recording(out, tensorboard, first_step) as record, _signals() as stopping:
+    with holding, _recording(out, tensorboard, first_step) as record, stop_requests() as stopping:
         train(
             objective,
             optimizer,
@@ -163,6 +174,7 @@ def train_run(
             seed=recipe.seed,
             figures_since=figures,
         )
+        first_alone(check_folder)  # the last validation may have taken a while
     return objective
 
 
@@ -404,30 +416,3 @@ def _domain_numbers(faces: Faces) -> torch.Tensor | None:
         return None
     number = {name: place for place, name in enumerate(sorted(set(faces.domains)))}
     return torch.tensor([number[name] for name in faces.domains], dtype=torch.int64)
-
-
-@contextmanager
-def _signals() -> Iterator[Callable[[], int | None]]:
-    """Turns Ctrl-C and SIGTERM into a request; a second one ends the process as it would have."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # a signal that is ignored (a job in the background) stays ignored; None is a handler that Python cannot put back
-    before = {number: one for number, one in handlers.items() if one not in (signal.SIG_IGN, None)}
-    process = os.getpid()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(number, before[signal.Signals(number)])
-        if os.getpid() == process:  # reading workers inherit this; they go on until the step is done
-            log.warning("stopping after this step, with a checkpoint")
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield lambda: received[0] if received else None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -5,14 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
-from typing import NoReturn
 
 from verisphere.vocabulary import Progress, quietly
 from verisphere.workflows.run_folder import alone_in
@@ -23,6 +19,7 @@ log = logging.getLogger(__name__)
 
 _LOOK = 0.1  # seconds between two looks at who has ended
 _LONGEST = 300  # letters of a failure's line
+_STOPPED = tuple(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))  # exit codes
 _TAIL = 4096  # bytes of a log in which its last line is looked for
 
 
@@ -99,8 +96,9 @@ class _Child:
 def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly) -> list[Failure]:
     """Make the trainings that are not finished yet; returns those that failed.
 
-    Whatever ends this early, Ctrl-C, SIGTERM and SIGHUP among it, is passed on to the trainings under way, which leave
-    a checkpoint each; the next start goes on from there. So they do where this process is killed.
+    Any exception that ends this early, such as those of Ctrl-C and, on the command line, of SIGTERM and SIGHUP, is
+    passed on as a signal to the trainings under way. Each leaves a checkpoint, and the next start continues from there.
+    They do the same where this process is killed.
 
     Raises:
         ValueError: another process trains one of them; nothing has been started then.
@@ -116,40 +114,19 @@ def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly
                 pass
     active: dict[Run, _Child] = {}
     failures = []
-    with _hanging_up_ends():
-        try:
-            ended = progress(_ended(waiting, active, launch), "trainings", len(waiting))
-            for number, (run, child) in enumerate(ended, start=1):
-                code, seconds = child.process.returncode, child.seconds
-                _note(run, code, seconds)
-                if code:
-                    failures.append(Failure(run, _reason(run, code, child.said_before)))
-                said = failures[-1].line if code else f"trained in {seconds:.0f} s"
-                log.info("%s: %s (%d of %d)", run.title, said, number, len(waiting))
-        except BaseException as error:
-            _stop(active, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
-            raise
-    return failures
-
-
-@contextmanager
-def _hanging_up_ends() -> Iterator[None]:
-    """Ends this process in good order when its terminal goes, as SIGTERM does; under nohup nothing changes."""
-    number = signal.SIGHUP
-    before = signal.getsignal(number)
-    if before is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell both send one
-        raise SystemExit(128 + number)
-
-    signal.signal(number, leave)
     try:
-        yield
-    finally:
-        signal.signal(number, before)
+        ended = progress(_ended(waiting, active, launch), "trainings", len(waiting))
+        for number, (run, child) in enumerate(ended, start=1):
+            code, seconds = child.process.returncode, child.seconds
+            _note(run, code, seconds)
+            if code:
+                failures.append(Failure(run, _reason(run, code, child.said_before)))
+            said = failures[-1].line if code else f"trained in {seconds:.0f} s"
+            log.info("%s: %s (%d of %d)", run.title, said, number, len(waiting))
+    except BaseException as error:
+        _stop(active, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
+        raise
+    return failures
 
 
 def _ended(waiting: Sequence[Run], active: dict[Run, _Child], launch: Launch) -> Iterator[tuple[Run, _Child]]:
@@ -198,7 +175,7 @@ def _stop(active: dict[Run, _Child], number: signal.Signals) -> None:
 
 def _note(run: Run, code: int, seconds: float) -> None:
     """Keep how long a training took that came to its end, or was stopped; one that failed will not be gone on with."""
-    if code == 0 or code < 0 or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    if code == 0 or code < 0 or code in _STOPPED:
         run.end(seconds, done=code == 0)
 
 
@@ -213,6 +190,8 @@ def _reason(run: Run, code: int, said_before: int) -> str:
     if code < 0:
         guess = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
         return f"ended by {signal.Signals(-code).name}{guess}"
+    if not (run.folder / "log.txt").is_file():
+        return f"exit code {code}, and {run.folder} has lost its log.txt; was it removed while it trained?"
     with (run.folder / "log.txt").open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, said_before))
         lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
