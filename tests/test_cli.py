@@ -222,7 +222,7 @@ def test_what_cannot_be_written_leaves_the_old_file(refused, files: Path):
         ("score,label\n0.9,1\n0.8,1\n", "all 2 comparisons are genuine"),
         ("score,label\n0.9,0\n", "all 1 comparisons are impostor"),
         ("score,label\n0.9,1\nnan,0\n", "line 3: score is NaN"),
-        ("score,label,domain\n0.9,1,a\n0.1,0,a\n0.9,1,b\n", "domain 'b' has no impostor comparisons"),
+        ("score,label,domain\n0.9,1,a\n0.1,0,a\n0.9,1,b\n", "domain 'b' has no impostor comparison"),
         ("", "no comparison in it"),
     ],
 )

@@ -238,6 +238,91 @@ def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
     assert scores.above(0.33) == brute_above(units, people, 0.33)
 
 
+def all_at_once(units: torch.Tensor, people: torch.Tensor, block: int, **how) -> list[float]:
+    return integers(AllPairs(units, people, block=block, **how))
+
+
+@pytest.mark.parametrize("stops", [(9, 7), (1, 1, 1, 1), (3, 12, 2), (27, 0)])
+def test_a_sweep_that_is_interrupted_again_and_again_does_no_tile_twice(
+    stops: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """Its windows are narrowed at each tile, so that it goes on with others than it was begun with."""
+    monkeypatch.setattr(sweep, "SAVED", 0.0)
+    monkeypatch.setattr(sweep, "BATCH", 1)
+    monkeypatch.setattr("verisphere.score.windows.HELD", 50)
+    units, people = rows()
+    kept, done = Kept(), []
+    for stop in stops:
+
+        def stopping(items: Iterable, description: str, total: int | None = None, stop: int = stop) -> Iterable:
+            for number, item in enumerate(items):
+                if number == stop:
+                    raise Stop
+                done.append(item[0])
+                yield item
+
+        with pytest.raises(Stop):
+            all_at_once(units, people, 64, progress=stopping, keeper=kept)
+        assert kept.state is not None
+        assert int(kept.state["done"].sum()) == len(done)
+    passes: list[tuple[str, int | None]] = []
+
+    def counting(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        passes.append((description, total))
+        return items
+
+    assert all_at_once(units, people, 64, progress=counting, keeper=kept) == brute(units, people)
+    assert passes[0] == ("comparing all pairs", 28 - len(done))
+    assert sorted(done) == sorted(set(done))
+    alone: list[tuple[str, int | None]] = []
+
+    def counting_alone(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        alone.append((description, total))
+        return items
+
+    assert all_at_once(units, people, 64, progress=counting_alone) == brute(units, people)
+    assert len(passes) == len(alone)
+
+
+def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
+    """It looks for what the first pass missed, which a sweep that is taken up must know."""
+    monkeypatch.setattr(sweep, "SAVED", 0.0)
+    monkeypatch.setattr(sweep, "BATCH", 1)
+    monkeypatch.setattr("verisphere.score.windows.HELD", 30)
+    monkeypatch.setattr("verisphere.score.windows.KEPT", 3)
+    narrow = Window.narrow
+
+    def carelessly(window: Window) -> None:
+        slack, window.slack = window.slack, window.slack * 0.1
+        narrow(window)
+        window.slack = slack
+
+    monkeypatch.setattr(Window, "narrow", carelessly)
+    units, people = rows()
+    kept, passes, done = Kept(), [0], []
+
+    def watched(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        passes[0] += 1
+        for number, item in enumerate(items):
+            if passes[0] == 2 and number == 30:
+                raise Stop
+            done.append(item[0])
+            yield item
+
+    def ask() -> list[float]:
+        scores = impostors(AllPairs(units, people, block=40, precision="float32", progress=watched, keeper=kept))
+        ranks = [3, 50, 400, 3000, 20_000]
+        scores.pairs.settle([(scores, rank) for rank in ranks])
+        return [scores.ranked(rank) for rank in ranks]
+
+    with pytest.raises(Stop):
+        ask()
+    left, right = torch.triu_indices(400, 400, 1)
+    exact = pair_scores(units, left, right)[people[left] != people[right]].sort(descending=True).values
+    assert ask() == [float(exact[rank - 1]) for rank in (3, 50, 400, 3000, 20_000)]
+    assert sorted(done) == sorted([*range(55), *range(55)])  # two passes over 55 tiles, none of them a third time
+
+
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
@@ -252,6 +337,19 @@ def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
         ("filling.0.ends", np.array([1.0, 0.0])),
         ("filling.0.groups", np.array([0, 1, 2, 3, 4])),
         ("filling.0.count", np.full(3, -1)),
+        ("filled", np.array(2)),
+        ("filling", np.array(100)),
+        ("filling.0.pairs", np.array([50, 90_000, 0, 90_000])),  # room, seen, patches, total
+        ("filling.0.pairs", np.array([0, 90_000, 2, 90_000])),
+        ("filling.0.pairs", np.array([50, 0, 0, 90_000])),
+        ("filling.0.pairs", np.array([50.0, 90_000, 2, 90_000])),
+        ("filling.0.ranks", np.array(["1"])),
+        ("filling.0.ranks", np.array([0])),
+        ("filling.0.ranks", np.array([[1]])),
+        ("filling.0.slack", np.array(np.nan)),
+        ("filling.0.slack", np.array(0.0)),
+        ("asked.0", np.array([0.9, 0.91, 0.0])),
+        ("asked.0", np.array([-1.0, 1.0, 7.0])),
     ],
 )
 def test_a_sweep_that_was_tampered_with_is_refused(

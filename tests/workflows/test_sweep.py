@@ -282,7 +282,7 @@ def refusal(files: Path, plan: str, **options: object) -> str:
         ('["0.1", "1e-6"]', '["1.5"]', "evaluate: plain: a FAR must lie between 0 and 1, got '1.5'"),
         ("flip: true", 'one_far: "0.1"', "evaluate: plain: one_far asks for one threshold over domains, and the"),
         ("own_parts.Rooms,", "{class_path: own_parts.Rooms, init_args: {people: 3}},", "evaluate: rooms/2: domain "
-         "'dark' has 1 people with 3 images at most; one threshold needs two people in each"),
+         "'dark' has no impostor comparison; one threshold needs two people in each"),
         ("own_parts.Rooms,", "{class_path: own_parts.Rooms, init_args: {images: 1}},", "evaluate: rooms/2: no "
          "person has at least 2 images"),
         ("own_parts.Noise, far", "{class_path: own_parts.Noise, init_args: {side: 24}}, far", "evaluate: plain: arm "

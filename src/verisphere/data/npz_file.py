@@ -107,6 +107,8 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.nd
             into[done : done + len(part)] = np.frombuffer(part, np.uint8)
             done += len(part)
         file.read(1)  # at the end of the entry its checksum is compared
+    if dtype.kind == "b" and into.max(initial=0) > 1:
+        raise ValueError(f"array {name} of truths holds bytes other than 0 and 1")
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
 

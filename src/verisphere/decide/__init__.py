@@ -52,7 +52,14 @@ from verisphere.decide.intervals import (
     tar_interval,
     whole_thresholds,
 )
-from verisphere.decide.one_threshold import DomainResult, OneThreshold, compare_domains, one_threshold, split_domains
+from verisphere.decide.one_threshold import (
+    DomainResult,
+    OneThreshold,
+    compare_domains,
+    lacking_text,
+    one_threshold,
+    split_domains,
+)
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
 from verisphere.decide.point import (
     Far,
@@ -127,6 +134,7 @@ __all__ = [
     "independent_rank",
     "independent_threshold",
     "kfold_accuracy",
+    "lacking_text",
     "lowest_far",
     "mean_bounds",
     "mean_point",

@@ -1,7 +1,7 @@
 """One threshold for all domains, and how far each domain is from it (OneFace, Liu et al. 2022, section 3)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance
 from typing import get_args
@@ -14,6 +14,7 @@ from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
 from verisphere.decide.point import Far, exact_rate, operating_point, point_at, threshold_at
 from verisphere.vocabulary import RULES, OperatingPoint, Rule, Union, check_bounds, check_rate
 
+_NAMED = 10  # domains that an error lists
 UNIONS = (*get_args(Union), "calibration")
 
 
@@ -158,19 +159,14 @@ def compare_domains(
     Raises:
         ValueError: a domain without impostors or without genuine pairs, unless they are to be skipped; no domain left.
     """
-    kept: dict[str, tuple[Ordered, Ordered]] = {}
-    skipped = []
-    for name, (genuine, impostor) in domains.items():
-        lacking = [kind for kind, scores in (("genuine", genuine), ("impostor", impostor)) if scores.total == 0]
-        if not lacking:
-            kept[name] = (genuine, impostor)
-        elif skip_empty:
-            skipped.append(name)
-        else:
-            raise ValueError(
-                f"domain {name!r} has no {' and no '.join(lacking)} comparisons, so it has no rate at any threshold; "
-                "skip such domains by --skip-empty (skip_empty=True)"
-            )
+    totals = {name: {"genuine": same.total, "impostor": other.total} for name, (same, other) in domains.items()}
+    lacking = {name: kinds for name, some in totals.items() if (kinds := [kind for kind in some if not some[kind]])}
+    if lacking and not skip_empty:
+        raise ValueError(
+            f"{lacking_text(lacking)}, so there is no rate at any threshold; skip such domains by --skip-empty "
+            "(skip_empty=True)"
+        )
+    kept = {name: scores for name, scores in domains.items() if name not in lacking}
     if not kept:
         raise ValueError(f"no domain has both genuine and impostor comparisons (looked at {len(domains)})")
 
@@ -193,8 +189,19 @@ def compare_domains(
         neg_log10_far_variance=pvariance(exponents),
         far_is_bound=bounded,
         gamma=math.hypot(*distances) / math.sqrt(len(distances)),
-        skipped=tuple(skipped),
+        skipped=tuple(lacking),
     )
+
+
+def lacking_text(lacking: Mapping[str, Sequence[str]]) -> str:
+    """Which domains lack which kinds of comparison, in words; the first ten by name.
+
+    >>> lacking_text({"day": ["genuine"], "night": ["genuine", "impostor"]})
+    "domain 'day' has no genuine comparison, domain 'night' has no genuine and no impostor comparison"
+    """
+    parts = [f"domain {name[:60]!r} has no {' and no '.join(kinds)} comparison" for name, kinds in lacking.items()]
+    more = [f"and {len(parts) - _NAMED} more lack one or both"] if len(parts) > _NAMED else []
+    return ", ".join([*parts[:_NAMED], *more])
 
 
 def _distance(own: float, common: float) -> float:

@@ -138,7 +138,8 @@ class AllPairs:
             self._ready([])  # what was kept may hold the answers
         asked = {(tuple(sorted(scores.groups)), rank) for scores, rank in ranks if not scores.genuine}
         cuts = {(scores.groups, threshold + 0.0) for scores, threshold in thresholds if not scores.genuine}
-        tries: Counter[tuple[tuple[int, ...], int]] = Counter()
+        # A sweep that is taken up has tried what its windows were filled for, and must ask for the same ones again.
+        tries = Counter((window.groups, rank) for window in self._windows for rank in window.ranks)
         while True:
             counted: dict[float, set[int]] = {}  # one window for all groups of pairs that are asked for a threshold
             for groups, threshold in cuts:

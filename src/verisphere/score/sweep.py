@@ -114,10 +114,10 @@ class Sweep:
 
     def fill(self, windows: Sequence[Window]) -> None:
         """Fill new windows by one pass over all pairs, of which processes that a launcher has started take a share."""
+        stretches = [window.stretch for window in windows]  # as asked: those that are taken up have been narrowed
         windows, done = self._taken_up(windows)
         left = [number for number in range(self.world.rank, len(self.batches), self.world.size) if not done[number]]
         saved = time.monotonic()
-        stretches = [window.stretch for window in windows]
         with ExitStack() as stack:
             found = self._found(left, lambda: [window.stretch for window in windows], stack)
             for number, asked, results in self.progress(found, "comparing all pairs", len(left)):
@@ -257,6 +257,9 @@ def _kept(state: State, batches: int) -> Kept:
     for number in range(len(filling)):
         low, high, *groups = state[f"asked.{number}"].tolist()
         asked.append((low, high, tuple(int(group) for group in groups)))
+        window = filling[number]
+        if window.groups != asked[-1][2] or not low <= window.low <= window.high <= high:
+            raise ValueError(f"window {number} is not within what was asked for")
     return Kept(filled, filling, asked, done.copy())
 
 

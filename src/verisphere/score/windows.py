@@ -184,24 +184,32 @@ class Window:
             KeyError: one of them is missing.
             ValueError: they are none of a window.
         """
+        whole = [state[name] for name in ("pairs", "groups", "ranks", "above", "group", "count")]
+        if not all(array.dtype == np.int64 and array.ndim == 1 for array in whole):
+            raise ValueError("these arrays are none of a window of scores")
         (low, high), (room, seen, patches, total) = state["ends"].tolist(), state["pairs"].tolist()
         groups, ranks = tuple(state["groups"].tolist()), tuple(state["ranks"].tolist())
         above, score, group, count = (state[name] for name in ("above", "score", "group", "count"))
+        slack = float(state["slack"])
         if not (
             low <= high
             and above.shape == (len(groups),)
             and score.ndim == 1
             and score.shape == group.shape == count.shape
             and score.dtype == np.float64
-            and {array.dtype for array in (above, group, count)} == {np.dtype(np.int64)}
             and ((score >= low) & (score <= high)).all()
             and ((group >= 0) & (group < len(groups)) & (count > 0)).all()
             and (np.diff(score) >= 0).all()
             and (above >= 0).all()
+            and above.sum(dtype=float) + count.sum(dtype=float) <= seen
+            and room > 0
             and total > 0
+            and (patches > 0) == (seen > 0)
+            and 1 <= slack < math.inf
+            and all(rank > 0 for rank in ranks)
         ):
             raise ValueError("these arrays are none of a window of scores")
-        window = cls(low, high, groups, ranks, total, float(state["slack"]))
+        window = cls(low, high, groups, ranks, total, slack)
         window.room, window.seen, window.patches, window.above = room, seen, patches, above
         window.score, window.group, window.count = score, group, count
         return window

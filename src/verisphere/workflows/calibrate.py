@@ -27,6 +27,7 @@ from verisphere.decide import (
     disjoint_pairs,
     exact_rate,
     independent_threshold,
+    lacking_text,
     point_at,
     split_domains,
 )
@@ -277,11 +278,12 @@ def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str,
     if calibrating and whole:
         return empty  # genuine comparisons are for its check alone
     if empty and not skip_empty:
-        name, kinds = next(iter(empty.items()))
-        what = f"domain {name!r}" if name != ALL else "it"
+        parts = [f"it has no {' and no '.join(whole)} comparison"] if whole else []
+        domains = {name: kinds for name, kinds in empty.items() if name != ALL}
+        parts += [lacking_text(domains)] if domains else []
         raise ValueError(
-            f"{file.path}: {what} has no {' and no '.join(kinds)} comparison, so no rate can be checked; skip "
-            "such ones by --skip-empty (skip_empty=True)"
+            f"{file.path}: {', '.join(parts)}, so no rate can be checked; skip such ones by --skip-empty "
+            "(skip_empty=True)"
         )
     return empty
 

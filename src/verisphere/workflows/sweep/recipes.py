@@ -10,9 +10,8 @@ from typing import Any
 import jsonargparse
 
 from verisphere.data.faces import Faces
-from verisphere.data.json_values import shown
 from verisphere.data.select import positions_with_images, require_people
-from verisphere.decide import exact_rate
+from verisphere.decide import exact_rate, lacking_text
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.extract import extract
 from verisphere.train.explain import explain
@@ -195,11 +194,15 @@ def _check_domains(faces: Faces) -> None:
     """Refuse domains that have no rate at any threshold."""
     if faces.domains is None:
         raise ValueError("one_far asks for one threshold over domains, and the images have none")
-    images = Counter(zip(faces.domains, faces.identities, strict=True))
-    for domain in dict.fromkeys(faces.domains):
-        counts = [count for (name, _), count in images.items() if name == domain]
-        if len(counts) < 2 or max(counts) < 2:
-            raise ValueError(
-                f"domain {shown(domain)} has {len(counts)} people with {max(counts)} images at most; one threshold "
-                "needs two people in each, and two images of one of them"
-            )
+    counts: dict[str, list[int]] = {}
+    for (domain, _), images in Counter(zip(faces.domains, faces.identities, strict=True)).items():
+        counts.setdefault(domain, []).append(images)
+    lacking = {
+        domain: [kind for kind, there in (("genuine", max(some) > 1), ("impostor", len(some) > 1)) if not there]
+        for domain, some in counts.items()
+    }
+    lacking = {domain: kinds for domain, kinds in lacking.items() if kinds}
+    if lacking:
+        raise ValueError(
+            f"{lacking_text(lacking)}; one threshold needs two people in each domain, and two images of one of them"
+        )
