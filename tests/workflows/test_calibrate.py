@@ -315,7 +315,7 @@ def change(document: dict, keys: tuple, value: object) -> None:
         (("thresholds", 0, "guarantee"), "certain", "is 'certain', not 'expected' or 'confident' or 'approximate'"),
         (("thresholds", 0, "guarantee"), "confident", "rank 3 of 30"),
         (("thresholds", 0, "seed"), ..., r"thresholds\[0\].seed is missing"),
-        (("thresholds", 0, "comparisons"), 10**400, "rank 3 of"),
+        (("thresholds", 0, "comparisons"), 10**400, "a whole number of 401 letters"),
         (("source",), None, "source is None, not an object"),
         (("source", "sha256"), "ab", "digest 'ab'"),
         (("source", "kind"), "images", "is 'images', not 'embeddings' or 'scores'"),

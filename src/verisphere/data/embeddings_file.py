@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from verisphere.data.documents import read_json
 from verisphere.data.files import write_whole
 from verisphere.vocabulary import Embeddings, Origin
 
@@ -102,7 +103,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
 
 def _read_origin(column: np.ndarray) -> Origin:
     try:
-        fields = json.loads(str(column))
+        fields = read_json(str(column))
         origin = Origin(**fields)
         if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
             return origin

@@ -16,16 +16,15 @@ there is no face. So the `align.csv` that `verisphere align` writes is such a fi
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
 
+from verisphere.data.documents import read_json
 from verisphere.data.json_values import shown
 
 #: The columns of the points in a CSV file, in order.
@@ -120,9 +119,7 @@ def _listed(faces: Sequence[_Face], where: str) -> ListedFaces:
 def _faces_in_json(path: Path, text: str) -> Iterator[tuple[str, str, _Face | None]]:
     """Name of the photo, place in the file, and face; None where an entry says that there is none."""
     try:
-        content = json.loads(text, object_pairs_hook=_once)
-    except RecursionError:
-        raise ValueError(f"{path}: not a landmarks file; its JSON is nested too deeply") from None
+        content = read_json(text)
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -139,15 +136,6 @@ def _faces_in_json(path: Path, text: str) -> Iterator[tuple[str, str, _Face | No
             box = None if face.get("box") is None else _numbers(face["box"], (4,), f"{place}: box")
             score = math.nan if face.get("score") is None else float(_numbers(face["score"], (), f"{place}: score"))
             yield name, place, _face(points, box, score, place)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands in it twice")
-    return fields
 
 
 def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.ndarray, "..."]:

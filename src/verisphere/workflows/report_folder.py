@@ -1,6 +1,5 @@
 """The folder of a report: `report.html`, `figures.json`, `plots/`; written whole, and known again by what it says."""
 
-import json
 import os
 import secrets
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from verisphere.data.documents import read_json_file
 from verisphere.data.files import remove_whole, write_whole
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
@@ -74,7 +74,7 @@ def _write(folder: Path, contents: Contents) -> None:
 
 def _is_report(path: Path) -> bool:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json_file(path, largest=2**30)
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("format") == FORMAT
