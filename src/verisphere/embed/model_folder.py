@@ -246,7 +246,7 @@ def _backbone(folder: Path, description: Description, trust_code: bool) -> Backb
             f"{shown(asked)}"
         )
     try:
-        backbone = build_backbone(description.backbone, trust_code)
+        backbone = build_backbone(description.backbone, trust_code, folder / WEIGHTS)
     except ValueError as error:
         raise ValueError(f"{folder / NAME}: {error}") from None
     for what, said, found in (
