@@ -17,7 +17,6 @@ from verisphere.data.files import (
     check_writable,
     digest,
     read_file,
-    read_text,
     refuse_overwriting,
     regular,
     replace_whole,
@@ -263,7 +262,7 @@ def open_as_regular(path: Path) -> None:
         file.read(1)
 
 
-READERS = (open_as_regular, check_file, read_file, read_text, digest)
+READERS = (open_as_regular, check_file, read_file, digest)
 
 
 def special_files(folder: Path) -> dict[str, Path]:
@@ -313,7 +312,6 @@ def test_a_regular_file_or_a_link_to_one_is_read(tmp_path: Path):
     (tmp_path / "link").symlink_to("a.txt")
     check_file(tmp_path / "link")
     assert read_file(tmp_path / "link") == b"one\r\ntwo\rthree\n"
-    assert read_text(tmp_path / "a.txt") == "one\ntwo\nthree\n"
     assert digest(tmp_path / "link") == digest(tmp_path / "a.txt")
 
 
@@ -325,7 +323,7 @@ def test_a_file_larger_than_allowed_is_refused_unread(tmp_path: Path):
     (tmp_path / "a").write_bytes(b"12345")
     assert read_file(tmp_path / "a", 5) == b"12345"
     with pytest.raises(ValueError, match="5 bytes, more than the 4 allowed"):
-        read_text(tmp_path / "a", 4)
+        read_file(tmp_path / "a", 4)
 
 
 def test_nothing_or_a_folder_is_no_file(tmp_path: Path):
@@ -333,7 +331,7 @@ def test_nothing_or_a_folder_is_no_file(tmp_path: Path):
         check_file(tmp_path / "absent", "recipe")
     with pytest.raises(FileNotFoundError, match=r"there is no such file, it is a folder"):
         check_file(tmp_path)
-    for read in (open_as_regular, read_file, read_text, digest):
+    for read in (open_as_regular, read_file, digest):
         with pytest.raises(FileNotFoundError, match="absent"):
             read(tmp_path / "absent")
         with pytest.raises(IsADirectoryError, match=tmp_path.name):

@@ -103,7 +103,7 @@ SWAPPED = [FACE[1], FACE[0], *FACE[2:]]
         ({"a.jpg": {"landmarks": FACE[:4]}}, r"'a.jpg': landmarks: \[\[30, .* where five points \[x, y\] with finite"),
         ({"a.jpg": {"landmarks": with_point(2, [1])}}, "where five points"),
         ({"a.jpg": {"landmarks": with_point(2, ["1", 2])}}, "where five points"),
-        ({"a.jpg": {"landmarks": with_point(2, [math.nan, 2])}}, "where five points"),
+        ({"a.jpg": {"landmarks": with_point(2, [math.nan, 2])}}, "not JSON: NaN is no number"),
         ({"a.jpg": {"landmarks": with_point(2, [1e300, 2])}}, "where five points"),
         ({"a.jpg": {"landmarks": with_point(2, [True, 2])}}, "where five points"),
         ({"a.jpg": {"landmarks": FACE, "score": True}}, "'a.jpg': score: True where a number"),

@@ -220,5 +220,5 @@ def test_refusals_name_the_argument(build, message):
 
 
 def test_a_backbone_without_a_network_says_so():
-    with pytest.raises(NotImplementedError, match=r"Backbone has no embed\(\)"):
-        Backbone(4)(torch.zeros(1, 3, 112, 112))
+    with pytest.raises(ValueError, match="Backbone computes no embeddings; name a backbone that derives from it"):
+        Backbone(4)

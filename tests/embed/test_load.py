@@ -128,8 +128,8 @@ def test_a_seed_can_be_left_out(tmp_path):
     ("content", "message"),
     [
         (b"a: [", "not YAML"),
-        (b"\xff\xfe\x00", "not YAML"),
-        (b"!!python/object/apply:os.system ['true']", "not YAML: could not determine a constructor"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
+        (b"!!python/object/apply:os.system ['true']", "the tag !!python/object/apply:os.system in line 1"),
         (b"", "names no backbone"),
         (b"- 1", "names no backbone"),
         (b"backbone: 3", "names no backbone"),

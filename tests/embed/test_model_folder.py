@@ -264,7 +264,7 @@ WEIGHTS = {"backbone.safetensors": {"sha256": "0" * 64, "bytes": 1}}
         ({"embedding_size": 8.0}, "embedding_size is 8.0, not a whole number"),
         ({"thresholds": None}, "thresholds is None, not a list"),
         ({"thresholds": threshold(threshold="0.3")}, r"thresholds\[0\]\.threshold is '0.3', not a number"),
-        ({"thresholds": threshold(threshold=float("nan"))}, r"thresholds\[0\]: .*must be finite"),
+        ({"thresholds": threshold(threshold=float("nan"))}, "NaN is no number"),
         ({"thresholds": threshold(guarantee="certain")}, r"guarantee is 'certain', not 'expected'"),
         ({"thresholds": threshold(far_target="few")}, r"thresholds\[0\]: a FAR must be a decimal number"),
         ({"thresholds": threshold(rank=5)}, r"thresholds\[0\]: rank 5"),
@@ -321,7 +321,7 @@ def test_what_is_no_description_gets_one_line(folder, content):
         ),
         (
             {"backbone": {"class_path": CLASS, "init_args": ARGUMENTS | {"width": 0.3}}},
-            r"backbone\.safetensors does not fit MobileFaceNet: .*size mismatch",
+            r"backbone\.safetensors does not fit MobileFaceNet: stem",
         ),
         (
             {"preprocessing": {"size": [112, 96], "colour": "RGB", "mean": 127.5, "scale": 128.0, "layout": "NCHW"}},
@@ -365,7 +365,7 @@ def test_a_device_is_chosen_and_may_be_an_object(whole):
         (10**9, 10**9, "its embedding_size is 1000000000; allowed are 1 to 65536"),
         (0, 0, "its embedding_size is 0; allowed are"),
         (8, 10**9, "embedding_size is 8, but the backbone is to be built with 1000000000"),
-        (8, 10**400, r"is to be built with 10+\.\.\.$"),
+        (8, 10**400, "a whole number of 401 letters"),
     ],
 )
 def test_no_network_of_a_size_out_of_reason_is_built(folder, monkeypatch, size, asked, message):

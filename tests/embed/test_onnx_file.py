@@ -229,7 +229,7 @@ def rewritten(path: Path, to: Path, **metadata: str | None) -> Path:
             {"verisphere_format": None},
             "an ONNX file of another kind: nothing in its metadata says what pixels it takes",
         ),
-        ({"verisphere_format": "2"}, "its input format is number 2, this version of verisphere reads 1"),
+        ({"verisphere_format": "2"}, "its input format is '2', this version of verisphere reads 1"),
         ({"input_size": "wide"}, "its metadata is not what `verisphere export` writes"),
         ({"template": None}, "its metadata is not what .* writes: 'template'"),
         ({"input_colour": "BGR"}, "is not what .* writes: input_colour"),

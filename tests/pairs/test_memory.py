@@ -212,7 +212,7 @@ def test_centers_are_stored_rows_of_their_classes():
     [
         (lambda: OnlineSet(features_per_identity=0), "features_per_identity is 0; it must be at least 1"),
         (lambda: OnlineSet(valid_steps=-3), "valid_steps is -3; it must be at least 1"),
-        (lambda: FeatureQueue(batches=0), "batches is 0; a queue holds at least 1"),
+        (lambda: FeatureQueue(batches=0), "batches is 0; it must be at least 1"),
     ],
 )
 def test_what_is_refused(make, message):

@@ -248,7 +248,7 @@ def test_a_batch_without_triplets_is_said_once(caplog: pytest.LogCaptureFixture)
         ({"margin": math.nan}, "margin is nan; it is an angle in radians, from 0 to pi"),
         ({"weight": -1.0}, "weight is -1.0; it must be a number and not negative"),
         ({"weight": math.inf}, "weight is inf; it must be a number and not negative"),
-        ({"memory": -1}, "memory is -1; it is how many features of each identity are kept, 0 for none"),
+        ({"memory": -1}, "memory is -1; it must be at least 0"),
         ({"memory": 1, "valid_steps": 0}, "valid_steps is 0; it must be at least 1"),
     ],
 )

@@ -1,9 +1,12 @@
 """Recipes: what they hold, how any field is overridden, and what is said about a wrong one."""
 
+import copy
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from verisphere.embed.load import untrained
 from verisphere.losses.margin import ArcFace
@@ -130,7 +133,7 @@ WRONG = [
     ("", ["--optimizer.rate", "-1"], "optimizer.rate must be a positive number, got -1.0"),
     ("", ["--loss.scale", "-1"], "scale is -1.0; it must be a positive finite number"),
     ("schedule: {shape: step}", [], "schedule.shape is step but schedule.milestones is empty"),
-    ("a: [1", [], "Problems parsing config: while parsing a flow sequence; "),
+    ("a: [1", [], "not YAML: did not find expected ',' or ']' in line 10"),
 ]  # fmt: skip
 
 
@@ -161,7 +164,7 @@ def test_a_file_that_is_absent_or_not_text(recipe, tmp_path):
         read_recipe(tmp_path / "absent.yaml", [])
     path = recipe()
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"recipe\.yaml: 'utf-8' codec can't decode"):
+    with pytest.raises(ValueError, match=r"recipe\.yaml: not UTF-8 text: byte 0 is 0xff"):
         read_recipe(path, [])
 
 
@@ -199,3 +202,133 @@ def test_our_recipes_name_fields_that_exist(path):
     # the data need not be here: another set stands in for them
     read = read_recipe(path, ["--data", "own_parts.Noise", "--validation", "null"])
     assert read.recipe.epochs > 0
+
+
+# --- values of every wrong kind ---------------------------------------------------------------------------------------
+
+FULL = """\
+data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2, images: 2}}
+backbone: {class_path: verisphere.embed.Pixels, init_args: {side: 2}}
+loss: {class_path: verisphere.losses.ArcFace}
+pair_terms: [{class_path: verisphere.pairs.AngularTriplet}]
+validation: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2, images: 2}}
+"""
+OF_EACH_KIND = [0, -1, 10**30, 1e308, True, None, "", "x", "1e-3", [], [[0, {}]], {}, {"x": [None]}, {"class_path": 5},
+                {"class_path": "os.system", "init_args": {"command": "false"}}, {1: 2}]  # fmt: skip
+
+
+def places(value: object, way: tuple = ()) -> Iterator[tuple]:
+    """Where each value stands, the lists and mappings included."""
+    if way:
+        yield way
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inside:
+        yield from places(one, (*way, name))
+
+
+@pytest.mark.parametrize("junk", [5, None, [], {"x": [None]}], ids=str)
+def test_a_value_of_another_kind_in_any_field_is_taken_or_refused_in_one_line(recipe, junk):
+    check_junk(recipe, [junk], lambda way: len(way) == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [*Recipe.__dataclass_fields__])
+def test_a_value_of_any_kind_at_any_depth_is_taken_or_refused_in_one_line(recipe, group):
+    check_junk(recipe, OF_EACH_KIND, lambda way: way[0] == group)
+
+
+def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
+    whole = read_recipe(recipe(FULL), []).resolved
+    for way in filter(chosen, places(whole)):
+        for junk in values:
+            changed = copy.deepcopy(whole)
+            at = changed
+            for part in way[:-1]:
+                at = at[part]
+            at[way[-1]] = junk
+            path = recipe(yaml.safe_dump(changed))
+            said = f"{path}: "
+            try:
+                read_recipe(path, [])
+            except ValueError as error:
+                said = str(error)
+            assert said.startswith(f"{path}: "), (way, junk)
+            assert "\n" not in said, (way, junk)
+            assert len(said) < 700, (way, junk)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("optimizer: 0", "optimizer: expected fields and their values, got 0"),
+        ("augment: 5", "augment: expected fields and their values, got 5"),
+        ("schedule: []", "schedule: expected fields and their values, got []"),
+        ("optimizer: {rate: null}", "optimizer.rate: expected float, got null"),
+        ("epochs: null", "epochs: expected float, got null"),
+        ("seed: null", "seed: expected int, got null"),
+        ("backbone: {class_path: verisphere.embed.Pixels, init_args: {side: null}}",
+         "backbone.init_args.side: expected int, got null"),
+        ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {margin: null}}]",
+         "pair_terms.0.init_args.margin: expected float, got null"),
+        ("backbone: verisphere.embed.load.untrained", "backbone: verisphere.embed.load.untrained: "),
+        ("backbone: os.system", "'os.system' is of Python itself; a class is named by its import path, such"),
+        ("backbone: {class_path: verisphere.embed.Backbone, init_args: {embedding_size: 4}}",
+         "Backbone computes no embeddings; name a backbone that derives from it"),
+        ("pair_terms: [verisphere.pairs.PairTerm]", "pair_terms: PairTerm computes nothing; name one that derives"),
+        ("epochs: 1\nepochs: 2", "'epochs' is there twice, in line 6 and in line 7"),
+        ("optimizer: {rate: 0.1}\noptimizer.rate: 0.2", "'optimizer.rate': write it as 'rate' under 'optimizer'"),
+        ("recipe: other.yaml", "there is no field 'recipe': one recipe cannot bring in another"),
+        ("data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2000000000}}",
+         "people is 2,000,000,000 and images is 10; a set has at most 10,000,000 images"),
+        ("backbone: {class_path: verisphere.embed.MobileFaceNet, init_args: {width: 200}}",
+         "width is 200.0; allowed is more than 0, and at most 16"),
+        ("backbone: {class_path: verisphere.embed.MobileFaceNet, init_args: {embedding_size: 100000000}}",
+         "embedding_size is 100,000,000; an embedding has at most 65,536"),
+        ("pair_terms: [{class_path: verisphere.pairs.ThresholdConsistency, init_args: {batches: 1000000000000}}]",
+         "batches is 1,000,000,000,000; it must be at most 1,000,000"),
+        ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {memory: 1000000000000}}]",
+         "memory is 1,000,000,000,000; it must be at most 1,000,000"),
+        ("workers: 1000000", "workers must be at most 1,000, got 1,000,000"),
+        ("batch_size: 1000000000000", "batch_size must be at most 1,048,576"),
+        ("save_every: 1.0e+300", "save_every must be at most 1,000,000 epochs"),
+        ("schedule: {shape: step, milestones: [.nan]}", "schedule.milestones must be positive and ascending"),
+        ("optimizer: {rate: 1.0e+308}", "optimizer.rate must be at most 1e+06"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_wrong_kind_or_size(recipe, line, message):
+    kept = [one for one in FULL.splitlines(keepends=True) if not line.startswith(one.partition(":")[0] + ":")]
+    # a field given here stands in place of the one in FULL; the repeated ones are not in it
+    path = recipe("".join(kept) + "\n" * (5 - len(kept)) + line + "\n")
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        read_recipe(path, [])
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epochs", "[" * 5000], "--epochs: nested more than 32 deep"),
+        (["--epochs=" + "9" * 400], "--epochs: a whole number of 400 letters"),
+        (["--epochs", "!!timestamp x"], "--epochs: the tag !!timestamp"),
+        (["--backbone", "os.system"], "--backbone: 'os.system' is of Python itself"),
+        (["--backbone.class_path=os.system"], "--backbone.class_path: 'os.system' is of Python itself"),
+        (["--pair_terms+=builtins.print"], r"--pair_terms\+: 'builtins.print' is of Python itself"),
+        (["--loss={class_path: os.system}"], "--loss: 'os.system' is of Python itself"),
+        (["--recipe", "other.yaml"], "--recipe: there is one recipe, and it comes before the fields"),
+    ],
+)
+def test_the_limits_hold_on_the_command_line_too(recipe, words, message):
+    with pytest.raises(ValueError, match=message):
+        read_recipe(recipe(FULL), words)
+
+
+def test_a_file_named_on_the_command_line_has_the_same_limits(recipe, tmp_path):
+    (tmp_path / "rates.yaml").write_text("rate: 0.1\nrate: 0.2\n")
+    with pytest.raises(ValueError, match="'rate' is there twice"):
+        read_recipe(recipe(FULL), [f"--optimizer={tmp_path / 'rates.yaml'}"])
+
+
+def test_the_path_of_data_may_look_like_yaml(recipe):
+    path = recipe("".join(FULL.splitlines(keepends=True)[1:]))
+    with pytest.raises(ValueError, match=r"own_parts\.Noise"):
+        read_recipe(path, ["--data", "own_parts.Noise", "--data.people", "[[!x"])

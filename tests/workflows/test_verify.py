@@ -18,7 +18,7 @@ from verisphere.workflows.identify import identify
 from verisphere.workflows.people import Look, aligned_faces, lower_median
 from verisphere.workflows.verify import verify
 
-UNRECORDED = TrainingRecord(step=None, images=None, people=None, seed=None)
+UNRECORDED = TrainingRecord()
 
 
 class Direction(Backbone):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from verisphere.data.documents import read_json
 from verisphere.data.files import write_whole
 from verisphere.data.json_values import shortened, shown
 from verisphere.data.npz_file import names_in_npz, read_npz
@@ -99,11 +100,11 @@ def read_embeddings(path: str | Path) -> Embeddings:
 def _read_origin(column: np.ndarray) -> Origin:
     try:
         if column.ndim == 0 and column.itemsize <= 4 * _LONGEST_ORIGIN:
-            fields = json.loads(str(column))
+            fields = read_json(str(column))
             origin = Origin(**fields)
             if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
                 return origin
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         pass
     raise ValueError(
         f"its array origin is not what `verisphere embed` writes (JSON with {', '.join(Origin.__annotations__)}); "

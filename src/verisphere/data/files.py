@@ -216,17 +216,6 @@ def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
         return file.read(size)  # the size is the limit: some files below /proc never end
 
 
-def read_text(path: str | Path, at_most: int = MAX_DOCUMENT, encoding: str = "utf-8") -> str:
-    """The text of a regular file, with `\\n` at the end of each line.
-
-    Raises:
-        ValueError: as `read_file`.
-        UnicodeDecodeError: it is not text in this encoding.
-        OSError: it cannot be read.
-    """
-    return read_file(path, at_most).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-
-
 def digest(path: str | Path) -> str:
     """SHA-256 of a regular file's bytes, in hexadecimal."""
     with open(path, "rb", opener=regular) as file:

@@ -43,6 +43,15 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 
+def check_kind(hint: Any, value: object, where: str) -> None:
+    """Pass over a value that a field of this annotation may hold; annotations are those of `from_json`.
+
+    Raises:
+        ValueError: it is of another kind; names the field.
+    """
+    _value(hint, value, where)
+
+
 def _value(hint: Any, value: object, where: str) -> Any:
     """A value of this annotation. True is no number, and 1.0 no whole one; 1 is a number."""
     origin, options = get_origin(hint) or hint, get_args(hint)

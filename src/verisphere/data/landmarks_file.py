@@ -15,17 +15,16 @@ there is no face. So the `align.csv` that `verisphere align` writes is such a fi
 """
 
 import csv
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
 
-from verisphere.data.files import check_file
+from verisphere.data.documents import read_json
+from verisphere.data.files import MAX_TABLE, check_file, read_file
 from verisphere.data.json_values import shown
 from verisphere.data.text_file import text_lines
 
@@ -116,11 +115,9 @@ def _listed(faces: Sequence[_Face], where: str) -> ListedFaces:
 def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
     """Name of the photo, place in the file, and face; None where an entry says that there is none."""
     try:
-        content = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=_once)
+        content = read_json(read_file(path, MAX_TABLE).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    except RecursionError:
-        raise ValueError(f"{path}: not a landmarks file; its JSON is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -137,15 +134,6 @@ def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
             box = None if face.get("box") is None else _numbers(face["box"], (4,), f"{place}: box")
             score = math.nan if face.get("score") is None else float(_numbers(face["score"], (), f"{place}: score"))
             yield name, place, _face(points, box, score, place)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shown(twice)} stands in it twice")
-    return fields
 
 
 def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.ndarray, "..."]:

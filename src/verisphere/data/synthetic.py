@@ -27,6 +27,7 @@ from verisphere.vocabulary import ImageSource
 TOGETHER = 32  # images drawn at a time: enough to share among threads, few enough for the cache
 #: What is recorded of images that `SyntheticFaces` made.
 SOURCE = ImageSource("verisphere.data.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
+MOST_IMAGES = 10_000_000  # of a set; each has a name and an identity in memory, about 200 bytes
 FAMILY = 6  # people in a row who share a family's traits, as far as a domain's `kinship` says
 
 
@@ -39,7 +40,7 @@ class SyntheticFaces(Faces):
 
     Args:
         people: how many identities.
-        images: photographs of each.
+        images: photographs of each; `MOST_IMAGES` of all people together.
         seed: another seed, other people.
         domains: names of capture conditions, of `DOMAINS`.
         difficulty: a name of `DIFFICULTIES`.
@@ -157,10 +158,12 @@ def _check_counts(people: int, images: int, seed: int, first_person: int, size: 
     for name, value in (("people", people), ("images", images)):
         if value < 1:
             raise ValueError(f"{name} is {value}; a set has at least 1")
+    if people * images > MOST_IMAGES:
+        raise ValueError(f"people is {people:,} and images is {images:,}; a set has at most {MOST_IMAGES:,} images")
     if not 0 <= seed < 1 << 62:
         raise ValueError(f"seed is {seed}; it is at least 0 and below 2^62")
-    if first_person < 0:
-        raise ValueError(f"first_person is {first_person}; people are numbered from 0")
+    if not 0 <= first_person < 1 << 62:
+        raise ValueError(f"first_person is {first_person}; people are numbered from 0, and below 2^62")
     if size % 16 or not 48 <= size <= 512:
         raise ValueError(f"size is {size}; images are 48 to 512 pixels high and wide, in steps of 16")
 

@@ -5,6 +5,9 @@ from torch import Tensor, nn
 
 from verisphere.data.augment import normalise
 
+#: Numbers in an embedding; published ones have 128 to 1,024.
+LARGEST_EMBEDDING = 2**16
+
 
 class Backbone(nn.Module):
     """Base of the backbones: aligned RGB faces in, embeddings out. A subclass fills in `embed`.
@@ -26,8 +29,12 @@ class Backbone(nn.Module):
 
     def __init__(self, embedding_size: int) -> None:
         super().__init__()
+        if type(self).embed is Backbone.embed and type(self).forward is Backbone.forward:
+            raise ValueError(f"{type(self).__name__} computes no embeddings; name a backbone that derives from it")
         if embedding_size < 1:
             raise ValueError(f"embedding_size is {embedding_size}; an embedding needs at least 1 number")
+        if embedding_size > LARGEST_EMBEDDING:
+            raise ValueError(f"embedding_size is {embedding_size:,}; an embedding has at most {LARGEST_EMBEDDING:,}")
         self.embedding_size = embedding_size
 
     def normalise(self, images: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:

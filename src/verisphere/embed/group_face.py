@@ -17,6 +17,8 @@ Ensemble = Literal["soft", "hard"]
 
 #: Width of the two layers between in the group decision network; the descriptions that we have do not say.
 HIDDEN = 256
+#: Groups, and width of those layers, at most.
+MOST = 2**14
 
 
 def group_ensemble(
@@ -68,8 +70,8 @@ class GroupFace(Backbone):
     ) -> None:
         super().__init__(embedding_size)
         for name, value, least in (("groups", groups, 2), ("hidden", hidden, 1)):
-            if value < least:
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
+            if not least <= value <= MOST:
+                raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST:,}")
         if ensemble not in get_args(Ensemble):
             raise ValueError(f"ensemble is {ensemble!r}; allowed are {', '.join(get_args(Ensemble))}")
         if backbone.side_columns:

@@ -14,6 +14,9 @@ Activation = Literal["prelu", "relu"]
 #: Table 1 of the paper, its bottleneck rows: (expansion, channels, repeats, stride of the first).
 BOTTLENECKS = ((2, 64, 5, 2), (4, 128, 1, 2), (2, 128, 6, 1), (4, 128, 1, 2), (2, 128, 2, 1))
 
+#: The largest `width`; at 16 the network has about 220 million weights.
+WIDEST = 16
+
 
 def scaled_channels(channels: int, width: float) -> int:
     """`width` times `channels`, rounded to a multiple of 8 (which vector units like), at least 8.
@@ -55,7 +58,8 @@ class MobileFaceNet(Backbone):
 
     Args:
         embedding_size: numbers in an embedding; the paper has 128, and 0.99 million weights (slopes of PReLU left out).
-        width: factor on every channel count but the embedding's, > 0; counts are rounded to multiples of 8.
+        width: factor on every channel count but the embedding's, > 0 and at most 16; counts are rounded to multiples of
+            8.
         activation: "prelu" as in the paper, or "relu", which trains twice as fast on a CPU.
 
     Raises:
@@ -64,8 +68,8 @@ class MobileFaceNet(Backbone):
 
     def __init__(self, embedding_size: int = 512, width: float = 1.0, activation: Activation = "prelu") -> None:
         super().__init__(embedding_size)
-        if not (isfinite(width) and width > 0):
-            raise ValueError(f"width is {width}; it must be a positive number (1 is the paper's network)")
+        if not (isfinite(width) and 0 < width <= WIDEST):
+            raise ValueError(f"width is {width}; allowed is more than 0, and at most {WIDEST} (1 is the paper's)")
         if activation not in get_args(Activation):
             raise ValueError(f"activation is {activation!r}; allowed are {', '.join(get_args(Activation))}")
         activate: Callable[[int], nn.Module] = (

@@ -55,7 +55,7 @@ class Model:
     flip: bool
     template: str
     thresholds: tuple[GuaranteedThreshold, ...]
-    training: TrainingRecord
+    training: TrainingRecord = TrainingRecord()
 
     def promise(self, far: Far | None = None) -> str:
         """What the threshold at a FAR promises, about whom, and on what the model was trained, in one sentence.
@@ -278,7 +278,7 @@ def _backbone(folder: Path, description: Description, trust_code: bool) -> Backb
             f"{shown(asked)}"
         )
     try:
-        backbone = build_backbone(description.backbone, trust_code)
+        backbone = build_backbone(description.backbone, trust_code, folder / WEIGHTS)
     except ValueError as error:
         raise ValueError(f"{folder / NAME}: {error}") from None
     for what, said, found in (

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verisphere.data.files import read_file
+from verisphere.data.documents import LARGEST_JSON, read_json, read_text
 from verisphere.data.json_values import from_json, shown
 from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
-from verisphere.embed.backbone import Backbone
+from verisphere.embed.backbone import LARGEST_EMBEDDING, Backbone
 from verisphere.vocabulary import ImageSource
 
 FORMAT = 1
 NAME = "model.json"
 WEIGHTS = "backbone.safetensors"
-_LARGEST_EMBEDDING = 2**16  # numbers; so that a slip in the file builds no network that fills the memory
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,10 @@ class TrainingRecord:
         sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
     """
 
-    step: int | None
-    images: int | None
-    people: int | None
-    seed: int | None
+    step: int | None = None
+    images: int | None = None
+    people: int | None = None
+    seed: int | None = None
     sources: tuple[ImageSource, ...] = ()
 
     @property
@@ -101,15 +100,15 @@ class Description:
             raise ValueError(f"several thresholds at FAR {float(max(rates, key=lambda rate: rates[rate])):g}; ship one")
         for name in self.files:
             if Path(name).name != name or name in ("", "..", NAME):
-                raise ValueError(f"its files name {name!r}; only files beside {NAME} belong to a model")
+                raise ValueError(f"its files name {shown(name)}; only files beside {NAME} belong to a model")
         if WEIGHTS not in self.files:
             raise ValueError(f"its files do not name {WEIGHTS}")
-        if not 1 <= self.embedding_size <= _LARGEST_EMBEDDING:
+        if not 1 <= self.embedding_size <= LARGEST_EMBEDDING:
             raise ValueError(
-                f"its embedding_size is {shown(self.embedding_size)}; allowed are 1 to {_LARGEST_EMBEDDING}"
+                f"its embedding_size is {shown(self.embedding_size)}; allowed are 1 to {LARGEST_EMBEDDING}"
             )
         if not self.name.strip() or not self.name.isprintable():
-            raise ValueError(f"its name is {self.name!r}; a name is one line of text")
+            raise ValueError(f"its name is {shown(self.name)}; a name is one line of text")
 
 
 def preprocessing(backbone: Backbone) -> dict[str, Any]:
@@ -146,17 +145,17 @@ def read_model_json(path: Path) -> Description:
         ValueError: it is not what `verisphere export` wrote, down to the byte.
     """
     try:
-        text = read_file(path).decode()
-        fields = json.loads(text)
+        text = read_text(path, LARGEST_JSON)
+        fields = read_json(text)
         if type(fields) is not dict:
             raise ValueError("it holds no JSON object")
         if fields.get("format") != FORMAT:
-            raise ValueError(f"its format is {fields.get('format')!r}, this version reads {FORMAT}")
+            raise ValueError(f"its format is {shown(fields.get('format'))}, this version reads {FORMAT}")
         fields.pop("sha256", None)
         if _sealed(fields) != text:
             raise ValueError("it was changed since it was exported (its own SHA-256 does not fit); export again")
         return from_json(Description, fields)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not a model's description: {str(error).splitlines()[0]}") from None
 
 

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Float32, Float64, UInt8
+from jaxtyping import Float, Float32, Float64, Shaped, UInt8
 from torch import Tensor, nn
 
 from verisphere.data.files import check_file, read_file
+from verisphere.data.json_values import shown
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import Model, check_listed, pixel_batches
+from verisphere.embed.onnx_check import check_graph, first_line
 
 FORMAT = "1"
 #: 18 is the lowest that the exporter writes, so the most runtimes read it.
@@ -35,6 +37,7 @@ INPUT, OUTPUT = "images", "embeddings"
 FARTHEST_COSINE, FARTHEST_NUMBER = 1e-4, 1e-2
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+_LARGEST_FILE = 2**31 - 1
 _LARGEST = 2**31 - 2**24  # bytes of weights; a protocol buffer ends at 2 GB, and the graph needs some room
 # By these names InsightFace's loader, which looks at the first eight nodes, sees that normalisation lies inside.
 _SUBTRACT, _MULTIPLY = "Sub_mean", "Mul_scale"
@@ -125,19 +128,29 @@ def read_onnx(path: Path) -> "OnnxFile":
             exported, by its seal or by a `model.json` beside it that lists it; or the extra `export` is missing.
     """
     require_export()
+    import onnx
     import onnxruntime
 
     check_file(path)
+    content = read_file(path, _LARGEST_FILE)
+    try:
+        model = onnx.ModelProto.FromString(content)
+    except Exception as error:  # neither onnx's nor onnxruntime's exceptions have a common base of their own
+        raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
+    about = _input_format(path, {one.key: one.value for one in model.metadata_props})
+    _check_seal(path, content)
+    check_listed(path)
+    try:
+        check_graph(model, len(content), (INPUT, about.size), (OUTPUT, about.embedding_size))
+    except ValueError as error:
+        raise ValueError(f"{path}: not an ONNX file that can be run: {error}") from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what it says goes past our logging; what fails is raised
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no common base of their own
-        reason = _first_line(error).rpartition("failed:")[2]  # before it stands the path again
-        raise ValueError(f"{path}: not an ONNX file that can be run: {reason}") from None
-    about = _input_format(path, session.get_modelmeta().custom_metadata_map)
-    _check_seal(path)
-    check_listed(path)
+        # the bytes that were checked, not the file, which could be another one by now
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
     return OnnxFile(path, about, session)
 
 
@@ -157,10 +170,23 @@ class OnnxFile:
 
     def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
         """Embeddings of aligned faces, as `Model.embed` gives them; arguments and errors are the same."""
-        rows = [np.empty((0, self.about.embedding_size), np.float32)]
-        for pixels in pixel_batches(images, self.about.size, batch_size):
-            rows += self.session.run([OUTPUT], {INPUT: pixels.cpu().float().contiguous().numpy()})
-        return np.concatenate(rows)
+        rows = (self.run(pixels) for pixels in pixel_batches(images, self.about.size, batch_size))
+        return np.concatenate([np.empty((0, self.about.embedding_size), np.float32), *rows])
+
+    def run(self, images: Shaped[Tensor, "batch 3 height width"]) -> Float32[np.ndarray, "batch dim"]:
+        """Embeddings of pixels in [0, 255], of any kind of number.
+
+        Raises:
+            ValueError: the graph fails on them, or gives something else than it says; names the file.
+        """
+        try:
+            (rows,) = self.session.run([OUTPUT], {INPUT: images.cpu().float().contiguous().numpy()})
+        except Exception as error:  # onnxruntime's exceptions have no common base of their own
+            raise ValueError(f"{self.path}: does not run on a batch of {len(images)}: {first_line(error)}") from None
+        expected = (len(images), self.about.embedding_size)
+        if rows.shape != expected or rows.dtype != np.float32:
+            raise ValueError(f"{self.path}: gives {rows.dtype} numbers {rows.shape}, where float32 {expected} are due")
+        return rows
 
 
 class OnnxBackbone(Backbone):
@@ -180,8 +206,7 @@ class OnnxBackbone(Backbone):
 
     def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
         """The file's embeddings of pixels in [0, 255]."""
-        (rows,) = self.file.session.run([OUTPUT], {INPUT: images.cpu().float().contiguous().numpy()})
-        return torch.from_numpy(rows)
+        return torch.from_numpy(self.file.run(images))
 
 
 @dataclass(frozen=True)
@@ -208,10 +233,7 @@ def compare_onnx(file: OnnxFile, model: Model, batches: tuple[int, ...] = (1, 7)
     cosine = number = 0.0
     for batch in batches:
         images = _images(batch, model.backbone.input_size)
-        try:
-            theirs = file.embed(images).astype(np.float64)
-        except Exception as error:  # onnxruntime's exceptions have no common base of their own
-            raise ValueError(f"{file.path.name} does not run on a batch of {batch}: {_first_line(error)}") from None
+        theirs = file.embed(images).astype(np.float64)
         ours = model.embed(images).astype(np.float64)
         cosine = float(np.maximum(cosine, _cosine_gap(ours, theirs)))  # np.maximum keeps NaN, max() may lose it
         number = float(np.maximum(number, (np.abs(ours - theirs).max(1) / np.abs(ours).max(1)).max()))
@@ -269,7 +291,7 @@ def _exported(backbone: Backbone, flip: bool) -> Any:
             )
     except Exception as error:  # whatever stops a network of one's own from being traced
         raise ValueError(
-            f"{type(backbone).__name__} cannot be written as ONNX: {_first_line(error.__cause__ or error)}"
+            f"{type(backbone).__name__} cannot be written as ONNX: {first_line(error.__cause__ or error)}"
         ) from error
     assert program is not None
     return program.model_proto
@@ -336,8 +358,7 @@ def _seal(content: bytes) -> bytes:
     return entry.SerializeToString()
 
 
-def _check_seal(path: Path) -> None:
-    content = read_file(path, 2**31)  # where a protocol buffer ends
+def _check_seal(path: Path, content: bytes) -> None:
     before = content[: -len(_seal(b""))]
     if content != before + _seal(before):
         raise ValueError(
@@ -354,7 +375,7 @@ def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:
             "can hold for it; `verisphere export` writes files that do"
         )
     if version != FORMAT:
-        raise ValueError(f"{path}: its input format is number {version}, this version of verisphere reads {FORMAT}")
+        raise ValueError(f"{path}: its input format is {shown(version)}, this version of verisphere reads {FORMAT}")
     try:
         height, width = map(int, metadata["input_size"].split("x"))
         about = InputFormat(
@@ -371,7 +392,3 @@ def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:
     if changed:
         raise ValueError(f"{path}: its metadata is not what `verisphere export` writes: {', '.join(changed)}")
     return about
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from verisphere.distributed import total, world
-from verisphere.pairs.words import check_word
+from verisphere.pairs.words import check_count, check_word
 from verisphere.score.stored import EMPTY, NO_CLASS, Stored
 
 Storage = Literal["float32", "bfloat16"]
@@ -101,9 +101,8 @@ class OnlineSet(Memory):
         place: Place = "device",
     ) -> None:
         super().__init__(storage, place)
-        for name, value in (("features_per_identity", features_per_identity), ("valid_steps", valid_steps)):
-            if value < 1:
-                raise ValueError(f"{name} is {value}; it must be at least 1")
+        check_count("features_per_identity", features_per_identity)
+        check_count("valid_steps", valid_steps, most=10**12)
         self.features_per_identity, self.valid_steps = features_per_identity, valid_steps
         self.identities = 0
 
@@ -189,8 +188,7 @@ class FeatureQueue(Memory):
 
     def __init__(self, batches: int = 1000, storage: Storage = "float32", place: Place = "device") -> None:
         super().__init__(storage, place)
-        if batches < 1:
-            raise ValueError(f"batches is {batches}; a queue holds at least 1")
+        check_count("batches", batches)
         self.batches = batches
         self.capacity = 0
 

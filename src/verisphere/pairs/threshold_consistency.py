@@ -25,7 +25,7 @@ from verisphere.pairs.implicit_domains import (
     self_made_loss,
 )
 from verisphere.pairs.memory import FeatureQueue, Place, Storage
-from verisphere.pairs.words import check_word
+from verisphere.pairs.words import check_count, check_word
 from verisphere.score.batch_pairs import BatchPairs, Hints
 
 log = logging.getLogger(__name__)
@@ -185,8 +185,7 @@ class ThresholdConsistency(PairTerm):
         if not 0 < exact_rate(far) < 1:
             raise ValueError(f"far is {far}; it must lie between 0 and 1, such as 1e-4")
         check_word("domains", domains, Domains)
-        if domain_count < 2:
-            raise ValueError(f"domain_count is {domain_count}; it must be at least 2")
+        check_count("domain_count", domain_count, least=2, most=10**4)
         check_word("cross_entropy", cross_entropy, CrossEntropy)
         check_word("compare", compare, Compare)
         for name, value in (("domain_loss_weight", domain_loss_weight), ("after", after), ("power", power)):

@@ -9,7 +9,7 @@ from math import isfinite, pi
 from verisphere.pairs.contract import Given, PairTerm, Step, Training
 from verisphere.pairs.memory import OnlineSet, Place, Storage
 from verisphere.pairs.triplet_mining import Mining, triplets
-from verisphere.pairs.words import check_word
+from verisphere.pairs.words import check_count, check_word
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,7 @@ class AngularTriplet(PairTerm):
         check_word("mining", mining, Mining)
         if not (isfinite(weight) and weight >= 0):
             raise ValueError(f"weight is {weight}; it must be a number and not negative")
-        if memory < 0:
-            raise ValueError(f"memory is {memory}; it is how many features of each identity are kept, 0 for none")
+        check_count("memory", memory, least=0)
         self.margin, self.mining, self.weight = margin, mining, weight
         self.memory = OnlineSet(memory, valid_steps, storage, place) if memory else None
         self._warned = False

@@ -1,4 +1,4 @@
-"""Arguments of pair terms that are one of a few words."""
+"""Arguments of pair terms: one of a few words, or a count."""
 
 from typing import Any, get_args
 
@@ -11,3 +11,15 @@ def check_word(name: str, word: object, allowed: Any) -> None:
     """
     if word not in get_args(allowed):
         raise ValueError(f"{name} is {word!r}; allowed are {', '.join(get_args(allowed))}")
+
+
+def check_count(name: str, count: int, least: int = 1, most: int = 10**6) -> None:
+    """Refuse a count out of range; the upper end is beyond any use, and below what overflows the size of a tensor.
+
+    Raises:
+        ValueError: names the argument, the count and what is allowed.
+    """
+    if count < least:
+        raise ValueError(f"{name} is {count}; it must be at least {least}")
+    if count > most:
+        raise ValueError(f"{name} is {count:,}; it must be at most {most:,}")

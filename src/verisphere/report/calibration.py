@@ -1,13 +1,13 @@
 """A calibration: thresholds, what they promise, where they come from, what they do; as text, to a file and back."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, NoReturn, get_args
+from typing import Literal, get_args
 
-from verisphere.data.files import check_file, read_text, write_whole
-from verisphere.data.json_values import from_json
+from verisphere.data.documents import read_json_file
+from verisphere.data.files import check_file, write_whole
+from verisphere.data.json_values import from_json, shown
 from verisphere.decide import Far, GuaranteedThreshold, exact_rate, percent, promised_rate
 from verisphere.report.results import json_text
 from verisphere.report.tables import number, small, table
@@ -170,19 +170,15 @@ def read_calibration(path: Path) -> Calibration:
     """
     check_file(path)
     try:
-        document = json.loads(read_text(path), parse_constant=_no_number)
+        document = read_json_file(path)
         if not isinstance(document, dict) or "format" not in document:
             raise ValueError("no object with a format")
         if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r}, and this version reads format {FORMAT}")
+            raise ValueError(f"format {shown(document['format'])}, and this version reads format {FORMAT}")
         return from_json(Calibration, document)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         reason = str(error) or type(error).__name__
         raise ValueError(f"{path}: not a calibration as `verisphere calibrate` writes it: {reason}") from None
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
 
 
 def _size(source: Source) -> str:

@@ -1,13 +1,10 @@
 """The figures and the recipe that a model card is written from, as far as it shows them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from verisphere.data.files import read_file
+from verisphere.data.documents import read_json_file, read_yaml_file
 from verisphere.data.json_values import from_json
 from verisphere.decide import OneThreshold, exact_rate
 from verisphere.report.results import EvaluatedFile
@@ -65,9 +62,9 @@ def read_figures(path: Path) -> Figures:
         ValueError: it is another file.
     """
     try:
-        fields = json.loads(read_file(path))
+        fields = read_json_file(path)
         return from_json(Figures, {"accuracy": None, "one_threshold": None, "sources": []} | fields)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{path}: not figures that `verisphere evaluate --json` writes: {reason}") from None
 
@@ -79,10 +76,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: not YAML, or without data, backbone and loss.
     """
-    try:
-        recipe = yaml.safe_load(read_file(path))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+    recipe = read_yaml_file(path)
     for name in ("data", "backbone", "loss"):
         part = recipe.get(name) if isinstance(recipe, dict) else None
         if not (isinstance(part, dict) and isinstance(part.get("class_path"), str)):

@@ -18,8 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from verisphere.data.files import digest, read_text, remove_whole, write_whole
+from verisphere.data.documents import read_json_file
+from verisphere.data.files import digest, remove_whole, write_whole
 from verisphere.distributed import world
+from verisphere.embed.load import check_fits
 from verisphere.head.head import Head
 from verisphere.train.processes import first_alone, together, told
 from verisphere.train.shards import ByClass, Shard, read_rows, shards_of, write_shard
@@ -72,6 +74,14 @@ class Checkpoint:
             return read_rows(path, [(self._checked(shard.name), shard) for shard in shards], part, held)
         except (OSError, SafetensorError) as error:
             raise self._damaged(path, str(error)) from None
+
+    def file(self, part: str) -> Path:
+        """The file of a part, after checking that it is byte for byte what was written.
+
+        Raises:
+            ValueError: it is absent or damaged.
+        """
+        return self._checked(part)
 
     def _checked(self, name: str) -> Path:
         """A file that is what was written; each is read through for that once."""
@@ -220,7 +230,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         path = newest[-1]
     file = path / "state.json"
     try:
-        state = json.loads(read_text(file))
+        state = read_json_file(file, not_finite=True)
         version = state.pop("format")
         if version not in (FORMAT, SPLIT_FORMAT):
             raise ValueError(f"its format is {version!r}, this version reads {FORMAT} and {SPLIT_FORMAT}")
@@ -229,7 +239,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if type(step) is not int or step < 0:
             raise ValueError(f"its step is {step!r}, not a number of steps")
         return Checkpoint(path, step, dict(state.pop("sha256")), state, shards)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{file}: not a checkpoint's state: {reason}") from None
 
@@ -240,15 +250,7 @@ def load_into(module: nn.Module, tensors: dict[str, Tensor], where: str) -> None
     Raises:
         ValueError: names or shapes differ; the first few are named.
     """
-    own = module.state_dict()
-    wrong = sorted(own.keys() ^ tensors.keys()) or [
-        f"{name} {tuple(tensors[name].shape)} for {tuple(own[name].shape)}"
-        for name in own
-        if own[name].shape != tensors[name].shape
-    ]
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise ValueError(f"{where} does not fit {type(module).__name__}: {', '.join(wrong[:3])}{more}")
+    check_fits(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, where)
     module.load_state_dict(tensors)
 
 

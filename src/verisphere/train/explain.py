@@ -4,8 +4,12 @@ import difflib
 import inspect
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import is_dataclass
-from typing import get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from verisphere.data.json_values import shown
 
 _LONGEST = 500
 
@@ -68,8 +72,7 @@ def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str
     """Fields of the recipe, of a dataclass in it, or arguments of a class it names; empty where that is not known."""
     owner: object = recipe
     if class_path:
-        module, _, name = class_path.rpartition(".")
-        owner = getattr(sys.modules.get(module), name, None)  # the parser has imported it
+        owner = _imported(class_path)
     elif group:
         owner = get_type_hints(recipe).get(group)
         if not is_dataclass(owner):
@@ -78,3 +81,55 @@ def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str
         return []
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [name for name, one in inspect.signature(owner).parameters.items() if one.kind not in kinds]
+
+
+def check_given(owner: type, given: Mapping[str, Any], where: str = "") -> None:
+    """Refuse null where nothing says that a field may be null, and a single value where fields are expected.
+
+    jsonargparse takes null for "not given", and a group of fields as whatever stands there; what is built from them
+    would fail without a word about the field.
+
+    Args:
+        owner: the dataclass or class whose arguments were given.
+        given: the arguments as plain data; a class among them is a `class_path` and its `init_args`.
+        where: what to call the owner.
+
+    Raises:
+        ValueError: names the field.
+    """
+    hints, parameters = _hints(owner), inspect.signature(owner).parameters
+    for name, value in given.items():
+        place = f"{where}.{name}" if where else name
+        hint = hints.get(name, Any)
+        if isinstance(hint, type) and is_dataclass(hint):
+            if not isinstance(value, Mapping):
+                raise ValueError(f"{place}: expected fields and their values, got {shown(value)}")
+            check_given(hint, value, place)
+        elif value is not None:
+            _check_classes(value, place)
+        elif hint is not Any and NoneType not in (hint, *get_args(hint)) and parameters[name].default is not None:
+            raise ValueError(f"{place}: expected {getattr(hint, '__name__', hint)}, got null")
+
+
+def _check_classes(value: object, place: str) -> None:
+    """The arguments of a class, or of the classes in a list."""
+    if isinstance(value, list):
+        for number, one in enumerate(value):
+            _check_classes(one, f"{place}.{number}")
+    elif isinstance(value, Mapping) and isinstance(value.get("class_path"), str):
+        owner, arguments = _imported(value["class_path"]), value.get("init_args")
+        if isinstance(owner, type) and isinstance(arguments, Mapping):
+            check_given(owner, arguments, f"{place}.init_args")
+
+
+def _hints(owner: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(owner.__init__)  # type: ignore[misc]  # of the class itself
+    except (NameError, TypeError):  # annotations of a class of one's own that name what is not imported
+        return {}
+
+
+def _imported(class_path: str) -> object:
+    """What a class path names, once the parser has imported it."""
+    module, _, name = class_path.rpartition(".")
+    return getattr(sys.modules.get(module), name, None)

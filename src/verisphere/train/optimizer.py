@@ -10,6 +10,8 @@ from torch import nn
 from verisphere.head.head import Head
 from verisphere.head.update import HeadSGD
 
+_LARGEST = 1e6  # of a rate, which must fit float32
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -31,6 +33,9 @@ class Optimizer:
     def __post_init__(self) -> None:
         if not (isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"optimizer.rate must be a positive number, got {self.rate}")
+        for name in ("rate", "weight_decay"):
+            if getattr(self, name) > _LARGEST:
+                raise ValueError(f"optimizer.{name} must be at most {_LARGEST:g}, got {getattr(self, name):g}")
         if self.name == "adamw" and self.rate > 0.02:
             raise ValueError(f"optimizer.rate is {self.rate}, which adamw does not survive; 1e-3 is usual")
         if not 0 <= self.momentum < 1:

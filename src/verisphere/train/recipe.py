@@ -2,8 +2,9 @@
 
 import json
 import re
+import sys
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,8 +13,10 @@ import torch
 import yaml
 
 from verisphere.data.augment import Augment
+from verisphere.data.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
 from verisphere.data.faces import Faces
 from verisphere.data.files import check_file
+from verisphere.data.json_values import shown
 from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
 from verisphere.head.engine import SAMPLE_RATE
@@ -21,9 +24,25 @@ from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
 from verisphere.losses.contract import ClassLoss
 from verisphere.pairs.contract import PairTerm
-from verisphere.train.explain import explain
+from verisphere.train.explain import check_given, explain
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
+
+#: Fields that name classes.
+_CLASSES = ("data", "backbone", "loss", "pair_terms", "validation")
+_EXAMPLE = "verisphere.losses.ArcFace"
+#: The least and the most of each count. The most are beyond any training and below what would fill a machine, or run
+#: into the limits of 64-bit sizes, before anything has said why.
+_ALLOWED = {
+    "batch_size": (2, 2**20),
+    "accumulate": (1, 2**20),
+    "subcenters": (1, 1000),
+    "log_every": (1, 10**9),
+    "workers": (0, 1000),
+    "seed": (0, inf),
+    "images_per_identity": (1, 2**20),
+}
+_MOST_EPOCHS = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +122,11 @@ class Recipe:
     in_memory: bool = False
 
     def __post_init__(self) -> None:
-        least_of = {"batch_size": 2, "accumulate": 1, "subcenters": 1, "log_every": 1, "workers": 0, "seed": 0}
-        least_of["images_per_identity"] = 1
-        for name, least in least_of.items():
+        for name, (least, most) in _ALLOWED.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most:,}, got {getattr(self, name):,}")
         if self.accumulate > self.batch_size:
             raise ValueError(
                 f"accumulate is {self.accumulate}, more parts than a batch of {self.batch_size} has images"
@@ -125,6 +144,9 @@ class Recipe:
         for name in ("epochs", "save_every"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
+        for name in ("epochs", "save_every", "validate_every"):
+            if getattr(self, name) > _MOST_EPOCHS:
+                raise ValueError(f"{name} must be at most {_MOST_EPOCHS:,} epochs, got {getattr(self, name):g}")
         if not (isfinite(self.pull_together) and self.pull_together >= 0):
             raise ValueError(f"pull_together must be a number and not negative, got {self.pull_together}")
         if self.engine == "dense" and self.head_precision != "float32":
@@ -141,6 +163,9 @@ class Recipe:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
         if not (isfinite(self.validate_every) and self.validate_every >= 0):
             raise ValueError(f"validate_every must not be negative, got {self.validate_every}")
+        for term in self.pair_terms:
+            if type(term).forward is PairTerm.forward:
+                raise ValueError(f"pair_terms: {type(term).__name__} computes nothing; name one that derives from it")
         for far in self.validation_far:
             try:
                 exact_rate(far)
@@ -177,8 +202,10 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
     """
     if path is not None:
         check_file(path, "recipe")
+        _check_file(path)
+    _check_words(overrides)
     # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
-    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False)
+    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=_BOUNDED)
     parser.add_argument("--recipe", action="config")
     parser.add_class_arguments(Recipe)
     where = "recipe" if path is None else str(path)
@@ -186,14 +213,101 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         settings = parser.parse_args([*([] if path is None else ["--recipe", str(path)]), *overrides])
         del settings["recipe"]
         resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+        check_given(Recipe, resolved)
         torch.manual_seed(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
         built = parser.instantiate(settings)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
     except jsonargparse.ArgumentError as error:
         raise ValueError(f"{where}: {explain(error, Recipe)}") from None
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise ValueError(f"{where}: {explain(error, Recipe)}") from error
     return ReadRecipe(recipe, resolved)
+
+
+def _bounded_yaml(text: str) -> Any:
+    check_yaml(text)
+    return jsonargparse.get_loader("yaml")(text)
+
+
+#: jsonargparse reads recipes, and values on the command line, by the loader of its "mode".
+_BOUNDED = "bounded yaml"
+jsonargparse.set_loader(_BOUNDED, _bounded_yaml, exceptions=(yaml.YAMLError,))
+
+
+def _check_words(overrides: list[str]) -> None:
+    """Refuse words of the command line that would take more to read than a recipe may.
+
+    Raises:
+        ValueError: names the field.
+    """
+    field = ""
+    for word in overrides:
+        value = word
+        if word.startswith("--"):
+            field, _, value = word.partition("=")
+        if field == "--recipe":
+            raise ValueError("--recipe: there is one recipe, and it comes before the fields")
+        try:
+            if field.removeprefix("--").removesuffix("+") in _CLASSES or field.endswith(".class_path"):
+                _check_classes(_bounded_yaml(value))
+            check_yaml(value)
+        except yaml.YAMLError:
+            continue  # a text
+        except ValueError as error:
+            raise ValueError(f"{field or shown(word)}: {error}") from None
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a file that no recipe can be read from.
+
+    Raises:
+        ValueError: it is too long, is not YAML, or has a name that `_check_names` refuses.
+    """
+    text = read_text(path, LARGEST_YAML)
+    try:
+        _check_names(_bounded_yaml(text))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: not YAML: {yaml_problem(error)}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _check_names(content: object) -> None:
+    """Refuse names by which a recipe could set a field twice, or bring in another file.
+
+    Raises:
+        ValueError: names it.
+    """
+    if not isinstance(content, dict):
+        return
+    if "recipe" in content:
+        raise ValueError("there is no field 'recipe': one recipe cannot bring in another")
+    for name, value in content.items():
+        if isinstance(name, str) and "." in name:
+            group, _, field = name.partition(".")
+            raise ValueError(f"{shown(name)}: write it as {shown(field)} under {shown(group)}")
+        if name in _CLASSES:
+            _check_classes(value)
+        elif isinstance(value, dict):
+            _check_names(value)
+
+
+def _check_classes(value: object) -> None:
+    """Refuse what Python itself has, such as os.system, before it is imported: it is no part of a training.
+
+    Raises:
+        ValueError: names it.
+    """
+    if isinstance(value, dict):
+        _check_classes(value.get("class_path"))
+        for one in (value.get("init_args") or {}).values() if isinstance(value.get("init_args"), dict) else ():
+            if isinstance(one, (dict, list)):
+                _check_classes(one)
+    elif isinstance(value, list):
+        for one in value:
+            _check_classes(one)
+    elif isinstance(value, str) and "." in value and value.partition(".")[0] in sys.stdlib_module_names:
+        raise ValueError(f"{shown(value)} is of Python itself; a class is named by its import path, such as {_EXAMPLE}")
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,7 +1,7 @@
 """Learning rate and margin over a training, as pure functions of how far it has come."""
 
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Literal
 
 
@@ -32,7 +32,8 @@ class Schedule:
                 raise ValueError(f"schedule.{name} must be a number and not negative, got {getattr(self, name)}")
         if not 0 < self.factor <= 1:
             raise ValueError(f"schedule.factor must lie in (0, 1], got {self.factor}")
-        if list(self.milestones) != sorted(set(self.milestones)) or any(place <= 0 for place in self.milestones):
+        possible = all(0 < place < inf for place in self.milestones)
+        if not possible or list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"schedule.milestones must be positive and ascending, got {list(self.milestones)}")
         if self.shape == "step" and not self.milestones:
             raise ValueError("schedule.shape is step but schedule.milestones is empty: the rate would never fall")

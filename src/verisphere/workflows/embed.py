@@ -63,7 +63,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened
     if not isinstance(description, dict):
         raise ValueError(f"{checkpoint.path / 'state.json'}: names no backbone")
     try:
-        backbone = build_backbone(description, trust)
+        backbone = build_backbone(description, trust, checkpoint.file("backbone"))
     except ValueError as error:
         raise ValueError(f"{checkpoint.path}: {error}") from None
     load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import verisphere
-from verisphere.data.files import MAX_TABLE, digest, read_text
+from verisphere.data.documents import LARGEST_YAML, read_text
+from verisphere.data.files import MAX_TABLE, digest
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.point import far_text
 from verisphere.protocols import PairsOfSet, all_pairs, tar_differences
@@ -321,7 +322,7 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
             title=title,
             folder=str(run),
             entries=read_log(run),
-            recipe=read_text(run / "recipe.yaml"),
+            recipe=read_text(run / "recipe.yaml", LARGEST_YAML),
             people=len(read_text(people, MAX_TABLE).splitlines()) if people.is_file() else None,
             files=tuple(File(str(path), digest(path)) for path in paths if path.is_file()),
             measured=run.resolve() in measured,

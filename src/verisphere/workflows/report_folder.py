@@ -1,13 +1,13 @@
 """The folder of a report: `report.html`, `figures.json`, `plots/`; written whole, and known again by what it says."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from verisphere.data.files import MAX_TABLE, read_text, replace_whole
+from verisphere.data.documents import read_json_file
+from verisphere.data.files import replace_whole
 from verisphere.decide import Curve
 from verisphere.decide.histogram import Histogram
 from verisphere.report.findings import ALL, Calibrated, Contents, Findings
@@ -66,7 +66,7 @@ def _write(folder: Path, contents: Contents) -> None:
 
 def _is_report(path: Path) -> bool:
     try:
-        found = json.loads(read_text(path, MAX_TABLE))
+        found = read_json_file(path, largest=2**30)
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("format") == FORMAT

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from verisphere.data.files import MAX_TABLE, read_file, read_text, write_whole
+from verisphere.data.documents import read_json, read_yaml_file
+from verisphere.data.files import MAX_TABLE, read_file, write_whole
 from verisphere.train.checkpoint import list_checkpoints
 from verisphere.train.recipe import ReadRecipe
 
@@ -85,10 +84,7 @@ def _logged(out: Path) -> bool:
 
 
 def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
-    try:
-        before = yaml.safe_load(read_text(recipe_file))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{recipe_file}: not YAML: {str(error).splitlines()[0]}") from None
+    before = read_yaml_file(recipe_file)
     if not isinstance(before, dict):
         raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
     names = sorted(read.resolved.keys() | before.keys())
@@ -104,7 +100,7 @@ def cut_metrics(path: Path, step: int) -> None:
     kept = []
     for line in read_file(path, MAX_TABLE).splitlines(keepends=True):
         try:
-            if json.loads(line)["step"] > step:
+            if read_json(line.decode("utf-8"))["step"] > step:
                 break  # steps only grow
         except (ValueError, KeyError, TypeError):
             break  # the last line of a killed run

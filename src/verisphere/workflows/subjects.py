@@ -1,6 +1,5 @@
 """What a report is about: runs and embeddings files, found by their paths, with the images where these are at hand."""
 
-import json
 import logging
 import os
 import zipfile
@@ -9,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from verisphere.data.documents import read_json
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.faces import Faces
 from verisphere.data.files import MAX_TABLE, check_file, read_file
@@ -109,7 +109,7 @@ def read_log(run: Path) -> list[Entry]:
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        entry = json.loads(line)
+        entry = read_json(line.decode("utf-8"))
     except ValueError:
         return None
     right = isinstance(entry, dict) and all(

@@ -13,8 +13,9 @@ import torch
 import verisphere
 from verisphere.compiling import compiled
 from verisphere.data.augment import augment
+from verisphere.data.documents import read_text
 from verisphere.data.faces import Faces
-from verisphere.data.files import MAX_TABLE, read_text
+from verisphere.data.files import MAX_TABLE
 from verisphere.data.json_values import shown
 from verisphere.data.loader import batches, grouped_order
 from verisphere.data.memory import in_memory

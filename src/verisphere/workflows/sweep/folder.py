@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verisphere.data.files import read_text, write_whole
+from verisphere.data.documents import LARGEST_YAML, read_json_file, read_text
+from verisphere.data.files import write_whole
 from verisphere.data.json_values import shown
 from verisphere.train.checkpoint import list_checkpoints
 from verisphere.workflows.sweep.grid import folder_name
@@ -52,14 +53,14 @@ class Run:
     def seconds(self) -> float:
         """Wall time of its trainings so far: the last one, and those that were stopped before."""
         files = [self.folder / FINISHED, self.folder / STOPPED]
-        return sum((float(json.loads(read_text(file))["seconds"]) for file in files if file.is_file()), 0.0)
+        return sum((_seconds(file) for file in files if file.is_file()), 0.0)
 
     def begin(self) -> Path:
         """The recipe's file; it stays as it is once there is a checkpoint to go on from."""
         path = self.folder / "recipe.yaml"
         if path.is_file() and _trained(self.folder):
             return path
-        if path.is_file() and read_text(path) != self.recipe:
+        if path.is_file() and read_text(path, LARGEST_YAML) != self.recipe:
             (self.folder / STOPPED).unlink(missing_ok=True)  # the time of another training
         write_text(path, self.recipe)
         return path
@@ -69,6 +70,21 @@ class Run:
         before = 0.0 if done else self.seconds
         text = json.dumps({"seconds": round(before + seconds, 2)}) + "\n"
         write_text(self.folder / (FINISHED if done else STOPPED), text)
+
+
+def _seconds(path: Path) -> float:
+    """How long a training took, by the file that it left.
+
+    Raises:
+        ValueError: it is not what a sweep writes.
+    """
+    try:
+        found = read_json_file(path)["seconds"]
+        if type(found) not in (int, float) or found < 0:
+            raise ValueError(f"seconds is {shown(found)}")
+        return float(found)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path}: not what a sweep keeps of a training ({error}); was it changed?") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -199,7 +215,7 @@ def _read(path: Path) -> dict[str, Any]:
         ValueError: the file is not what a sweep writes.
     """
     try:
-        found = json.loads(read_text(path))
+        found = read_json_file(path)
         differences(found, found)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{path}: not the plan of a sweep; was it changed?") from None

@@ -7,8 +7,7 @@ from copy import deepcopy
 from itertools import product
 from typing import Any, TypeAlias
 
-import yaml
-
+from verisphere.data.documents import read_yaml
 from verisphere.data.json_values import shown
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -18,67 +17,28 @@ Settings: TypeAlias = dict[str, Any]
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]+")
 _LONGEST = 80  # letters of a folder's name
 _DIGITS = 12  # of a digest: among a million names two alike are one chance in 500
-_DEEPEST = 32  # lists and mappings inside each other; a class with its arguments takes two
 
 
-class PlanLoader(yaml.SafeLoader):
-    """Safe YAML that reads 1e-3 as a number, as recipes do, and refuses a name that is given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping, each name once."""
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        again = [name for name in names if names.count(name) > 1]
-        if again:
-            raise yaml.constructor.ConstructorError(None, None, f"{again[0]!r} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-PlanLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
-
-
-def read_yaml(text: str) -> Any:
-    """Plain values from YAML.
-
-    Raises:
-        ValueError: it is not YAML, gives a name twice, or is nested too deeply; one line.
-    """
-    try:
-        return yaml.load(text, Loader=PlanLoader)  # a safe loader
-    except RecursionError:
-        raise ValueError("not YAML that a plan could hold: it is nested too deeply") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ValueError(f"not YAML: {problem}{where}") from None
-
-
-def check_plain(where: str, value: object, depth: int = 0) -> None:
+def check_plain(where: str, value: object) -> None:
     """Refuse what YAML can hold and a recipe cannot.
 
     Args:
         where: what to call the value.
         value: from YAML.
-        depth: how many lists and mappings it lies in.
 
     Raises:
-        ValueError: a date, bytes, a set; a mapping with a key that is no text; lists and mappings too deep, or inside
-            themselves.
+        ValueError: a date, bytes, a set; a mapping with a key that is no text.
     """
-    if depth > _DEEPEST:
-        raise ValueError(f"{where} is nested more than {_DEEPEST} deep; is something inside itself?")
     if isinstance(value, Mapping):
         for key, inside in value.items():
             if not isinstance(key, str):
                 raise ValueError(
                     f"{where} has the key {shown(key)}; expected text, quoted where YAML takes it for more"
                 )
-            check_plain(where, inside, depth + 1)
+            check_plain(where, inside)
     elif isinstance(value, list):
         for inside in value:
-            check_plain(where, inside, depth + 1)
+            check_plain(where, inside)
     elif not isinstance(value, str | int | float | None):
         raise ValueError(
             f"{where} has {shown(value)}, a {type(value).__name__}; expected text, numbers, true, false, null, and "

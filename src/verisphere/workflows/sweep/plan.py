@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from verisphere.data.files import check_file, read_text
+from verisphere.data.documents import LARGEST_YAML, read_text, read_yaml
+from verisphere.data.files import check_file
 from verisphere.data.json_values import shown
 from verisphere.workflows.sweep.grid import (
     Scalar,
@@ -34,7 +35,6 @@ from verisphere.workflows.sweep.grid import (
     parse_grid,
     parted,
     parted_words,
-    read_yaml,
 )
 
 KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
@@ -97,14 +97,12 @@ def read_plan(
             be.
     """
     check_file(path, "recipe or plan")
-    asked = parse_grid(grid)
+    asked, text = parse_grid(grid), read_text(path, LARGEST_YAML)
     try:
-        content = read_yaml(read_text(path))
+        content = read_yaml(text)
         if not isinstance(content, Mapping) or not ({"recipe", "arms"} & content.keys()):
             content = {"recipe": path.name}
         return _plan(path, content, list(overrides), asked, seeds)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not YAML: it is not UTF-8 text") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -14,7 +14,7 @@ from verisphere.data.select import positions_with_images, require_people
 from verisphere.decide import exact_rate, lacking_text
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.extract import extract
-from verisphere.train.explain import explain
+from verisphere.train.explain import check_given, explain
 from verisphere.train.recipe import ReadRecipe, read_recipe
 from verisphere.workflows.sweep.checks import check_start, check_trainable
 from verisphere.workflows.sweep.grid import Settings, changed_inside, parted
@@ -167,6 +167,7 @@ def _parser() -> jsonargparse.ArgumentParser:
 def _open(name: str, given: Mapping[str, Any]) -> MeasuredSet:
     parser = _parser()
     try:
+        check_given(MeasuredSet, _complete(given))
         built = parser.instantiate(parser.parse_object(dict(given)))
         return MeasuredSet(**{field: built[field] for field in MeasuredSet.__dataclass_fields__})
     except jsonargparse.ArgumentError as error:
