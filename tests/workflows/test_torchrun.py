@@ -35,7 +35,8 @@ def _process_as_it_was(process_as_it_was):
 
 
 def start(*arguments: object, processes: int = 2) -> subprocess.Popen[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(OWN), "GLOO_SOCKET_IFNAME": "lo"}
+    path = os.pathsep.join([str(OWN), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"}
     call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, "-m",
             "verisphere", *arguments]  # fmt: skip
     return subprocess.Popen(
