@@ -248,9 +248,7 @@ def test_what_lacks_comparisons_is_refused_or_named(tmp_path: Path):
     found = calibrate(single, ["0.1"], "expected")
     assert (found.checks[0].lacking, found.checks[0].points, found.checks[0].domains) == (("genuine",), (), {})
     checked = saved(tmp_path, "set.npz", faces(60, 2, seed=1))
-    with pytest.raises(
-        ValueError, match=r"single.npz: it has no genuine comparison, domain .* has no genuine"
-    ):
+    with pytest.raises(ValueError, match=r"single.npz: it has no genuine comparison, domain .* has no genuine"):
         calibrate(checked, ["0.1"], "expected", checks=[single])
     found = calibrate(checked, ["0.1"], "expected", checks=[single], skip_empty=True)
     assert found.checks[1].lacking == ("genuine",)
