@@ -78,3 +78,18 @@ def test_what_cannot_be_is_one_line(
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
     assert before == (rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.sweep").read_bytes())
+
+
+@pytest.mark.parametrize("edited", ["score", "count", "above"])
+def test_an_edited_sweep_file_is_refused(edited: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["all-pairs", saved(tmp_path / "rows.npz"), "--far", "1e-1", "--sweep", "kept.npz"]
+    assert call(capsys, *asked)[0] == 0
+    with np.load("kept.npz") as archive:
+        state = dict(archive)
+    state[f"filled.0.{edited}"] = state[f"filled.0.{edited}"].copy()
+    state[f"filled.0.{edited}"][0] += 1 if edited != "score" else -1e-12  # nothing that its ranges would show
+    np.savez("kept.npz", **state)
+    code, out, err = call(capsys, *asked)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "kept.npz: its arrays are not those that were saved, by their seal, so it was edited or damaged; name" in err

@@ -90,6 +90,11 @@ def test_numbers_become_strings_and_other_arrays_are_passed_over(tmp_path: Path)
     assert read.domains.tolist() == ["0", "0", "1"]
 
 
+def test_text_of_either_byte_order(tmp_path: Path):
+    read = read_embeddings(save(tmp_path, **three(identities=np.array(["ä", "ä", "β"]).astype(">U1"))))
+    assert (read.identities.tolist(), read.identities.dtype.isnative) == (["ä", "ä", "β"], True)
+
+
 def test_identities_that_differ_as_strings_differ(tmp_path: Path):
     read = read_embeddings(save(tmp_path, **three(identities=np.array(["1", "01", "1 "]))))
     assert len(set(read.identities)) == 3
@@ -140,6 +145,9 @@ def test_compressed_archives_and_notes_in_them_are_read(tmp_path: Path):
         ({"identities": np.array(["a", "b", " \t"])}, "1 of 3 identities are empty, .*'b/1.jpg' .row 2"),
         ({"domains": np.array("day")}, r"domains has shape \(\) but there are 3 embeddings"),
         ({"names": np.frombuffer(b"\0\0\0\x7f" * 3, "<U1")}, "names holds characters that are not Unicode"),
+        ({"names": np.frombuffer(b"a\0\0\0" * 3, ">U1")}, "names holds characters that are not Unicode"),
+        ({"origin": np.frombuffer(b"\0\0\0\x7f", "<U1").reshape(())}, "origin holds characters that are not Unicode"),
+        ({"names": None, "a\nb": np.zeros(1)}, r"this one has embeddings, identities, a\\nb$"),
         ({"names": np.zeros(1 << 20, np.int8)}, r"names has shape \(1048576,\) but there are 3 embeddings"),
     ],
 )

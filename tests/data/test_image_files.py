@@ -91,3 +91,12 @@ def test_sizes_of_zip64_that_no_archive_has(tmp_path: Path, place: int, number: 
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"some\.zip.*a/1\.png.*(bytes, more than the|behind the end of the archive)"):
         image_files(path)
+
+
+def test_an_entry_without_a_name(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("a"), b"x")
+    content = (tmp_path / "some.zip").read_bytes().replace(b"a", b"\0")  # where a name ends
+    (tmp_path / "some.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"some\.zip: entry '' has an unsafe name"):
+        image_files(tmp_path / "some.zip")

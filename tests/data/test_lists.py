@@ -114,6 +114,11 @@ def test_a_long_csv_that_turns_out_not_to_be_text(tmp_path: Path):
     refused(read_pairs, path, rf"not UTF-8 text \(byte {len(text) + 2}\)$")
 
 
+def test_a_fold_with_a_control_character_behind_it(tmp_path: Path):
+    """White space to `str.strip`, and none to `int`."""
+    assert read_pairs(write(tmp_path, "left,right,label,fold\na,b,1,3\x1f\n")).folds == (3,)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

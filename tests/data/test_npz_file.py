@@ -97,6 +97,8 @@ def test_an_array_that_nobody_asks_for_is_not_read(tmp_path: Path):
         (said("(1000000000000000000,)", "'U0'"), "its type is"),
         (said("(1,)", "'no type'"), "its type is 'no type'"),
         (said("(1,)", "7"), "its type is 7"),
+        (said("(1,)", "'(2,))f4'"), "its type is .*; allowed are numbers and text"),
+        (said("(1,)", "'f4,f4'"), "its type is 'f4,f4'"),
         (said("(1,)").replace("False", "0"), "its fortran_order is 0, not True or False"),
     ],
 )
@@ -157,6 +159,15 @@ def test_sizes_of_zip64_that_no_file_has(tmp_path: Path, place: int, field: str,
         assert read_npz(tmp_path / "some.npz", ["x"])["x"].tolist() == [0, 1, 2]
     else:
         refused(tmp_path / "some.npz")
+
+
+def test_an_entry_whose_two_names_differ(tmp_path: Path):
+    """zipfile quotes both, the second from wherever in the file it is said to lie."""
+    path = packed(tmp_path, ("x.npy", npy(np.zeros(4000))))
+    content = bytearray(path.read_bytes())
+    content[26:28] = (9000).to_bytes(2, "little")
+    path.write_bytes(content)
+    refused(path)
 
 
 def test_two_arrays_of_one_name(tmp_path: Path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.pairs import NUMBERS, rough_error, rough_scores
+from verisphere.score.pairs import COLUMNS, NUMBERS, rough_error, rough_scores
 
 
 def random_units(rows: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -70,6 +70,40 @@ def test_a_score_is_the_same_alone_turned_round_and_in_company(dim: int):
     assert torch.equal(torch.cat(alone), together)
     few = [pair_scores(units, a, b) for a, b in zip(left.split(5), right.split(5), strict=True)]
     assert torch.equal(torch.cat(few), together)
+
+
+@pytest.mark.parametrize("dim", [1, 17, 128, 512, COLUMNS + 5])
+def test_a_score_is_the_same_for_any_threads_and_any_layout_of_the_rows(dim: int):
+    units = random_units(12, dim)
+    left, right = every_pair(12)
+    expected = pair_scores(units, left, right)
+    layouts = {
+        "columns first": units.T.contiguous().T,
+        "every other column": torch.zeros(12, 2 * dim)[:, ::2].copy_(units),
+        "off the beginning": torch.zeros(12 * dim + 3)[3:].view(12, dim).copy_(units),
+    }
+    threads = torch.get_num_threads()
+    try:
+        for number in (1, 3, 8):
+            torch.set_num_threads(number)
+            for rows in (units, *layouts.values()):
+                assert torch.equal(pair_scores(rows, left, right), expected)
+                assert torch.equal(pair_scores(rows, right, left, units), expected)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_pairs_of_equal_rows_are_ties_and_pairs_of_equal_sums_nearly():
+    """As docs/all_pairs.md says: numbers in another order are added in another order, and round differently."""
+    dim = 512
+    units = random_units(40, dim)
+    left, right = every_pair(40)
+    scores = pair_scores(units, left, right)
+    copies = units.repeat(2, 1)
+    assert torch.equal(pair_scores(copies, left + 40, right), scores)
+    order = torch.randperm(dim, generator=torch.Generator().manual_seed(0))
+    off = (pair_scores(units[:, order], left, right) - scores).abs()
+    assert 0 < float(off.max()) < 1e-15  # far below dim * 2**-52, which is the bound
 
 
 def test_more_pairs_than_one_gathering_takes():

@@ -44,6 +44,7 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
             )
     try:
         text = column.astype(str, copy=False)
+        text = text.astype(text.dtype.newbyteorder("="), copy=False)
     except UnicodeDecodeError:
         raise ValueError(f"{path}: {field} holds bytes that are not ASCII; save it as an array of str") from None
     if text.size and np.ascontiguousarray(text).view(np.uint32).max() > sys.maxunicode:
@@ -82,9 +83,10 @@ def read_embeddings(path: str | Path) -> Embeddings:
             if column.shape != rows.shape[:1]:  # before it is made text, which may take more memory than it does
                 raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
             columns[field] = text_column(path, field, column, columns.get("names"))
+    made_by = text_column(path, "origin", arrays["origin"]) if "origin" in arrays else None
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
-            origin = _read_origin(arrays["origin"]) if "origin" in arrays else None
+            origin = None if made_by is None else _read_origin(made_by)
             embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

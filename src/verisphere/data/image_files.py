@@ -187,7 +187,7 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
 def _open_archive(path: Path, expected: str) -> FilesInArchive:
     try:
         with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
-            infos = [info for info in archive.infolist() if not info.is_dir()]
+            infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
     by_name: dict[str, zipfile.ZipInfo] = {}

@@ -88,9 +88,17 @@ def shown(value: object, longest: int = 60) -> str:
     >>> shown([1, 2.5]), len(shown("x" * 99))
     ('[1, 2.5]', 60)
     """
-    return shortened(repr(value), longest)
+    return _cut(repr(value), longest)
 
 
 def shortened(text: str, longest: int = 60) -> str:
-    """A text as an error shows it: its beginning where it is longer than so many letters."""
+    """A text as an error shows it: its beginning where it is longer than so many letters, without control characters.
+
+    >>> shortened("a\\x1bb"), len(shortened("x" * 99))
+    ('a\\\\x1bb', 60)
+    """
+    return _cut(repr(text)[1:-1], longest)
+
+
+def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

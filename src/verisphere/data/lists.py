@@ -286,9 +286,10 @@ def _pairs_below(path: str | Path, columns: list[str], rows: Iterable[tuple[int,
         genuine.append(label == "1")
         lines.append(number)
         if of_fold >= 0:
-            if not _is_count(row[of_fold].strip()):
+            fold = row[of_fold].strip()
+            if not _is_count(fold):
                 _check_pair_row(path, number, columns, row)
-            folds.append(int(row[of_fold]))
+            folds.append(int(fold))
     return PairList(
         left=tuple(left),
         right=tuple(right),

@@ -3,6 +3,7 @@
 import ast
 import lzma
 import math
+import re
 import warnings
 import zipfile
 import zlib
@@ -21,6 +22,9 @@ _ALWAYS, _TIMES = 1 << 26, 100
 _LONGEST_HEADER = 10_000  # bytes; as numpy has it, whose own headers take about a hundred
 _AT_ONCE = 1 << 20
 _NPY = ".npy"
+_TYPE = re.compile(
+    r"[<>|=]?[?A-Za-z][0-9]*(\[[0-9]*[A-Za-z]+\])?"
+)  # <f4, <U12, <M8[us]; no records, no arrays in arrays
 # What zipfile and zlib raise for an archive that is damaged or encrypted.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, OverflowError)
 
@@ -70,7 +74,7 @@ def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # no right to read it, say: nothing is wrong with its content
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path}: not an .npz file of plain arrays: {reason}") from None
+        raise ValueError(f"{path}: not an .npz file of plain arrays: {reason[:300]}") from None
 
 
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -134,10 +138,10 @@ def _header(read: Callable[[int], bytes]) -> tuple[tuple[int, ...], np.dtype, bo
     if type(fortran) is not bool:
         raise ValueError(f"its fortran_order is {shown(fortran)}, not True or False")
     try:
-        dtype = np.dtype(descr) if type(descr) is str else None
+        dtype = np.dtype(descr) if type(descr) is str and _TYPE.fullmatch(descr) else None
     except (ValueError, TypeError, MemoryError):
         dtype = None
-    if dtype is None or dtype.fields is not None or (dtype.itemsize == 0 and not dtype.hasobject):
+    if dtype is None or (dtype.itemsize == 0 and not dtype.hasobject):
         raise ValueError(f"its type is {shown(descr)}; allowed are numbers and text")
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded; save plain arrays")

@@ -79,9 +79,7 @@ def _header(cells: Sequence[str]) -> _Columns:
     wrong = [name for name in ("score", "label") if header.count(name) != 1]
     wrong += ["domain"] if header.count("domain") > 1 else []
     if wrong:
-        raise ValueError(
-            f"the header must name {' and '.join(wrong)} once, it reads {shortened(','.join(header), 200)}"
-        )
+        raise ValueError(f"the header must name {' and '.join(wrong)} once, it reads {shown(','.join(header), 200)}")
     domain = header.index("domain") if "domain" in header else None
     return _Columns(len(header), header.index("score"), header.index("label"), domain)
 

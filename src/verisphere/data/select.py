@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 import torch
 
 from verisphere.data.faces import Faces
+from verisphere.data.json_values import shown
 
 
 def with_people(faces: Faces, people: Collection[str]) -> Faces:
@@ -68,8 +69,8 @@ def positions_of_people(identities: Sequence[str], people: Collection[str]) -> l
     missing = [person for person in people if person not in present]
     if missing:
         raise ValueError(
-            f"{len(missing)} of {len(people)} people are not in the set, first {missing[0]!r}; "
-            f"names there look like {min(present, default='')!r}"
+            f"{len(missing)} of {len(people)} people are not in the set, first {shown(missing[0], 200)}; "
+            f"names there look like {shown(min(present, default=''), 200)}"
         )
     wanted = set(people)
     return [index for index, person in enumerate(identities) if person in wanted]

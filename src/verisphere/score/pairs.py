@@ -1,7 +1,8 @@
 """The score of a pair: the cosine of two embeddings, the same number whichever way the pairs are gone through.
 
 Rows are normalised in float64 and kept as float32; the products of two float32 numbers are exact in float64, and each
-pair is summed by itself. Block sizes, threads and the order of the pairs therefore cannot change a score.
+pair is summed by itself. Block sizes, threads and the order of the pairs therefore cannot change a score. Another order
+of the columns can, by an ulp or two, and so may another build of torch or a GPU: see docs/all_pairs.md.
 """
 
 import warnings

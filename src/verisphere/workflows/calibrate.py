@@ -13,6 +13,8 @@ import torch
 
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.files import check_file, digest
+from verisphere.data.json_values import shortened
+from verisphere.data.npz_file import names_in_npz
 from verisphere.data.scores_file import read_scores
 from verisphere.decide import (
     Far,
@@ -232,18 +234,14 @@ def _open(path: Path, progress: Progress) -> _File:
     check_file(path)
     if not zipfile.is_zipfile(path):
         return _ScoresFile(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {name.removesuffix(".npy") for name in archive.namelist()}
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path}: not an .npz file of plain arrays: {error}") from None
+    arrays = names_in_npz(path)
     if "embeddings" in arrays:
         return _EmbeddingsFile(path, progress)
     if "score" in arrays:
         return _ScoresFile(path)
     raise ValueError(
         f"{path}: neither an embeddings file (embeddings, names, identities) nor a scores file (score, label); it has "
-        f"{', '.join(sorted(arrays)) or 'nothing'}"
+        f"{shortened(', '.join(sorted(arrays)), 200) or 'nothing'}"
     )
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from verisphere.data.documents import read_json
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.faces import Faces
 from verisphere.data.files import MAX_TABLE, check_file, read_file
+from verisphere.data.npz_file import names_in_npz
 from verisphere.data.photos import Photos
 from verisphere.embed.model_folder import is_model_folder
 from verisphere.vocabulary import Embeddings
@@ -122,9 +122,8 @@ def _has_embeddings(path: Path) -> bool:
     """Whether an .npz file in a run's folder holds embeddings; a damaged one counts: reading it says what is wrong."""
     check_file(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            there = "embeddings.npy" in archive.namelist()
-    except (zipfile.BadZipFile, OSError):
+        there = "embeddings" in names_in_npz(path)
+    except (ValueError, OSError):
         return True
     if not there:
         log.info("%s: left out, it is not an embeddings file", path)
