@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -17,7 +16,7 @@ from verisphere import __version__
 from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.faces import add_align, add_embed, add_render
 from verisphere.cli.parsing import Parser
-from verisphere.cli.saying import fail, message_of, several, show
+from verisphere.cli.saying import fail, message_of, several, show, show_traceback
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.training import add_demo, add_figures, add_sweep, add_train
 
@@ -93,7 +92,7 @@ def _code_of(error: BaseException) -> int:
         return fail(128 + signal.SIGINT, "stopped")
     if isinstance(error, (ValueError, OSError)):
         if os.environ.get("VERISPHERE_TRACEBACK"):
-            traceback.print_exc()
+            show_traceback()
         from verisphere.train.processes import FailedElsewhere
 
         return 2 if isinstance(error, FailedElsewhere) else fail(2, message_of(error))
@@ -119,7 +118,7 @@ def _code_of(error: BaseException) -> int:
             return fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
         advice = "a training goes on from its newest checkpoint with --resume"
         return fail(1, f"another process has ended, so none can go on; {advice}")
-    traceback.print_exc()
+    show_traceback()
     return fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
 
 
