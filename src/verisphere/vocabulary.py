@@ -20,6 +20,27 @@ FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 _MOST = 2**63  # comparisons; more are a slip in a file
 
 
+def printable(text: str, keep: str = "") -> str:
+    r"""Text that shows every letter as itself or, where that could not be seen or would steer what shows it, escaped.
+
+    Names come from files and archives. Control characters can move a terminal's cursor, rename its window or hide what
+    was said before; others turn the letters around them back to front (U+202E).
+
+    >>> print(printable("A\x1b]0;B\x07 \u202egpj.txt"), printable("Ann\u00e9"))
+    A\x1b]0;B\x07 \u202egpj.txt Anné
+
+    Args:
+        text: from anywhere.
+        keep: letters that are left as they are, such as a line feed in a text of several lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
 @runtime_checkable
 class Progress(Protocol):
     """Wraps an iterable and shows how far it has come; library code receives one and never prints by itself."""

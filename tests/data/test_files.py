@@ -245,6 +245,18 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, number: i
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_of_a_copy_that_runs_out_of_room_the_copy_is_named(tmp_path: Path, number: int):
+    def copy(partial: Path) -> None:
+        partial.mkdir()
+        raise OSError(number, os.strerror(number), str(tmp_path / "source"), None, str(partial / "copy"))
+
+    with pytest.raises(OSError, match=os.strerror(number)) as caught:
+        write_whole(tmp_path / "out", copy)
+    assert caught.value.filename == str(tmp_path / "out" / "copy")
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_error_without_a_name_stays_as_it_is(tmp_path: Path):
     def broken(partial: Path) -> None:
         raise OSError(errno.EIO, "Input/output error")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from verisphere.embed.load import build_backbone, read_description, untrained
 from verisphere.embed.mobilefacenet import MobileFaceNet
@@ -145,3 +146,79 @@ def test_a_wrong_file_gets_one_line_that_names_it(tmp_path, content, message):
         untrained(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+# --- a claim is compared with the weights before memory is taken ------------------------------------------------------
+
+TINY = {"class_path": "verisphere.embed.MobileFaceNet", "init_args": {"embedding_size": 8, "width": 0.1}}
+
+
+def weights_of(description: dict, path: Path) -> Path:
+    save_file(dict(build_backbone(description).state_dict()), path)
+    return path
+
+
+def test_weights_that_fit_are_no_matter(tmp_path):
+    weights = weights_of(TINY, tmp_path / "weights.safetensors")
+    assert build_backbone(TINY, weights=weights).embedding_size == 8
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"embedding_size": 8, "width": 16},
+        {"embedding_size": 65536, "width": 0.1},
+    ],
+)
+def test_a_network_larger_than_its_weights_is_refused_before_it_is_built(tmp_path, monkeypatch, claim):
+    weights = weights_of(TINY, tmp_path / "weights.safetensors")
+    taken = []
+    monkeypatch.setattr(torch.nn.init, "kaiming_normal_", lambda tensor, **_: taken.append(tensor.device.type))
+    with pytest.raises(ValueError, match=r"weights\.safetensors does not fit MobileFaceNet: ") as caught:
+        build_backbone(TINY | {"init_args": claim}, weights=weights)
+    assert set(taken) == {"meta"}
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_are_none_are_named(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    for content in (b"", b"\xff" * 64, (2**60).to_bytes(8, "little") + b"{}"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"weights\.safetensors: not the weights of a network"):
+            build_backbone(TINY, weights=path)
+
+
+def nested(depth: int) -> dict:
+    inner = TINY
+    for _ in range(depth):
+        inner = {"class_path": "verisphere.embed.GroupFace", "init_args": {"backbone": inner}}
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        (TINY | {"init_args": {"width": 200.0}}, "width is 200.0; allowed is more than 0, and at most 16"),
+        (TINY | {"init_args": {"width": 1e308}}, "width is 1e"),
+        (TINY | {"init_args": {"width": True}}, "width is True, not a number"),
+        (TINY | {"init_args": {"embedding_size": "8"}}, "embedding_size is '8', not a whole number"),
+        (TINY | {"init_args": {"embedding_size": 10**30}}, "an embedding has at most 65,536"),
+        (TINY | {"init_args": {"activation": ["relu"]}}, r"activation is \['relu'\], not 'prelu' or 'relu'"),
+        ({"class_path": "verisphere.embed.Backbone", "init_args": {"embedding_size": 4}}, "computes no embeddings"),
+        (
+            {"class_path": "verisphere.embed.onnx_file.OnnxBackbone", "init_args": {"file": "x"}},
+            "file is 'x', not an object",
+        ),
+        ({"class_path": "verisphere.embed.GroupFace", "init_args": {"backbone": 3}}, "backbone is 3, not"),
+        (nested(9), "backbones inside each other, more than 8 deep"),
+        (nested(300), "backbones inside each other, more than 8 deep"),
+    ],
+)
+@pytest.mark.parametrize("trust", [False, True])
+def test_claims_of_a_wrong_kind_or_size_get_one_line(tmp_path, description, message, trust):
+    weights = weights_of(TINY, tmp_path / "weights.safetensors")
+    for file in (None, weights):
+        with pytest.raises(ValueError, match=message) as caught:
+            build_backbone(description, trust, file)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 600

@@ -242,7 +242,7 @@ def test_other_files_than_a_recipe_get_one_line(tmp_path, content, message):
 
 
 EVIL = "a\n# [b](http://evil/x) ![c](d) <script>e</script> `f` | _g_ **h** www.i.j\u202e"
-SHOWN = r"a # \[b\](http\://evil/x) !\[c\](d) &lt;script&gt;e&lt;/script&gt; \`f\` \| \_g\_ \*\*h\*\* www\.i.j" "\ufffd"
+SHOWN = r"a # \[b\](http\://evil/x) !\[c\](d) &lt;script&gt;e&lt;/script&gt; \`f\` \| \_g\_ \*\*h\*\* www\.i.j\\u202e"
 
 
 def test_text_of_files_is_shown_and_never_obeyed(full, tmp_path):

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -310,6 +312,33 @@ def test_an_onnx_file_that_differs_is_refused(tiny, exported, tmp_path, monkeypa
     monkeypatch.setattr(export, "write_onnx", wrong)
     refused(tmp_path, r"model\.onnx differs from TinyNet on a batch of 1", tiny, flip=False, template="own",
             trust_code=True)  # fmt: skip
+
+
+# --- a full disk ---
+
+
+def export_limited(run: Path, out: Path, most: int, *more: str) -> str:
+    """What `export` says where no file may be longer than this, as where a disk is full."""
+    code = "import resource, sys; from verisphere.cli import main\n"
+    code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n"
+    code += "raise SystemExit(main(sys.argv[1:]))"
+    call = [sys.executable, "-c", code, "export", str(run), "--out", str(out), *more]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2, done.stderr
+    assert not out.exists()
+    assert not list(out.parent.glob(".part-*"))
+    return done.stderr
+
+
+def test_a_full_disk_while_weights_are_copied_names_the_copy(run, tmp_path):
+    said = export_limited(run, tmp_path / "model", weights(run).stat().st_size - 1)
+    assert said == f"verisphere: {tmp_path / 'model' / 'backbone.safetensors'}: File too large\n"
+
+
+@pytest.mark.slow
+def test_a_full_disk_while_onnx_is_written_names_the_folder(run, tmp_path):
+    said = export_limited(run, tmp_path / "model", weights(run).stat().st_size)
+    assert said == f"verisphere: {tmp_path / 'model'}: File too large\n"
 
 
 # --- real faces ---

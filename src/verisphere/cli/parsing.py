@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from verisphere.cli.memory import LESS_MEMORY
-from verisphere.cli.saying import several
+from verisphere.cli.saying import bounded, several
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -23,7 +23,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with this message, and where to read on."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        from verisphere.vocabulary import printable
+
+        self.exit(2, f"{self.prog}: {bounded(printable(message))} (see {self.prog} --help)\n")
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -18,7 +17,7 @@ from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.faces import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.parsing import Parser
-from verisphere.cli.saying import fail, message_of, several, show
+from verisphere.cli.saying import fail, message_of, several, show, show_traceback
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.training import add_demo, add_figures, add_sweep, add_train
 
@@ -101,7 +100,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
         return fail(128 + signal.SIGINT, "stopped")
     short = memory_ran_out(error)
     if os.environ.get("VERISPHERE_TRACEBACK") and (short or isinstance(error, (ValueError, OSError))):
-        traceback.print_exc()
+        show_traceback()
     if short:
         return fail(2, memory_line(error, less_memory))
     if isinstance(error, (ValueError, OSError)):
@@ -126,7 +125,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
             return fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
         advice = "a training goes on from its newest checkpoint with --resume"
         return fail(1, f"another process has ended, so none can go on; {advice}")
-    traceback.print_exc()
+    show_traceback()
     return fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
 
 

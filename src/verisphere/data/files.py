@@ -60,11 +60,13 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         os.replace(partial, target)
         _sync(target.parent)
     except OSError as error:
-        if error.filename is None and error.errno in _FULL:
+        # of a copy that ran out of room the first name is that of the file that was read
+        name = error.filename if error.filename2 is None or error.errno not in _FULL else error.filename2
+        if name is None and error.errno in _FULL:
             raise OSError(error.errno, error.strerror, str(path)) from None
-        if str(partial) not in str(error.filename):
+        if str(partial) not in str(name):
             raise
-        named = str(error.filename).replace(str(partial), str(path))  # the temporary name says nothing to anybody
+        named = str(name).replace(str(partial), str(path))  # the temporary name says nothing to anybody
         raise OSError(error.errno, error.strerror, named) from None
     finally:
         _remove(partial)

@@ -43,13 +43,13 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 
-def check_kind(hint: Any, value: object, where: str) -> None:
-    """Pass over a value that a field of this annotation may hold; annotations are those of `from_json`.
+def as_kind(hint: Any, value: object, where: str) -> Any:
+    """A plain value as a field of this annotation holds it: 1 as 1.0 where a float stands; see `from_json`.
 
     Raises:
         ValueError: it is of another kind; names the field.
     """
-    _value(hint, value, where)
+    return _value(hint, value, where)
 
 
 def _value(hint: Any, value: object, where: str) -> Any:

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from verisphere.data.documents import read_yaml_file
-from verisphere.data.json_values import check_kind, shown
+from verisphere.data.json_values import as_kind, shown
 from verisphere.embed.backbone import Backbone
 
 #: Where the classes live that a file may name without being trusted.
@@ -31,7 +31,8 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
         ValueError: the description names no backbone, one from outside verisphere without `trust`, or one that
             `weights` does not fit.
     """
-    if weights is not None and _all_ours(description):
+    ours = _all_ours(description)
+    if weights is not None and ours:
         with torch.device("meta"):  # shapes without memory
             planned = _built(description, trust)
         check_fits(planned, _shapes(weights), str(weights))
@@ -73,14 +74,12 @@ def _all_ours(description: dict[str, Any], depth: int = 0) -> bool:
         raise ValueError(f"backbones inside each other, more than {_DEEPEST} deep")
     arguments = description.get("init_args") or {}
     inside = arguments.values() if isinstance(arguments, dict) else ()
-    return str(description.get("class_path", "")).startswith(HOUSE) and all(
-        _all_ours(one, depth + 1) for one in inside if _describes(one)
-    )
+    # a list, so that every depth is looked at, whatever stands before
+    ours = [_all_ours(one, depth + 1) for one in inside if _describes(one)]
+    return str(description.get("class_path", "")).startswith(HOUSE) and all(ours)
 
 
-def _built(description: dict[str, Any], trust: bool, depth: int = 0) -> Backbone:
-    if depth > _DEEPEST:
-        raise ValueError(f"backbones inside each other, more than {_DEEPEST} deep")
+def _built(description: dict[str, Any], trust: bool) -> Backbone:
     path, arguments = str(description.get("class_path", "")), description.get("init_args") or {}
     if not path.startswith(HOUSE) and not trust:
         raise ValueError(
@@ -96,11 +95,10 @@ def _built(description: dict[str, Any], trust: bool, depth: int = 0) -> Backbone
         raise ValueError(f"{shown(path)} is not a backbone")
     try:
         given = {
-            name: _built(value, trust, depth + 1) if _describes(value) else value
-            for name, value in dict(**arguments).items()
+            name: _built(value, trust) if _describes(value) else value for name, value in dict(**arguments).items()
         }
         if path.startswith(HOUSE):
-            _check_kinds(found, given)
+            given = _of_their_kinds(found, given)
         build: Callable[..., Backbone] = found
         return build(**given)
     except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
@@ -112,12 +110,17 @@ def _describes(value: Any) -> bool:
     return isinstance(value, dict) and "class_path" in value
 
 
-def _check_kinds(backbone: type[Backbone], given: Mapping[str, Any]) -> None:
-    """Refuse arguments of another kind than the constructor of one of our backbones says."""
-    hints = get_type_hints(backbone.__init__)
-    for name, value in given.items():
-        if name in inspect.signature(backbone).parameters and not isinstance(value, Backbone):
-            check_kind(hints[name], value, name)
+def _of_their_kinds(backbone: type[Backbone], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the kinds that the constructor of one of our backbones says.
+
+    Raises:
+        ValueError: one is of another kind.
+    """
+    hints, known = get_type_hints(backbone.__init__), inspect.signature(backbone).parameters
+    return {
+        name: value if isinstance(value, Backbone) or name not in known else as_kind(hints[name], value, name)
+        for name, value in given.items()
+    }
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:

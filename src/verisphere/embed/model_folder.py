@@ -1,7 +1,7 @@
 """A model folder, as `verisphere export` writes it: opened, checked byte for byte, and used."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class Model:
     flip: bool
     template: str
     thresholds: tuple[GuaranteedThreshold, ...]
-    training: TrainingRecord = TrainingRecord()
+    training: TrainingRecord = field(default_factory=TrainingRecord)
 
     def promise(self, far: Far | None = None) -> str:
         """What the threshold at a FAR promises, about whom, and on what the model was trained, in one sentence.

@@ -10,8 +10,8 @@ from verisphere.data.files import check_file, write_whole
 from verisphere.data.json_values import from_json, shown
 from verisphere.decide import Far, GuaranteedThreshold, exact_rate, percent, promised_rate
 from verisphere.report.results import json_text
-from verisphere.report.tables import number, small, table
-from verisphere.vocabulary import OperatingPoint, Origin
+from verisphere.report.tables import listed, number, small, table
+from verisphere.vocabulary import OperatingPoint, Origin, printable
 
 FORMAT = 1
 Kind = Literal["embeddings", "scores"]
@@ -206,7 +206,7 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     lines = [title, table(head, rows)]
     for place, found in enumerate(calibration.thresholds):
         above = [
-            f"{name} {small(point.far)} (at least {small(point.far_lower_95)})"
+            f"{printable(name)} {small(point.far)} (at least {small(point.far_lower_95)})"
             for name, point in check.above_target(place)
         ]
         if above:
@@ -217,7 +217,7 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     if check.source.people is not None:
         lines.append("over all pairs, people with many images weigh more than in a guarantee, which takes one of each")
     if check.skipped:
-        lines.append(f"skipped for want of genuine or impostor comparisons: {', '.join(check.skipped)}")
+        lines.append(f"skipped for want of genuine or impostor comparisons: {listed(check.skipped)}")
     return "\n".join(lines)
 
 

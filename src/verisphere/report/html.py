@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from html import escape
 from itertools import chain
 
+from verisphere.vocabulary import printable
+
 _EMPTY = ("img", "meta", "wbr")
 _VERBATIM = ("title", "pre", "code")  # no markup may stand in them, or none is wanted
 _POWER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?e-\d+(?![\w-])")
@@ -28,7 +30,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
         attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are left out.
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -46,7 +48,7 @@ def joined(*parts: str) -> Markup:
 
 
 def _escaped(part: str) -> str:
-    return part if isinstance(part, Markup) else escape(part)
+    return part if isinstance(part, Markup) else escape(printable(part, keep="\n\N{NO-BREAK SPACE}"))
 
 
 def breakable(path: str) -> Markup:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from verisphere.data.files import write_whole
 from verisphere.decide import Curve
+from verisphere.vocabulary import printable
 
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
 SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
@@ -50,7 +51,7 @@ def _drawing() -> Iterator[None]:
 
 def in_picture(name: str) -> str:
     """A name as matplotlib draws it letter by letter: on one line, not too long, no formula, not hidden."""
-    name = " ".join(name.split())
+    name = printable(" ".join(name.split()))
     name = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "\u2026"
     name = name.replace("$", r"\$")
     return f"\u2009{name}" if name.startswith("_") else name  # matplotlib leaves such labels out of a legend

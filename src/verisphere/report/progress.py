@@ -21,6 +21,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from verisphere.vocabulary import printable
+
 T = TypeVar("T")
 QUIET_SECONDS = 10.0  # between two plain lines of one piece of work
 
@@ -45,12 +47,13 @@ def pace(rate: float) -> str:
 
 def shown(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
     """The items, with a bar on a terminal and a line every ten seconds elsewhere."""
-    return _bar(items, description, total) if console.is_terminal else _lines(items, description, total)
+    way = _bar if console.is_terminal else _lines
+    return way(items, printable(description), total)
 
 
 def _bar(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # a name is no markup
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),
@@ -82,6 +85,12 @@ def _say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
+class _Printable(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
+        """The message; names in it cannot steer the terminal."""
+        return printable(super().formatMessage(record))
+
+
 def log_to_terminal() -> None:
     """Show what the library logs, above a running bar."""
     handler: logging.Handler
@@ -89,7 +98,7 @@ def log_to_terminal() -> None:
         handler = RichHandler(console=console, show_path=False, show_level=False, show_time=False, markup=False)
     else:
         handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Printable("%(message)s"))
     root = logging.getLogger("verisphere")
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

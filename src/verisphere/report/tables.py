@@ -1,11 +1,11 @@
 """Results as plain tables for a terminal, a log or a README."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
 from verisphere.decide.intervals import MEASURED_COVERAGE
-from verisphere.vocabulary import OperatingPoint
+from verisphere.vocabulary import OperatingPoint, printable
 
 RULES_MEAN = {
     "at_most": "a realised FAR is never above its target",
@@ -25,8 +25,8 @@ GROUP_FIGURES = {
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with aligned columns: the first to the left, the others to the right."""
-    lines = [list(header), *(list(row) for row in rows)]
+    """A Markdown table with aligned columns: the first to the left, the others to the right; a cell is one line."""
+    lines = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -40,6 +40,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         ":" + "-" * (width + 1) if not column else "-" * (width + 1) + ":" for column, width in enumerate(widths)
     )
     return "\n".join([line(header), rule + "|", *(line(row) for row in lines[1:])])
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names on one line."""
+    return ", ".join(map(printable, names))
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -147,11 +152,11 @@ def one_threshold_table(result: OneThreshold) -> str:
     )
     unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:
-        foot += f"\ntoo few impostors to show this FAR at a threshold of their own: {', '.join(unresolved)}"
+        foot += f"\ntoo few impostors to show this FAR at a threshold of their own: {listed(unresolved)}"
     if result.far_is_bound:
-        foot += f"\nFAR 0 entered as 1 / impostors in: {', '.join(result.far_is_bound)}"
+        foot += f"\nFAR 0 entered as 1 / impostors in: {listed(result.far_is_bound)}"
     if result.skipped:
-        foot += f"\nskipped for want of genuine or impostor comparisons: {', '.join(result.skipped)}"
+        foot += f"\nskipped for want of genuine or impostor comparisons: {listed(result.skipped)}"
     return f"{head}\n{text}\n{foot}"
 
 
@@ -188,13 +193,15 @@ def group_differences_table(results: Sequence[GroupDifferences]) -> str:
         f"IR = (max/min FAR)^{first.alpha:g} (max/min FRR)^{away:g}; "
         f"GARBE = {first.alpha:g} Gini(FAR) + {away:g} Gini(FRR)"
     )
-    text += "".join(f"\nbounds: {words}" for words in dict.fromkeys(one.bounds for one in results))
+    text += "".join(f"\nbounds: {printable(words)}" for words in dict.fromkeys(one.bounds for one in results))
     reasons: dict[str, list[str]] = {}
     for one in results:
         for ratio in (one.far_max_min, one.frr_max_min):  # whatever else is undefined is so for one of their reasons
             if ratio.undefined is not None and one.far_target not in reasons.setdefault(ratio.undefined, []):
                 reasons[ratio.undefined].append(one.far_target)
-    return text + "".join(f"\nundefined at FAR {', '.join(fars)}: {reason}" for reason, fars in reasons.items())
+    return text + "".join(
+        f"\nundefined at FAR {', '.join(fars)}: {printable(reason)}" for reason, fars in reasons.items()
+    )
 
 
 def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str:

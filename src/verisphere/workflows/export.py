@@ -1,6 +1,6 @@
 """From a run to a model folder: weights, ONNX, thresholds and a card, written whole or not at all."""
 
-import json
+import errno
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 import verisphere
+from verisphere.data.documents import read_json
 from verisphere.data.files import digest, refuse_overwriting, write_whole
 from verisphere.data.synthetic import SOURCE
 from verisphere.detect import TEMPLATES
@@ -172,7 +174,10 @@ def _write(
         for name, source in copies.items():
             shutil.copyfile(source, folder / name)
         if divided is not None:
-            save_file(divided, folder / HEAD)
+            try:
+                save_file(divided, folder / HEAD)
+            except SafetensorError as error:  # such as a full disk
+                raise OSError(errno.EIO, f"cannot be written: {error}", str(folder / HEAD)) from None
 
     def convert() -> None:
         write_onnx(folder / ONNX, backbone, about)
@@ -184,7 +189,7 @@ def _write(
     files = {name: _digest(folder / name) for name in names}
     if files[WEIGHTS] != description.files[WEIGHTS]:
         raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
-    fields: dict[str, Any] = json.loads(model_json(replace(description, files=files)))
+    fields: dict[str, Any] = read_json(model_json(replace(description, files=files)))
     (folder / CARD).write_text(model_card(fields, folder), encoding="utf-8")
     whole = replace(description, files=files | {CARD: _digest(folder / CARD)})
     (folder / NAME).write_text(model_json(whole), encoding="utf-8")
