@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults.verbs import Act, environment, listing, said
-from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.checkpoint import read_checkpoint
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 VERBS = {
@@ -71,43 +71,3 @@ def test_a_signal_while_the_program_is_loaded_is_no_traceback(number, world: Pat
         assert len(err.splitlines()) <= 1, (seconds, err)
         assert code_of(done) in (0, SIGNALS[number])
         said(done)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_a_signal_to_one_of_two_ranks_stops_both_with_a_checkpoint(number, world: Path):
-    recipe = (world / "recipe.yaml").read_text().replace("TinyNet", "PlainNet").replace("epochs: 4", "epochs: 4000")
-    (world / "recipe.yaml").write_text(recipe)
-    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "verisphere"]
-    process = subprocess.Popen(
-        [*call, "train", "recipe.yaml", "--out", "run", "--log_every", "1000"],
-        cwd=world, env=environment() | {"GLOO_SOCKET_IFNAME": "lo"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, start_new_session=True,
-    )  # fmt: skip
-    ranks: dict[int, int] = {}
-    try:
-        until = time.monotonic() + 120
-        while not list_checkpoints(world / "run"):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < until, "no checkpoint in time"
-            time.sleep(0.05)
-        ranks = ranks_of(process.pid)
-        os.kill(ranks[1], number)
-        _, err = process.communicate(timeout=60)
-    finally:
-        for pid in [*ranks.values(), process.pid]:
-            if Path(f"/proc/{pid}").exists() and process.poll() is None:
-                os.kill(pid, signal.SIGKILL)
-        process.communicate()
-    lines = [line for line in err.splitlines() if line.startswith("verisphere: ")]
-    assert lines == ["verisphere: stopped; a checkpoint has been left, go on with --resume"], err
-    assert read_checkpoint(world / "run").shards
-
-
-def ranks_of(launcher: int) -> dict[int, int]:
-    """Process number of each rank that a launcher has started."""
-    found = {}
-    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        variables = Path(f"/proc/{child}/environ").read_text().split("\0")
-        found |= {int(one[5:]): int(child) for one in variables if one.startswith("RANK=")}
-    return found

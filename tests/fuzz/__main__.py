@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -47,23 +48,22 @@ def main() -> int:
             print(f"{name}: left out, for its packages are not installed")
         tables = {name: _Tally() for name in names}
         findings: dict[tuple[str, ...], list[str]] = {}
-        for one, outcome in judged(inputs, seeds, Path(room), options.processes):
-            if one.title.endswith(SEED_ITSELF) and outcome.verdict != ACCEPTED and not outcome.finding:
-                outcome = Outcome("a seed is refused", outcome.said, outcome.seconds, outcome.bytes)
+        for done, (one, outcome) in enumerate(judged(inputs, seeds, Path(room), options.processes), start=1):
+            if done % 1000 == 0:
+                print(f"{done} of {len(inputs)} after {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            if one.origin == "seed" and outcome.verdict == REFUSED:
+                outcome = replace(outcome, verdict="a seed is refused")
             tables[one.reader].add(outcome)
             if outcome.finding:
                 kind = (one.reader, outcome.verdict, re.sub(r"'[^']*'|[^a-z ]", "", outcome.said.lower())[:40])
                 kept = findings.setdefault(kind, [])
-                kept.append(f"{one.title}: {outcome.verdict}: {_shown(outcome.said)}")
-                if options.keep and len(kept) <= KEPT_OF_A_KIND and " " not in one.title.removeprefix(one.reader)[1:]:
+                kept.append(f"{one.origin} {one.title}: {outcome.verdict}: {_shown(outcome.said)}")
+                if options.keep and len(kept) <= KEPT_OF_A_KIND and one.origin == "mutation":
                     files = one.make(dict(seeds[one.seed]))
                     where = keep(one.reader, one.seed, seeds[one.seed], files, f"{outcome.verdict}; {outcome.said}")
                     kept[-1] += f"\n    {where or 'too large to be kept'}"
     _tell(tables, findings, time.monotonic() - began)
     return 1 if findings else 0
-
-
-SEED_ITSELF = " as it is"
 
 
 class _Tally:
@@ -121,16 +121,11 @@ def _seeds(folder: Path) -> dict[str, Files]:
 def _inputs(names: list[str], seeds: dict[str, Files], count: int, run: str) -> list[Input]:
     """The corpus, the seeds as they are, and the mutations: all readers in turn."""
     inputs = [
-        Input(kept.reader, READERS[kept.reader].seeds[0], partial(_kept, kept, seeds), f"corpus {kept.path.name}")
+        Input(kept.reader, READERS[kept.reader].seeds[0], partial(_kept, kept, seeds), kept.path.name, "corpus")
         for kept in kept_inputs()
         if kept.reader in names
     ]
-    inputs += [
-        Input(name, seed, dict, f"{seed}{SEED_ITSELF}")
-        for name in names
-        for seed in READERS[name].seeds
-        if seed in seeds
-    ]
+    inputs += [Input(name, seed, dict, seed, "seed") for name in names for seed in READERS[name].seeds if seed in seeds]
     missing = [seed for name in names for seed in READERS[name].seeds if seed not in seeds]
     if missing:
         raise SystemExit(f"there is no seed {missing[0]!r}")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from fuzz.containers import Files
 from fuzz.readers import READERS, mutated
@@ -31,12 +32,14 @@ class Input:
         seed: name of the seed it starts from.
         make: makes its files from those of the seed.
         title: what to call it.
+        origin: where it comes from.
     """
 
     reader: str
     seed: str
     make: Callable[[Files], Files]
     title: str
+    origin: Literal["corpus", "seed", "mutation"] = "mutation"
 
 
 def numbered(reader: str, number: int, run: int | str) -> Input:
