@@ -25,7 +25,8 @@ from fuzz.seeds import make_seeds
 from fuzz.server import Input, judged, numbered
 from fuzz.worker import ACCEPTED, REFUSED, Outcome, write_files
 
-KEPT_OF_A_KIND = 2  # inputs of one kind of finding that are added to the corpus
+KEPT_OF_A_KIND = 2  # inputs with one kind of finding that are added to the corpus
+KEPT_OF_A_VERDICT = 6  # inputs of one reader with one verdict, whatever their lines say
 
 
 def main() -> int:
@@ -58,10 +59,14 @@ def main() -> int:
                 kind = (one.reader, outcome.verdict, re.sub(r"'[^']*'|[^a-z ]", "", outcome.said.lower())[:40])
                 kept = findings.setdefault(kind, [])
                 kept.append(f"{one.origin} {one.title}: {outcome.verdict}: {_shown(outcome.said)}")
-                if options.keep and len(kept) <= KEPT_OF_A_KIND and one.origin == "mutation":
-                    files = one.make(dict(seeds[one.seed]))
-                    where = keep(one.reader, one.seed, seeds[one.seed], files, f"{outcome.verdict}; {outcome.said}")
-                    kept[-1] += f"\n    {where or 'too large to be kept'}"
+                alike = sum(len(some) for other, some in findings.items() if other[:2] == kind[:2])
+                if (
+                    options.keep
+                    and len(kept) <= KEPT_OF_A_KIND
+                    and alike <= KEPT_OF_A_VERDICT
+                    and one.origin == "mutation"
+                ):
+                    kept[-1] += f"\n    {_keep(one, seeds[one.seed], outcome) or 'not kept: too large'}"
     _tell(tables, findings, time.monotonic() - began)
     return 1 if findings else 0
 
@@ -130,6 +135,13 @@ def _inputs(names: list[str], seeds: dict[str, Files], count: int, run: str) -> 
     if missing:
         raise SystemExit(f"there is no seed {missing[0]!r}")
     return inputs + [numbered(names[place % len(names)], place // len(names), run) for place in range(count)]
+
+
+def _keep(one: Input, seed: Files, outcome: Outcome) -> Path | None:
+    try:
+        return keep(one.reader, one.seed, seed, one.make(dict(seed)), f"{outcome.verdict}; {outcome.said}")
+    except Exception:  # an input that could not be made: its own finding
+        return None
 
 
 def _kept(kept: KeptInput, seeds: dict[str, Files], _: Files) -> Files:

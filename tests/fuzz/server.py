@@ -152,8 +152,12 @@ def _serve(inputs: list[Input], seeds: dict[str, Files], folder: Path, asked: in
         with os.fdopen(asked) as lines:
             for line in lines:
                 one = inputs[int(line)]
-                files = one.make(dict(seeds[one.seed]))
-                outcome = judge(READERS[one.reader], files, place / "input", output)
+                try:
+                    files = one.make(dict(seeds[one.seed]))
+                except Exception as error:  # a fault of the harness, told as any other
+                    outcome = Outcome("the input could not be made", f"{type(error).__name__}: {error}")
+                else:
+                    outcome = judge(READERS[one.reader], files, place / "input", output)
                 os.write(answer, outcome.line().encode() + b"\n")
     finally:
         os._exit(70)

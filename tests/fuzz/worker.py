@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import shutil
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from fuzz.containers import Files
 from fuzz.junk import CANARY
 from fuzz.readers import Reader
-from verisphere.cli.saying import message_of
+from verisphere.cli.saying import fail, message_of
 
 SECONDS = 8.0  # of processor time that a reader may take for one input, all of which are small
 BYTES = 256 << 20  # by which the process may grow while it reads one
@@ -75,12 +76,12 @@ def judge(reader: Reader, files: Files, folder: Path, output: int) -> Outcome:
         output: a file that standard output and standard error go to.
     """
     write_files(folder, files)
-    os.ftruncate(output, 0)
+    _emptied(output)
     Path("/proc/self/clear_refs").write_text("5")  # the peak of the memory begins anew
     before, began = _memory("VmRSS"), time.process_time()
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        verdict, said = _verdict(reader, folder, files)
+        verdict, said = _verdict(reader, folder, files, output)
     seconds, grown = time.process_time() - began, _memory("VmHWM") - before
     if os.path.lexists(CANARY):
         verdict, said = "it was executed", f"the canary was made; {said}"
@@ -98,11 +99,24 @@ def judge(reader: Reader, files: Files, folder: Path, output: int) -> Outcome:
     return Outcome(verdict, said.replace(str(folder), "INPUT"), round(seconds, 3), grown)
 
 
-def _verdict(reader: Reader, folder: Path, files: Files) -> tuple[str, str]:
+def _emptied(output: int) -> str:
+    """What is in the file that is written to instead of a terminal; it is empty afterwards."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    text = os.pread(output, 1 << 20, 0).decode(errors="replace")
+    os.ftruncate(output, 0)
+    os.lseek(output, 0, os.SEEK_SET)
+    return text
+
+
+def _verdict(reader: Reader, folder: Path, files: Files, output: int) -> tuple[str, str]:
     try:
         reader.read(folder)
     except (ValueError, OSError) as error:
-        line = message_of(error).replace(str(folder), "INPUT")
+        talk = _emptied(output)
+        fail(2, message_of(error))  # as the command line would end
+        line = _emptied(output).removeprefix("verisphere: ").removesuffix("\n").replace(str(folder), "INPUT")
+        os.write(output, talk.encode())
         return _fault_of(line, (*map(os.path.basename, files), "INPUT"), reader.fields) or REFUSED, line
     except BaseException as error:
         return f"{type(error).__name__} {_place(error)}", str(error)[:500]
