@@ -7,7 +7,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # One thread a worker: two test processes with two threads each would wait for one another.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
 
-.PHONY: demo test test-full lint format bench promises clean gone
+# Of `make fuzz`: which mutations, how many, and further options such as --reader.
+SEED ?= 16
+INPUTS ?= 10000
+OPTIONS ?=
+
+.PHONY: demo test test-full fuzz faults lint format bench promises clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -17,6 +22,14 @@ test: lint
 
 test-full: lint
 	$(PYTEST) --full
+
+# Mutated files to every reader; a finding is added to tests/fuzz/corpus. One thread: processes are forked.
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --seed $(SEED) --inputs $(INPUTS) $(OPTIONS)
+
+# Every test that docs/reliability.md names.
+faults: $(VENV)/.dev
+	$(PYTEST) --full -m faults
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -10,6 +10,8 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+from promised import named_tests
+
 # Every annotated signature under verisphere is checked by beartype during tests.
 _hook = install_import_hook("verisphere", "beartype.beartype")
 
@@ -26,9 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    full = config.getoption("--full")
+    full, of_faults = config.getoption("--full"), named_tests()
     for item in items:
+        if item.nodeid.partition("[")[0] in of_faults:
+            item.add_marker(pytest.mark.faults)
         if "slow" in item.keywords and not full:
             item.add_marker(pytest.mark.skip(reason="slow: left out of `make test`, run by `make test-full`"))
         if "cuda" in item.keywords and not torch.cuda.is_available():

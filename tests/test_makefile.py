@@ -86,6 +86,20 @@ def test_a_changed_list_of_requirements_is_installed_into_the_same_environment(c
     assert (checkout.environment / "kept").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("fuzz",), "-m fuzz --seed 16 --inputs 10000"),
+        (("fuzz", "SEED=7", "INPUTS=50"), "-m fuzz --seed 7 --inputs 50"),
+        (("faults",), "--full -m faults"),
+    ],
+)
+def test_fuzz_and_faults_run_what_the_page_says(checkout: Checkout, words: tuple[str, ...], expected: str):
+    told = checkout.make("--dry-run", *words)
+    assert told.returncode == 0
+    assert expected in told.stdout
+
+
 def test_a_python_that_does_not_exist(checkout: Checkout):
     failed = checkout.make("PYTHON=nope")
     assert failed.returncode == 2

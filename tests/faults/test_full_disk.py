@@ -1,0 +1,72 @@
+"""A disk that is full: one line that names the file, exit code 2, nothing half-written, and the old file as it was."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faults.verbs import Act, listing, said
+
+VERBS = {
+    "embed": ("embed", "network.yaml", "faces", "--out", "{}/made.npz", "--workers", 0),
+    "evaluate": ("evaluate", "all-pairs", "set.npz", "--json", "{}/made.json"),
+    "sweep of all pairs": ("evaluate", "all-pairs", "set.npz", "--sweep", "{}/made.sweep"),
+    "calibrate": ("calibrate", "set.npz", "--far", "0.2", "--out", "{}/made.json", "--guarantee", "expected"),
+    "render": ("render", "{}/made.zip", "--people", 3, "--images", 2),
+    "report": ("report", "set.npz", "--out", "{}/made"),
+    "train": ("train", "recipe.yaml", "--out", "{}/made"),
+}
+ROOM = 600  # bytes: less than any of these files has
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_file_that_may_not_grow(verb: str, act: Act, world: Path):
+    """By the largest size that a process may give a file: what a quota does, and any user can ask for."""
+    (world / "out").mkdir()
+    refused(act, [str(word).format("out") for word in VERBS[verb]], world / "out", disk=ROOM)
+
+
+@pytest.fixture
+def small_disk(world: Path) -> Iterator[Path]:
+    """A disk of 16 kB that is nearly full."""
+    place = world / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("only the superuser can mount a small disk; the same is tried by a limit on sizes of files")
+    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=16k", "tmpfs", place], capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here ({made.stderr.strip()})")
+    try:
+        (place / "filler").write_bytes(bytes(12_000))
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_disk_without_room(verb: str, act: Act, small_disk: Path):
+    refused(act, [str(word).format(small_disk) for word in VERBS[verb]], small_disk)
+
+
+def refused(act: Act, words: list[str], place: Path, **happens: int) -> None:
+    """The verb is refused in one line that names its file, and the place is as it was."""
+    (out,) = (Path(word) for word in words if "made" in word)
+    if out.suffix in (".npz", ".json") and "--sweep" not in words:
+        (place / out.name).write_text("old")
+    before = listing(place)
+    done = act(*words, **happens)
+    assert done.returncode == 2, done.stderr
+    (line,) = said(done)
+    assert "made" in line
+    assert any(reason in line for reason in ("No space left on device", "File too large")), line
+    after = listing(place)
+    if words[0] == "train":  # a run keeps what was whole before: its recipe and the lines of its log
+        assert not [name for name in after if name.startswith("made/checkpoints/step-")]
+    else:
+        assert after == before

@@ -1,0 +1,219 @@
+"""Every reader of files from elsewhere: which seeds it starts from, how they are changed, and how they are read."""
+
+import contextlib
+import importlib.util
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from fuzz.containers import (
+    Files,
+    change_image,
+    change_lz4,
+    change_npz,
+    change_onnx,
+    change_safetensors,
+    change_zip,
+    reseal_checkpoint,
+    reseal_model,
+    reseal_onnx,
+    with_second_file,
+)
+from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
+from fuzz.seeds import ask_sweep, rows_of_sweep
+from verisphere.data.embeddings_file import read_embeddings
+from verisphere.data.landmarks_file import read_landmarks
+from verisphere.data.lists import read_images, read_pairs, read_people
+from verisphere.data.photos import Photos
+from verisphere.data.scores_file import read_scores
+from verisphere.data.sweep_file import SweepFile
+from verisphere.detect.weights import decompress, unpickle
+from verisphere.report.calibration import read_calibration
+from verisphere.report.card_files import read_figures, read_settings
+from verisphere.score import AllPairs, sweep
+from verisphere.train.checkpoint import SHARED, read_checkpoint
+from verisphere.train.recipe import read_recipe
+from verisphere.workflows.embed import embed, open_model
+from verisphere.workflows.subjects import read_log
+from verisphere.workflows.sweep.folder import open_sweep
+from verisphere.workflows.sweep.plan import read_plan
+from verisphere.workflows.sweep.recipes import resolve
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One reader, or several that read the same kind of file.
+
+    Attributes:
+        seeds: names of whole inputs.
+        read: reads an input, which lies in this folder, to its end.
+        changed: beginnings of the paths of the files that are changed; the others only have to be there.
+        trusted: the file is its reader's own and may name classes from elsewhere, as a recipe does.
+        fields: beginnings of a line that name a field in the file's place, where the user has typed the file.
+        reseal: makes the digests of a changed input fit again; done to every second one.
+    """
+
+    seeds: tuple[str, ...]
+    read: Callable[[Path], object]
+    changed: tuple[str, ...] = ("",)
+    trusted: bool = False
+    fields: tuple[str, ...] = ()
+    reseal: Callable[[Files], Files] | None = None
+
+
+def mutations(path: str, trusted: bool) -> Mutation:
+    """How a file of this name is changed."""
+    by_suffix: dict[str, Mutation] = {
+        ".json": partial(change_json, trusted=trusted),
+        ".jsonl": change_json_lines,
+        ".yaml": partial(change_yaml, trusted=trusted),
+        ".npz": change_npz,
+        ".zip": change_zip,
+        ".safetensors": change_safetensors,
+        ".onnx": change_onnx,
+        ".lz4": change_lz4,
+        ".csv": change_table,
+        ".txt": change_table,
+    }
+    for suffix in (".png", ".jpg", ".bmp", ".webp", ".tif", ".ppm"):
+        by_suffix[suffix] = change_image
+    return by_suffix.get(Path(path).suffix, change_bytes)
+
+
+def mutated(reader: Reader, files: Files, chance: random.Random) -> Files:
+    """The seed with one to three changes, resealed or not."""
+    paths = sorted(path for path in files if path.startswith(reader.changed))
+    files = dict(files)
+    for _ in range(chance.choice([1, 1, 1, 1, 2, 3])):
+        path = chance.choice(paths)
+        try:
+            files[path] = mutations(path, reader.trusted)(files[path], chance)
+        except Exception:  # an earlier change left what cannot be changed by its structure
+            files[path] = change_bytes(files[path], chance)
+    if len(paths) > 1 and chance.random() < 0.05:
+        del files[chance.choice(paths)]
+    if reader.reseal is not None and chance.random() < 0.5:
+        with contextlib.suppress(Exception):  # what a change left may be no document that could be sealed
+            files = reader.reseal(files)
+    if "model.onnx" in files and chance.random() < 0.05:
+        files = _with_second_file(files)
+    return files
+
+
+def _with_second_file(files: Files) -> Files:
+    try:
+        content, data = with_second_file(files["model.onnx"])
+    except Exception:  # a file that an earlier change broke
+        return files
+    return reseal_onnx(files | {"model.onnx": content}) | {"weights.bin": data}
+
+
+# --- how each is read -------------------------------------------------------------------------------------------------
+
+
+def _pairs(folder: Path) -> None:
+    (path,) = folder.glob("pairs.*")
+    read_pairs(path)
+
+
+def _landmarks(folder: Path) -> None:
+    (path,) = folder.glob("marks.*")
+    for listed in read_landmarks(path).values():
+        listed.check_inside(112, 112)
+
+
+def _images(folder: Path) -> None:
+    (path,) = folder.glob("list.*")
+    read_images(path)
+
+
+def _photos(folder: Path) -> None:
+    path = folder / "photos"
+    photos = Photos(path if path.is_dir() else folder / "photos.zip", size=(24, 24))
+    for position in range(len(photos)):
+        photos.images([position])
+
+
+def _recipe(folder: Path) -> None:
+    read_recipe(folder / "recipe.yaml", [])
+
+
+def _sweep_of_trainings(folder: Path) -> None:
+    out = folder / "sweep"
+    resolved = resolve(read_plan(folder / "plan.yaml"), out / "warm")
+    if not out.exists():
+        return
+    for runs in open_sweep(out, resolved).values():
+        for run in runs:
+            assert run.seconds >= 0 or run.seconds < 0
+            read_log(run.folder)
+
+
+def _kept_sweep(folder: Path) -> None:
+    units, people = rows_of_sweep()
+    batch, sweep.BATCH = sweep.BATCH, 1
+    try:
+        ask_sweep(AllPairs(units, people, block=16, keeper=SweepFile(folder / "sweep.npz")))
+    finally:
+        sweep.BATCH = batch
+
+
+def _checkpoint(folder: Path) -> None:
+    checkpoint = read_checkpoint(folder)
+    for part in ("backbone", *SHARED):
+        if part in checkpoint.sha256:
+            checkpoint.tensors(part)
+    if "backbone" in checkpoint.state:
+        open_model(folder, CPU)
+
+
+def _onnx(folder: Path) -> None:
+    opened = open_model(folder / "model.onnx", CPU)
+    embed(opened, Photos(folder / "photos", size=opened.backbone.input_size), "photos")
+    if (folder / "weights.bin").exists() and b"weights.bin" in (folder / "model.onnx").read_bytes():
+        raise AssertionError("weights from a second file, which no seal covers, were taken")
+
+
+def _weights(folder: Path) -> None:
+    path = folder / "pnet.lz4"
+    unpickle(decompress(path.read_bytes(), str(path)), str(path))
+
+
+READERS = {
+    "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
+    "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
+    "scores npz": Reader(("scores.npz",), lambda folder: read_scores(folder / "scores.npz")),
+    "pair lists": Reader(("lfw pairs", "lfw pairs without folds", "pairs.csv"), _pairs),
+    "lists of people": Reader(
+        ("people", "people with counts", "people in sections"), lambda folder: read_people(folder / "people.txt")
+    ),
+    "lists of images": Reader(("list of images", "list without identities"), _images, ("list",)),
+    "landmarks": Reader(("landmarks.json", "landmarks.csv"), _landmarks),
+    "image files": Reader(("photos",), _photos),
+    "image archives": Reader(("stored archive", "deflated archive"), _photos),
+    "recipes": Reader(("recipe", "recipe with terms"), _recipe, ("recipe",), trusted=True),
+    "plans of sweeps": Reader(("plan",), _sweep_of_trainings, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
+    "folders of sweeps": Reader(("folder of a sweep",), _sweep_of_trainings, ("sweep",)),
+    "all-pairs sweeps": Reader(("kept sweep",), _kept_sweep),
+    "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),
+    "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),
+    "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),
+    "calibrations": Reader(("calibration",), lambda folder: read_calibration(folder / "calibration.json")),
+    "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
+    "resolved recipes": Reader(("resolved recipe",), lambda folder: read_settings(folder / "recipe.yaml")),
+    "metrics": Reader(("metrics",), read_log),
+    "detector weights": Reader(("detector weights",), _weights),
+}
+
+_NEEDS = {"onnx files": ("onnx", "onnxruntime"), "detector weights": ("mtcnn", "lz4")}
+
+
+def installed(name: str) -> bool:
+    """Whether the packages are there that a reader needs."""
+    return all(importlib.util.find_spec(package) is not None for package in _NEEDS.get(name, ()))

@@ -1,0 +1,380 @@
+"""Whole inputs, made by the project's own writers where it has one; mutations start from them."""
+
+import io
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from fuzz.containers import Files, reseal_model, reseal_onnx
+from verisphere.cli import main
+from verisphere.data.embeddings_file import write_embeddings
+from verisphere.data.sweep_file import SweepFile
+from verisphere.embed.onnx_file import InputFormat
+from verisphere.score import AllPairs, Group, sweep, unit_rows
+from verisphere.vocabulary import Embeddings, Origin
+
+RECIPE = """\
+data:
+  class_path: verisphere.data.SyntheticFaces
+  init_args: {people: 4, images: 2, seed: 3, difficulty: easy}
+backbone:
+  class_path: verisphere.embed.MobileFaceNet
+  init_args: {embedding_size: 8, width: 0.05, activation: relu}
+loss:
+  class_path: verisphere.losses.ArcFace
+  init_args: {margin: 0.3, scale: 32.0}
+augment: {crop: 0.1, brightness: 0.2, erase: 0.5}
+optimizer: {name: sgd, rate: 0.05, momentum: 0.9, weight_decay: 0.0005}
+schedule: {shape: polynomial, warmup: 0.5}
+epochs: 1
+batch_size: 4
+seed: 3
+workers: 0
+"""
+TERMS = """\
+pair_terms:
+- class_path: verisphere.pairs.AnchorFace
+  init_args: {far: 1e-2}
+validation:
+  class_path: verisphere.data.Photos
+  init_args: {path: input/photos, min_images: 2}
+validation_far: [1e-1, 0.2]
+clip: 5.0
+subcenters: 2
+engine: streamed
+"""
+PLAN = """\
+recipe: recipe.yaml
+set: {batch_size: 4}
+warm: {epochs: 1}
+arms:
+  base: {}
+  fast: {optimizer.rate: 0.5, loss.init_args.margin: 0.1}
+grid: {optimizer.momentum: [0.0, 0.9]}
+seeds: [0, 3]
+baseline: base
+evaluate:
+  unseen: {faces: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 3, images: 2}}, far: ["0.2"]}
+"""
+ASKED = """\
+recipe: recipe.yaml
+arms:
+  base: {}
+  fast: {optimizer.rate: 0.5}
+seeds: [0]
+"""
+COUNT, SIZE = 12, 8  # images and embedding size of the small sets
+
+
+def make_seeds(folder: Path) -> dict[str, Files]:
+    """Every seed by its name, as contents of files by their paths below an input's own folder.
+
+    Raises:
+        RuntimeError: a command that makes one has failed.
+    """
+    seeds = _tables() | _images() | _recipes() | _arrays(folder) | _models(folder) | _onnx()
+    return seeds | _sweeps(folder) | _weights()
+
+
+def _files(folder: Path) -> Files:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _tables() -> dict[str, Files]:
+    people = [f"Person_{number}" for number in range(4)]
+    fold = "".join(f"{name}\t1\t2\n" for name in people[:3])
+    fold += "".join(f"{one}\t1\t{other}\t2\n" for one, other in itertools.pairwise(people))
+    pairs = "left,right,label,fold\n" + "".join(
+        f"{people[number]}/1.png,{people[number % 2]}/2.png,{int(number < 2)},{number % 2}\n" for number in range(4)
+    )
+    scores = "score,label,domain\n" + "".join(
+        f"{0.1 * number},{number % 2},{'ab'[number // 3]}\n" for number in range(6)
+    )
+    names = [f"{person}/{image}.png" for person in people[:2] for image in (1, 2)]
+    files = dict.fromkeys(names, b"")
+    points = [[38.3, 51.7], [73.5, 51.5], [56.0, 71.7], [41.5, 92.4], [70.7, 92.2]]
+    marks = {name: {"landmarks": points, "box": [20, 20, 70, 90], "score": 0.9} for name in names}
+    marks |= {"several.png": [marks[names[0]], {"landmarks": points}], "none.png": []}  # type: ignore[dict-item]
+    columns = [
+        f"{point}_{axis}" for point in ("left_eye", "right_eye", "nose", "left_mouth", "right_mouth") for axis in "xy"
+    ]
+    header = ["name", *columns, "box_left", "box_top", "box_width", "box_height", "score"]
+    flat = ",".join(str(number) for point in points for number in point)
+    return {
+        "scores.csv": {"scores.csv": scores.encode()},
+        "lfw pairs": {"pairs.txt": f"2\t3\n{fold}{fold}".encode()},
+        "lfw pairs without folds": {"pairs.txt": f"3\n{fold}".encode()},
+        "pairs.csv": {"pairs.csv": pairs.encode()},
+        "people": {"people.txt": "".join(f"{name}\n" for name in people).encode()},
+        "people with counts": {"people.txt": "".join(["4\n", *(f"{name}\t2\n" for name in people)]).encode()},
+        "people in sections": {"people.txt": b"2\n2\nPerson_0\t2\nPerson_1\t1\n1\nPerson_2\t3\n"},
+        "list of images": {"list.txt": "".join(f"{name}\t{name[:8]}\n" for name in names).encode(), **files},
+        "list without identities": {"list.csv": "".join(f"{name}\n" for name in names).encode(), **files},
+        "landmarks.json": {"marks.json": json.dumps(marks, indent=1).encode()},
+        "landmarks.csv": {
+            "marks.csv": "\n".join([",".join(header), *(f"{name},{flat},20,20,70,90,0.9" for name in names),
+                                    "none.png" + "," * (len(header) - 1), ""]).encode()
+        },
+        "metrics": {
+            "metrics.jsonl": b"".join(
+                json.dumps({"step": step, "epoch": step / 4, "loss": 9.0 / step, "tar@1e-2": None}).encode() + b"\n"
+                for step in range(1, 6)
+            )
+        },
+    }  # fmt: skip
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+def picture(kind: str, seed: int = 0, side: int = 24) -> bytes:
+    """A small smooth picture in a format."""
+    generator = np.random.default_rng(seed)
+    pixels = Image.fromarray(generator.integers(0, 256, (4, 4, 3), np.uint8)).resize(
+        (side, side), Image.Resampling.BICUBIC
+    )
+    buffer = io.BytesIO()
+    options = {"JPEG": {"exif": b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"}}.get(
+        kind, {}
+    )
+    pixels.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def _images() -> dict[str, Files]:
+    kinds = {"png": "PNG", "jpg": "JPEG", "bmp": "BMP", "webp": "WEBP", "tif": "TIFF", "ppm": "PPM"}
+    files = {f"photos/Person_{place % 3}/{suffix}.{suffix}": picture(kind, place)
+             for place, (suffix, kind) in enumerate(kinds.items())}  # fmt: skip
+    import zipfile
+
+    archives = {}
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", method) as archive:
+            for place in range(4):
+                archive.writestr(
+                    zipfile.ZipInfo(f"P{place // 2}/{place}.png", (2020, 1, 1, 0, 0, 0)), picture("PNG", place)
+                )
+        archives[f"{name} archive"] = {"photos.zip": buffer.getvalue()}
+    return {"photos": files, **archives}
+
+
+# --- recipes and plans ------------------------------------------------------------------------------------------------
+
+
+def _recipes() -> dict[str, Files]:
+    photos = {f"photos/P{place // 2}/{place}.png": picture("PNG", place) for place in range(4)}
+    return {
+        "recipe": {"recipe.yaml": RECIPE.encode()},
+        "recipe with terms": {"recipe.yaml": (RECIPE + TERMS).encode(), **photos},
+        "plan": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
+    }
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def small_set(count: int = COUNT, size: int = SIZE, domains: bool = True) -> Embeddings:
+    """Embeddings of two images a person."""
+    generator = np.random.default_rng(0)
+    identities = np.array([f"person {row // 2}" for row in range(count)])
+    return Embeddings(
+        generator.normal(size=(count, size)).astype(np.float32),
+        names=np.array([f"{identities[row]}/{row}.png" for row in range(count)]),
+        identities=identities,
+        domains=np.array(["day" if row < count // 2 else "night" for row in range(count)]) if domains else None,
+        origin=Origin("0" * 64, False, "float32", "photos"),
+    )
+
+
+def _arrays(folder: Path) -> dict[str, Files]:
+    write_embeddings(folder / "set.npz", small_set())
+    plain, scores = io.BytesIO(), io.BytesIO()
+    some = small_set(domains=False)
+    np.savez_compressed(
+        plain, embeddings=some.embeddings.astype(np.float64), names=some.names, identities=np.arange(COUNT) // 2
+    )
+    np.savez(scores, score=np.linspace(-1, 1, 20), label=np.arange(20) % 2, domain=np.array(["a", "b"] * 10))
+    return {
+        "embeddings": {"set.npz": (folder / "set.npz").read_bytes()},
+        "plain embeddings": {"set.npz": plain.getvalue()},
+        "scores.npz": {"scores.npz": scores.getvalue()},
+        "kept sweep": {"sweep.npz": _kept_sweep(folder / "sweep.npz")},
+    }
+
+
+class _Stopped(Exception):
+    """Ends a pass over all pairs in its middle."""
+
+
+def rows_of_sweep() -> tuple[torch.Tensor, torch.Tensor]:
+    """Unit rows and people of the all-pairs sweep that a file keeps."""
+    generator = np.random.default_rng(0)
+    return unit_rows(generator.normal(size=(96, 8)).astype(np.float32)), torch.arange(96) // 3
+
+
+def ask_sweep(pairs: AllPairs) -> list[float]:
+    """What the sweep is asked, and its answers."""
+    scores = pairs.scores([Group(0, False), Group(None, False)])
+    pairs.settle([(scores, 5), (scores, 300)], [(scores, 0.2)])
+    return [scores.ranked(5), scores.ranked(300), scores.above(0.2), scores.total]
+
+
+def _kept_sweep(path: Path) -> bytes:
+    units, people = rows_of_sweep()
+    saved, batch = sweep.SAVED, sweep.BATCH
+
+    def stopping(items, description, total=None):  # type: ignore[no-untyped-def]
+        for number, item in enumerate(items):
+            if number == 7:
+                raise _Stopped
+            yield item
+
+    try:
+        sweep.SAVED, sweep.BATCH = 0.0, 1
+        ask_sweep(AllPairs(units, people, block=16, progress=stopping, keeper=SweepFile(path)))
+    except _Stopped:
+        pass
+    finally:
+        sweep.SAVED, sweep.BATCH = saved, batch
+    return path.read_bytes()
+
+
+# --- runs and models --------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: object) -> None:
+    """A command of the tool's own, which must work."""
+    code = main(["--default-allocator", *map(str, arguments)])
+    if code != 0:
+        raise RuntimeError(f"verisphere {' '.join(map(str, arguments))} ended with exit code {code}")
+
+
+def _models(folder: Path) -> dict[str, Files]:
+    recipe, run, model = folder / "recipe.yaml", folder / "run", folder / "model"
+    recipe.write_text(RECIPE)
+    photos = folder / "photos"
+    for place in range(COUNT):
+        path = photos / f"person {place // 2}" / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture("PNG", place, 112))
+    figures, calibration = folder / "figures.json", folder / "calibration.json"
+    command("train", recipe, "--out", run)
+    command("embed", run, photos, "--out", run / "others.npz", "--workers", 0)
+    command("evaluate", "all-pairs", run / "others.npz", "--far", "1e-1", "--far", "0.2", "--json", figures)
+    command(
+        "calibrate", run / "others.npz", "--far", "0.3", "--far", "0.5", "--out", calibration, "--guarantee", "expected"
+    )
+    command("export", run, "--calibration", calibration, "--evaluation", figures, "--out", model)
+    checkpoint = _files(run / "checkpoints")
+    exported = {
+        f"model/{name}": content for name, content in _files(model).items() if not name.endswith((".onnx", ".md"))
+    }
+    described = json.loads(exported["model/model.json"])
+    described["files"] = {name: one for name, one in described["files"].items() if f"model/{name}" in exported}
+    exported["model/model.json"] = json.dumps(described).encode()
+    return {
+        "checkpoint": {f"checkpoints/{name}": content for name, content in checkpoint.items()},
+        "sharded checkpoint": _sharded(folder / "sharded"),
+        "model folder": reseal_model(exported),
+        "calibration": {"calibration.json": calibration.read_bytes()},
+        "evaluation": {"figures.json": figures.read_bytes()},
+        "resolved recipe": {"recipe.yaml": (run / "recipe.yaml").read_bytes()},
+    }
+
+
+def _sharded(folder: Path) -> Files:
+    """A checkpoint as two processes write it."""
+    from safetensors.torch import save_file
+
+    from verisphere.data.files import digest
+    from verisphere.distributed import World
+    from verisphere.train.shards import ByClass, Shard, write_shard
+
+    path = folder / "checkpoints" / "step-00000003"
+    path.mkdir(parents=True)
+    centers = torch.arange(28.0).reshape(7, 4)
+    digests, held = {}, {}
+    for rank, rows in enumerate((range(4), range(4, 7))):
+        name = Shard.of(World(rank, 2), rows).name
+        parts = {"head": {"centers": centers[rows.start : rows.stop].clone()}, "optimizer": {}}
+        split = ByClass(rows, lambda part, name: name == "centers")
+        digests[name] = write_shard(path / f"{name}.safetensors", parts, split)
+        held[name] = [rows.start, rows.stop]
+    for part, tensors in {
+        "backbone": {"weight": torch.ones(2, 3)},
+        "head": {"bias": torch.tensor(2.0)},
+        "optimizer": {},
+    }.items():
+        save_file(tensors, path / f"{part}.safetensors")
+        digests[part] = digest(path / f"{part}.safetensors")
+    (path / "state.json").write_text(json.dumps({"format": 2, "step": 3, "sha256": digests, "shards": held}))
+    return _files(folder)
+
+
+def _onnx() -> dict[str, Files]:
+    """A network of two nodes in the format that `export` writes; exporting a real one takes seconds, and 70 kB."""
+    try:
+        from onnx import TensorProto, helper, numpy_helper
+    except ImportError:
+        return {}
+    weights = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+         helper.make_node("MatMul", ["mean", "weight"], ["embeddings"])],
+        "network",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 112, 112])],
+        [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", 4])],
+        [numpy_helper.from_array(weights, "weight"), numpy_helper.from_array(np.array([2, 3], np.int64), "axes")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    about = InputFormat((112, 112), "arcface", False, 4, "0" * 64, "0.1.0")
+    for key, value in about.metadata().items():
+        model.metadata_props.add(key=key, value=value)
+    files = reseal_onnx({"model.onnx": model.SerializeToString(deterministic=True)})
+    return {"onnx": {**files, "photos/P0/1.png": picture("PNG", 1, 112)}}
+
+
+# --- sweeps of trainings ----------------------------------------------------------------------------------------------
+
+
+def _sweeps(folder: Path) -> dict[str, Files]:
+    """What a sweep of trainings leaves, with one arm finished and measured and another one stopped."""
+    from verisphere.workflows.sweep.folder import open_sweep
+    from verisphere.workflows.sweep.plan import read_plan
+    from verisphere.workflows.sweep.recipes import resolve
+
+    (folder / "plan.yaml").write_text(ASKED)
+    out = folder / "sweep"
+    runs = open_sweep(out, resolve(read_plan(folder / "plan.yaml"), out / "warm"))
+    for arm, done in (("base", True), ("fast", False)):
+        (run,) = runs[arm]
+        run.begin()
+        run.end(12.5, done)
+        (run.folder / "metrics.jsonl").write_text(
+            json.dumps({"step": 1, "epoch": 1.0, "loss": 2.0, "rate": 0.1}) + "\n"
+        )
+    files = {f"sweep/{name}": content for name, content in _files(out).items()}
+    return {"folder of a sweep": files | {"plan.yaml": ASKED.encode(), "recipe.yaml": RECIPE.encode()}}
+
+
+def _weights() -> dict[str, Files]:
+    """The smallest weights of the wheel `mtcnn`, where that is installed."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("mtcnn")
+    if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("lz4") is None:
+        return {}
+    path = Path(spec.submodule_search_locations[0]) / "assets" / "weights" / "pnet.lz4"
+    return {"detector weights": {"pnet.lz4": path.read_bytes()}} if path.is_file() else {}
