@@ -160,10 +160,10 @@ class Embeddings:
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
-            raise ValueError(f"names must be unique, but {str(self.names[again])!r} appears again at row {again}")
+            raise ValueError(f"names must be unique, but {str(self.names[again])[:200]!r} appears again at row {again}")
 
     def _first(self, rows: np.ndarray) -> str:
-        return f"{str(self.names[rows[0]])!r} (row {rows[0]})"
+        return f"{str(self.names[rows[0]])[:200]!r} (row {rows[0]})"
 
     def __len__(self) -> int:
         return len(self.embeddings)

@@ -225,6 +225,7 @@ def test_identities_are_taken_from_folders(photos: Path):
         ("0\t12\t3.jpg\n", "line 1: .* is not `image path<TAB>identity`"),
         ("3.jpg\tBo/2.JPG\n", "line 1: two images, .* list of pairs"),
         ("3.jpg a\nBo/2.JPG\n", "line 2: no identity after 'Bo/2.JPG', though other lines have one"),
+        (f"3.jpg\t{'a' * 256}\n", "line 1: identity 'aaa.* has 256 characters; allowed are 255"),
         ("3.jpg\n", "line 1: '3.jpg' has neither an identity nor a folder"),
     ],
 )

@@ -111,6 +111,7 @@ def test_one_class_alone_can_be_read(write):
         ("score,label\n0,5,1\n", 2, "3 values under a header of 2"),
         ("score,label,domain\n0.5,1,day\n0.5,1\n", 3, "2 values under a header of 3"),
         ("score,label,domain\n,,\n", 2, "score must be a number"),
+        (f"score,label,domain\n0.5,1,{'d' * 256}\n", 2, "domain 'ddd.*[.]{3} has 256 characters; allowed are 255"),
         ("score;label\n0.5;1\n", 1, "must name score and label once.*score;label"),
         ("0.5,1\n0.25,0\n", 1, "must name score and label once.*0.5,1"),
         ("Score,label\n0.5,1\n", 1, "must name score once"),

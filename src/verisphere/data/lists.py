@@ -13,7 +13,7 @@ from jaxtyping import Int64
 
 from verisphere.data.decode import SUFFIXES
 from verisphere.data.json_values import shortened, shown
-from verisphere.data.text_file import text_lines
+from verisphere.data.text_file import LONGEST_NAME, text_lines
 
 Line = tuple[int, str]  # number, from 1; text without the line end
 _DIGITS = 18  # of a whole number; 64 bits hold it
@@ -146,6 +146,11 @@ def read_images(path: str | Path) -> ImageList:
         if not os.path.isfile(folder / image):
             raise ValueError(
                 f"{path}: line {number}: no file {shortened(str(folder / image), 200)}; paths are relative to the list"
+            )
+        if identity is not None and len(identity) > LONGEST_NAME:
+            raise ValueError(
+                f"{path}: line {number}: identity {shown(identity)} has {len(identity)} characters; allowed are "
+                f"{LONGEST_NAME}"
             )
         named.append((number, image))
         identities.append(identity or Path(image).parent.name)

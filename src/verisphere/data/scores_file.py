@@ -11,7 +11,7 @@ from verisphere.data.embeddings_file import text_column
 from verisphere.data.files import check_file
 from verisphere.data.json_values import shortened, shown
 from verisphere.data.npz_file import names_in_npz, read_npz
-from verisphere.data.text_file import text_lines
+from verisphere.data.text_file import LONGEST_NAME, text_lines
 from verisphere.vocabulary import Scores
 
 
@@ -94,7 +94,10 @@ def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, s
     label = cells[columns.label].strip()
     if label not in ("0", "1"):
         raise ValueError(f"label must be 0 (impostor) or 1 (genuine), got {shown(label)}")
-    return score, label == "1", "" if columns.domain is None else cells[columns.domain].strip()
+    domain = "" if columns.domain is None else cells[columns.domain].strip()
+    if len(domain) > LONGEST_NAME:
+        raise ValueError(f"domain {shown(domain)} has {len(domain)} characters; allowed are {LONGEST_NAME}")
+    return score, label == "1", domain
 
 
 def _number(text: str) -> float:

@@ -8,6 +8,9 @@ from typing import TextIO
 from verisphere.data.files import MAX_TABLE, read_file, regular
 
 LONGEST = 1 << 20  # characters of a line; a table of pairs or scores has some hundred
+#: Characters of a person's or a domain's name. Arrays of text give every entry the room of the longest one, so that one
+#: long name in a small file could otherwise take all memory.
+LONGEST_NAME = 255
 
 
 @contextmanager
