@@ -49,16 +49,27 @@ def test_nothing_logged_says_nothing():
 
 
 def test_one_noisy_step_at_the_end_does_not_mislead():
-    """Of nine entries and more three are averaged at each end: 12, 11, 10 and 2, 2, 14."""
-    course = training_outcome(losses(12, 11, 10, 8, 6, 4, 2, 2, 14)).loss
+    """Of single steps half are averaged at each end: 12, 11, 10, 8 and 4, 2, 2, 14."""
+    entries = [{"step": step, "loss": loss} for step, loss in enumerate((12, 11, 10, 8, 6, 4, 2, 2, 14), start=1)]
+    course = training_outcome(entries).loss
     assert course is not None
-    assert (course.first, course.last, course.trend) == (11.0, 6.0, "fell")
+    assert (course.first, course.last, course.trend) == (10.25, 5.5, "fell")
 
 
-def test_a_tenth_of_many_entries_is_averaged():
+def test_an_entry_counts_by_the_steps_that_it_covers():
+    """The last one covers a single step of 151, and is averaged with the fifty before it."""
+    entries = [
+        {"step": step, "loss": loss} for step, loss in ((10, 9.0), (50, 8.0), (100, 7.0), (150, 5.0), (151, 56.0))
+    ]
+    course = training_outcome(entries).loss
+    assert course is not None
+    assert (course.first, course.last, course.trend) == (9.0, 6.0, "fell")
+
+
+def test_the_beginning_is_ten_steps_and_the_end_a_tenth_of_all():
     course = training_outcome(losses(*range(100, 0, -1))).loss
     assert course is not None
-    assert (course.first, course.last) == (95.5, 5.5)
+    assert (course.first, course.last) == (100.0, 5.5)
 
 
 def test_while_the_margin_grows_a_loss_may_rise_and_is_not_compared():

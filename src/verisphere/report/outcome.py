@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
 from typing import Literal, TypeAlias
 
 Entry: TypeAlias = Mapping[str, float | int | None]
@@ -11,6 +10,8 @@ Trend: TypeAlias = Literal["rose", "fell", "hardly changed"]
 
 #: Relative change of the loss, and absolute change of a TAR, that is no change: batches and pairs differ by as much.
 LOSS_TOLERANCE, TAR_TOLERANCE = 0.05, 0.005
+#: Steps over which the loss at either end is averaged, at least, so that a noisy one does not mislead.
+STEPS = 10.0
 #: A TAR as high as this need not improve further.
 _HIGH = 0.95
 VALIDATION = "validation_tar_at_far_"
@@ -21,8 +22,8 @@ class LossCourse:
     """The loss at the beginning and at the end of a training, where the margin was that of the end.
 
     Attributes:
-        first: mean over the first tenth of the entries compared, at least three of them where there are nine or more.
-        last: mean over as many at the end.
+        first: mean over the first ten steps or a few more, as the entries divide them.
+        last: mean over the last tenth of the steps, ten at least.
         entries: how many were compared.
         step: steps made at the last of them.
         margin_grew: earlier entries could not be compared, for the margin was smaller then.
@@ -156,13 +157,28 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
         return None
     # An entry holds the mean loss since the one before it, so both must have been logged at the margin of the end.
     full = logged[-1].get("margin_share")
-    pairs = pairwise([logged[0], *logged])
-    alike = [one for before, one in pairs if before.get("margin_share") == one.get("margin_share") == full]
-    compared = alike or logged[-1:]
-    losses = [float(one["loss"] or 0.0) for one in compared]
-    part = max(len(losses) // 10, min(len(losses) // 3, 3), 1)
-    first, last = fmean(losses[:part]), fmean(losses[-part:])
-    return LossCourse(first, last, len(losses), _step(logged[-1]), margin_grew=len(compared) < len(logged))
+    pairs = pairwise([{"step": 0, "margin_share": logged[0].get("margin_share")}, *logged])
+    compared = [
+        (max(_step(one) - _step(before), 1), float(one["loss"] or 0.0))
+        for before, one in pairs
+        if before.get("margin_share") == one.get("margin_share") == full
+    ] or [(1, float(logged[-1]["loss"] or 0.0))]
+    tenth = sum(steps for steps, _ in compared) / 10
+    first, last = _mean(compared, STEPS), _mean(compared[::-1], max(STEPS, tenth))
+    return LossCourse(first, last, len(compared), _step(logged[-1]), margin_grew=len(compared) < len(logged))
+
+
+def _mean(entries: Sequence[tuple[int, float]], enough: float) -> float:
+    """The mean loss of the first entries that cover so many steps, or of the first half of all entries.
+
+    Args:
+        entries: steps that each covers, and its mean loss.
+        enough: how many steps.
+    """
+    part = [entries[0]]
+    while sum(steps for steps, _ in part) < enough and len(part) < len(entries) // 2:
+        part.append(entries[len(part)])
+    return sum(steps * loss for steps, loss in part) / sum(steps for steps, _ in part)
 
 
 def _trend(change: float, tolerance: float) -> Trend:

@@ -17,6 +17,8 @@ from verisphere.train.step import TrainingDiverged, agreed, gradients
 
 log = logging.getLogger(__name__)
 
+_FIRST_ENTRY = 10  # steps
+
 __all__ = ["Plan", "Sample", "TrainingDiverged", "TrainingStopped", "train"]
 
 
@@ -89,7 +91,7 @@ def train(
         plan: length, schedule, clipping, intervals.
         first_step: steps made already.
         record: takes the number of steps made and figures for the log; the loss and the figures of pair terms are means
-            since the last entry. The first step is logged too, for the loss that the training begins with.
+            since the last entry. The first entry comes after ten steps at the latest, for the loss at the beginning.
         save: writes a checkpoint after this many steps.
         validate: measures the backbone as it is.
         stopping: a signal's number once the training should end early.
@@ -125,7 +127,7 @@ def train(
 
         done, seen = step + 1, seen + sample.whole
         last = done == plan.steps
-        if last or done == 1 or done % plan.log_every == 0:
+        if last or done == min(_FIRST_ENTRY, plan.log_every) or done % plan.log_every == 0:
             now = time.perf_counter()
             figures = {
                 "epoch": done / plan.steps_per_epoch,
