@@ -25,6 +25,9 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: {b: 1}\nb: a\n", {"a": {"b": 1}, "b": "a"}),
         ("a: '[[[not closed'\n", {"a": "[[[not closed"}),
         ("a: " + "9" * 40, {"a": int("9" * 40)}),
+        ("a: " + "deadbeef" * 8, {"a": "deadbeef" * 8}),
+        ("a: [1e5, 1.e5, .5e-3, -1.5E+2, 1.5]", {"a": [1e5, 1e5, 5e-4, -150.0, 1.5]}),
+        ("a: " + "9" * 200_000 + "x", {"a": "9" * 200_000 + "x"}),  # the square of its length would take minutes
         ("", None),
     ],
 )

@@ -24,6 +24,7 @@ DEEPEST = 32
 _MOST = 2**20  # letters that a YAML text may come to once its aliases are written out
 _A_VALUE = 32  # letters that a value counts for besides its own, for what it takes as an object
 _AGAIN = 4  # times that a text in quotes may be loaded in its turn
+_NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
 _TAG = "tag:yaml.org,2002:"  # what !! stands for
 _LONGEST_NUMBER = 40  # letters of a whole number: 2^64 has 20 digits, and Python's own limit of 4,300 is another error
 
@@ -33,7 +34,7 @@ class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
 
 
 PlainLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
 )
 
 
@@ -169,7 +170,7 @@ def _check_text(text: str, again: int, line: int) -> None:
 
 def _check_number(event: yaml.ScalarEvent, line: int) -> None:
     """Refuse a whole number that Python would not read, or could not write down again."""
-    if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and re.fullmatch(r"[-+]?[\d_:xXa-fA-F]+", event.value):
+    if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
         raise ValueError(f"a whole number of {len(event.value):,} letters in line {line}")
 
 

@@ -14,7 +14,7 @@ from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.vocabulary import RULES, OperatingPoint, Rule
 
 Far: TypeAlias = str | float | int | Decimal
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _DIGITS = 400
 
 

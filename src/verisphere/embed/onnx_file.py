@@ -148,7 +148,12 @@ def read_onnx(path: Path) -> "OnnxFile":
     options.log_severity_level = 4  # what it says goes past our logging; what fails is raised
     try:
         # the bytes that were checked, not the file, which could be another one by now
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            content,
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=False,  # which prints, and tries again
+        )
     except Exception as error:
         raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
     return OnnxFile(path, about, session)

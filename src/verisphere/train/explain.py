@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 from verisphere.data.json_values import shown
 
 _LONGEST = 500
+_QUOTED = 4000  # letters at either end of a message that are looked at
 
 #: In this order: what jsonargparse writes (its lines joined by "; "), and what is shown.
 _WORDING = (
@@ -48,6 +49,8 @@ def explain(error: Exception, recipe: type) -> str:
         recipe: the dataclass that was to be filled.
     """
     text = "; ".join(line for line in (line.strip(" -") for line in str(error).splitlines()) if line)
+    if len(text) > 2 * _QUOTED:  # a value that it quotes whole; the patterns below take the square of its length
+        text = f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"
     for theirs, ours in _WORDING:
         text = re.sub(theirs, ours, text)
     for pattern in _UNKNOWN:
@@ -63,7 +66,7 @@ def explain(error: Exception, recipe: type) -> str:
 
 
 def _unknown(field: str, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(field, allowed, n=1)
+    near = difflib.get_close_matches(field[:100], allowed, n=1)
     guess = f" (did you mean {near[0]}?)" if near else ""
     return f"there is no field {field!r}{guess}; allowed are {', '.join(allowed)}"
 
