@@ -15,6 +15,8 @@ import numpy as np
 from fuzz.junk import NUMBERS, PICKLE, TEXT_JUNK, Hostile
 from fuzz.mutations import change_bytes, change_json
 
+_LARGEST = 16 << 20  # bytes that an archive may unpack to, for its entries to be changed
+
 # --- zip --------------------------------------------------------------------------------------------------------------
 
 #: Fields of a zip archive's directory: signature, then offset and size of each number after it.
@@ -77,7 +79,12 @@ def _with_zip64_sizes(content: bytes, at: int, chance: random.Random) -> bytes:
 def _entries(content: bytes) -> list[tuple[str, bytes]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return [(info.filename, archive.read(info)) for info in archive.infolist()]
+            infos = archive.infolist()
+            if (
+                sum(info.file_size for info in infos) > _LARGEST
+            ):  # made so by `with_zeros`; unpacked, it would be honest
+                return []
+            return [(info.filename, archive.read(info)) for info in infos]
     except Exception:  # an archive that an earlier change broke
         return []
 

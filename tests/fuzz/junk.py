@@ -20,19 +20,19 @@ JSON_JUNK = (
     f'{{"class_path": "os.mkdir", "init_args": {{"path": "{CANARY}"}}}}',
     f'{{"class_path": "pathlib.Path", "init_args": {{"args": "{CANARY}"}}}}',
     f'{{"class_path": "subprocess.Popen", "init_args": {{"args": ["mkdir", "{CANARY}"]}}}}',
-    '{"class_path": "verisphere.embed.load.importlib.import_module", "init_args": {"name": "canary_module"}}',
+    '{"class_path": "verisphere.embed.load.importlib.import_module", "init_args": {"name": "fuzz.canary_module"}}',
     '{"class_path": "verisphere.embed.Backbone"}', '{"class_path": "verisphere"}', '{"class_path": ""}', '"os.mkdir"',
     '"verisphere.losses.ArcFace"', '"verisphere.embed.Pixels"', '"verisphere.data.Photos"',
     '"verisphere.embed.load.build_backbone"',
 )  # fmt: skip
 
 #: Only where a file is data and never names code that its reader may import: a recipe's classes are its author's own.
-UNTRUSTED_JUNK = ('{"class_path": "canary_module.Thing"}', '"canary_module.Thing"')
+UNTRUSTED_JUNK = ('{"class_path": "fuzz.canary_module.Thing"}', '"fuzz.canary_module.Thing"')
 
 #: YAML texts besides those.
 YAML_JUNK = (
     f"!!python/object/apply:os.mkdir [{CANARY}]", f"!!python/object/new:os.mkdir [{CANARY}]",
-    "!!python/name:os.system", "!!python/module:canary_module", "!!binary aGk=", "!!set {a, b}",
+    "!!python/name:os.system", "!!python/module:fuzz.canary_module", "!!binary aGk=", "!!set {a, b}",
     "!!timestamp 2001-01-01", "!unknown 3", "2001-01-01", "0o7", "0x1F", "1_000", "190:20:30", ".nan", ".inf",
     "-.inf", "~", "yes", "Off", "1e-3", "&a [*a]", "*nowhere", "{<<: 3}", "{? [a]: b}", "{[a]: b}", "|\n  text\n",
     "''", "'", '"', "[", "{", "- a", "%YAML 3.0",

@@ -1,5 +1,6 @@
 """A short run of `make fuzz`: the corpus, the seeds, and a few hundred mutations; and that it would see a fault."""
 
+import importlib
 import os
 import random
 import subprocess
@@ -57,6 +58,10 @@ def _execute(folder: Path) -> None:
     os.mkdir(CANARY)
 
 
+def _import(folder: Path) -> None:
+    importlib.import_module("fuzz.canary_module")  # as the junk spells it
+
+
 def _warn(folder: Path) -> None:
     import warnings
 
@@ -75,6 +80,7 @@ FAULTS = {
     "control": (_say("{}/a.txt: \x1b[31m"), "a control character in the line"),
     "long": (_say("{}/a.txt: " + "x" * 2000), "a line of more than a thousand letters"),
     "executed": (_execute, "it was executed"),
+    "imported": (_import, "it was executed"),
     "warning": (_warn, "a warning reached the user"),
     "talks": (lambda folder: os.write(2, b"libthing: odd\n"), "a library talked to the user"),
 }

@@ -81,6 +81,8 @@ def judge(reader: Reader, files: Files, folder: Path, output: int) -> Outcome:
     before, began = _memory("VmRSS"), time.process_time()
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
+        for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", kind)  # as Python does for its users
         verdict, said = _verdict(reader, folder, files, output)
     seconds, grown = time.process_time() - began, _memory("VmHWM") - before
     if os.path.lexists(CANARY):
