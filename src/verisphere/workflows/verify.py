@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, UInt8
 
-from verisphere.data.decode import MAX_BYTES, SUFFIXES, decode
+from verisphere.data.decode import MAX_BYTES, decode, why_unread
 from verisphere.data.files import check_file, read_file
 from verisphere.data.image_files import ImageFiles, image_files
 from verisphere.decide import Far, GuaranteedThreshold
@@ -291,8 +291,9 @@ def identify(
         raise ValueError(f"top must be at least 1, got {top}")
     threshold = model.threshold(None if far is None else str(far))
     person, rows = _person(probe, model, find, progress)
-    files = image_files(gallery, f"Name/image{SUFFIXES[2]}")
+    files = image_files(gallery, "Name/image.jpg")
     owners = [_owner(name, gallery) for name in files.names]
+    unread_owners = {name.rpartition("/")[0] for name in files.unread} - {""}
     seen = _seen(files.names, _contents(files), find, progress)
     used = [index for index, look in enumerate(seen) if look.pixels is not None]
     if not used:
@@ -310,11 +311,11 @@ def identify(
         passing=len(passing),
         best=matches[len(passing)] if len(passing) < len(matches) else None,
         people=len(matches),
-        left_out=tuple(sorted(set(owners) - {owners[index] for index in used})),
+        left_out=tuple(sorted({*owners, *unread_owners} - {owners[index] for index in used})),
         threshold=threshold,
         meaning=threshold.meaning(),
         probe=person,
-        skipped=_skipped(files.names, seen),
+        skipped=(*_skipped(files.names, seen), *_unread(files)),
         model=str(model.folder),
     )
 
@@ -353,9 +354,10 @@ def _person(
     path: Path, model: Model, find: FindFaces, progress: Progress
 ) -> tuple[Person, Float32[np.ndarray, "photos dim"]]:
     names: Sequence[str]
+    unread: tuple[Skipped, ...] = ()
     if path.is_dir() or path.suffix.lower() == ".zip":
         files = image_files(path)
-        names, seen = files.names, _seen(files.names, _contents(files), find, progress)
+        names, seen, unread = files.names, _seen(files.names, _contents(files), find, progress), _unread(files)
     else:
         names, seen = [path.name], _seen([path.name], [partial(_read, path)], find, quietly)
     if all(look.pixels is None for look in seen):
@@ -364,7 +366,7 @@ def _person(
     person = Person(
         name=str(path),
         photos=tuple(name for name, look in zip(names, seen, strict=True) if look.pixels is not None),
-        skipped=_skipped(names, seen),
+        skipped=(*_skipped(names, seen), *unread),
         with_several_faces=tuple(name for name, look in zip(names, seen, strict=True) if look.faces > 1),
     )
     return person, _embed(model, seen)
@@ -376,6 +378,10 @@ def _embed(model: Model, seen: Sequence[Look]) -> Float32[np.ndarray, "photos di
 
 def _skipped(names: Sequence[str], seen: Sequence[Look]) -> tuple[Skipped, ...]:
     return tuple(Skipped(name, look.reason) for name, look in zip(names, seen, strict=True) if look.pixels is None)
+
+
+def _unread(files: ImageFiles) -> tuple[Skipped, ...]:
+    return tuple(Skipped(name, why_unread(name)) for name in files.unread)
 
 
 def _first(names: Sequence[str], seen: Sequence[Look]) -> str:
