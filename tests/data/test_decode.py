@@ -2,13 +2,16 @@
 
 import io
 import struct
+import sys
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from verisphere.data.decode import decode
+from verisphere.data import decode as decoding
+from verisphere.data.decode import decode, why_unread
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -128,3 +131,138 @@ def test_random_damage_never_escapes_as_another_error():
 def test_above_pillow_s_own_limit_the_line_is_ours():
     with pytest.raises(ValueError, match=r"^a\.png: not an image that can be decoded \(more than the 64000000 pixels"):
         decode(png_header(100_000, 100_000), "a.png")
+
+
+# --- HEIC, and formats that are not read ---
+
+
+@pytest.fixture
+def heif() -> None:
+    """HEIC can be read and, to make images, written."""
+    pillow_heif = pytest.importorskip("pillow_heif", reason="the extra `heif` is not installed")
+    pillow_heif.register_heif_opener()
+
+
+@pytest.fixture
+def no_heif(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The extra `heif` is not installed."""
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    decoding._register_heif.cache_clear()
+    yield
+    decoding._register_heif.cache_clear()
+
+
+HEIC_BEGINNING = b"\x00\x00\x00\x1cftypheic\x00\x00\x00\x00mif1heicmiaf"
+
+
+def halves() -> Image.Image:
+    """Red on the left, blue on the right; twice as wide as high."""
+    pixels = np.zeros((64, 128, 3), np.uint8)
+    pixels[:, :64], pixels[:, 64:] = RED, BLUE
+    return Image.fromarray(pixels)
+
+
+@pytest.mark.usefixtures("heif")
+def test_heic_is_read_whatever_its_name():
+    pixels = decode(encode(halves(), "HEIF"), "a.jpg")
+    assert pixels.shape == (64, 128, 3)
+    assert np.abs(pixels[32, 20].astype(int) - RED).max() <= 8
+    assert np.abs(pixels[32, 100].astype(int) - BLUE).max() <= 8
+
+
+@pytest.mark.usefixtures("heif")
+def test_the_rotation_of_a_heic_is_applied_once():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: the image's left side is its top
+    turned = Image.open(io.BytesIO(encode(halves(), "JPEG", exif=exif)))
+    data = encode(turned, "HEIF")  # as phones do, it states the rotation in EXIF and outside of it
+    assert b"irot" in data
+    pixels = decode(data, "a.heic")
+    assert pixels.shape == (128, 64, 3)
+    assert np.abs(pixels[20, 32].astype(int) - RED).max() <= 8
+    assert np.abs(pixels[100, 32].astype(int) - BLUE).max() <= 8
+
+
+@pytest.mark.usefixtures("heif")
+def test_a_heic_with_too_many_pixels_is_refused_by_its_header():
+    with pytest.raises(ValueError, match=r"^a\.heic: .*\(128 x 64 pixels, more than the 8191 allowed\)"):
+        decode(encode(halves(), "HEIF"), "a.heic", max_pixels=8191)
+
+
+@pytest.mark.usefixtures("heif")
+def test_a_heic_whose_header_states_fewer_pixels_than_it_has_is_refused():
+    data = encode(Image.new("RGB", (1024, 1024)), "HEIF")
+    at = data.index(b"ispe") + 8
+    with pytest.raises(ValueError, match=r"^a\.heic: not an image that can be decoded \(.+\)$"):
+        decode(data[:at] + struct.pack(">II", 64, 64) + data[at + 8 :], "a.heic")
+
+
+@pytest.mark.usefixtures("heif")
+def test_a_damaged_heic_is_refused_in_one_line():
+    whole = encode(halves(), "HEIF")
+    with pytest.raises(ValueError, match=r"^a\.heic: .*\(it begins as HEIC does but is damaged or cut short\)$"):
+        decode(whole[:200], "a.heic")
+    random = np.random.default_rng(4)
+    for _ in range(100):
+        damaged = np.frombuffer(whole, np.uint8).copy()
+        damaged[random.integers(0, len(whole), 8)] = random.integers(0, 256, 8)
+        try:
+            decode(damaged.tobytes(), "a")
+        except ValueError as error:
+            assert str(error).startswith("a: ")  # noqa: PT017 - both outcomes are right, no other one is
+
+
+@pytest.mark.usefixtures("heif")
+@pytest.mark.parametrize("kind", ["GIF", "TGA", "PCX", "ICO", "SGI", "DDS", "PDF", "AVIF"])
+def test_once_heic_can_be_read_no_other_format_is_reachable(kind: str):
+    decode(encode(halves(), "HEIF"), "a.heic")
+    with pytest.raises(ValueError, match="not an image that can be decoded"):
+        decode(encode(halves(), kind), "a.png")
+
+
+@pytest.mark.usefixtures("heif")
+def test_heic_s_decoder_is_handed_nothing_else(monkeypatch: pytest.MonkeyPatch):
+    opened = []
+    whole = Image.open
+    monkeypatch.setattr(Image, "open", lambda file, formats: (opened.append(formats), whole(file, formats=formats))[1])
+    decode(encode(halves(), "HEIF"), "a")
+    decode(encode(halves(), "PNG"), "a")
+    assert opened == [("HEIF",), ("JPEG", "PNG", "PPM", "BMP", "WEBP", "TIFF")]
+
+
+@pytest.mark.usefixtures("no_heif")
+def test_without_the_extra_a_heic_is_called_what_it_is():
+    with pytest.raises(
+        ValueError, match=r"^a\.jpg: .*\(it is HEIC; HEIC is read where .* pip install 'verisphere\[heif\]'\)$"
+    ):
+        decode(HEIC_BEGINNING, "a.jpg")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"GIF89a\x01\x00\x01\x00", "GIF"),
+        (b"\x00\x00\x00\x1cftypavif\x00\x00\x00\x00mif1avifmiaf", "AVIF"),
+        (b"\x00\x00\x00\x1cftypmif1\x00\x00\x00\x00mif1avifmiaf", "AVIF"),
+        (b"\x00\x00\x00\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "JPEG 2000"),
+    ],
+)
+def test_a_photograph_under_a_wrong_name_is_called_what_it_is(data: bytes, kind: str):
+    with pytest.raises(ValueError, match=rf"\(it is {kind}, which is not read; save it as PNG or JPEG\)$"):
+        decode(data, "a.jpg")
+
+
+def test_names_of_photographs_that_are_not_read():
+    assert [why_unread(name) for name in ("a.jpg", "A.PNG", "a.jfif", "notes.txt", "heic", "a/b")] == [""] * 6
+    assert why_unread("A/1.GIF") == ".gif is not read; save it as PNG or JPEG"
+    assert why_unread("a.dng").startswith(".dng is not read")
+
+
+def test_a_heic_is_read_by_its_name_exactly_where_the_extra_is(no_heif: None):
+    assert why_unread("a.HEIC") == "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
+
+
+@pytest.mark.usefixtures("heif")
+def test_a_heic_is_no_unread_photograph_where_the_extra_is():
+    assert why_unread("a.HEIC") == ""

@@ -1,5 +1,6 @@
 """Face images from folders, archives and lists."""
 
+import logging
 import os
 import pickle
 import re
@@ -329,3 +330,28 @@ def test_orl(real_data: Path):
     image = photos.images([0])
     assert image.shape == (1, 3, 112, 112)
     assert torch.equal(image[:, 0], image[:, 2])
+
+
+def test_photographs_of_formats_that_are_not_read_are_counted_and_named(tmp_path: Path, caplog):
+    fill(tmp_path / "set")
+    for name in ("Ann/0.gif", "Ann/4.DNG", "Bo/0.gif"):
+        (tmp_path / "set" / name).write_bytes(b"")
+    pack(tmp_path / "set", tmp_path / "set.zip")
+    for path in (tmp_path / "set", tmp_path / "set.zip"):
+        with caplog.at_level(logging.WARNING):
+            check(Photos(path, size=(6, 5)))
+            Photos(path)  # said once
+        assert caplog.messages == [
+            f"{path}: 3 photographs are not read (.gif 2, .dng 1), the first Ann/0.gif: .gif is not read; save it as "
+            "PNG or JPEG"
+        ]
+        caplog.clear()
+
+
+def test_where_no_photograph_is_read_it_is_said_why(tmp_path: Path):
+    (tmp_path / "Ann").mkdir()
+    (tmp_path / "Ann" / "1.gif").write_bytes(b"")
+    with pytest.raises(
+        ValueError, match=r"no images; .* found was: \.gif 1; 1 photograph is not read \(\.gif 1\), the"
+    ):
+        Photos(tmp_path)

@@ -16,7 +16,7 @@ from fuzz.junk import CANARY
 from fuzz.mutations import change_json, change_table, change_yaml
 from fuzz.readers import READERS, Reader, mutated
 from fuzz.server import Input, judged
-from fuzz.worker import ACCEPTED, REFUSED, Outcome
+from fuzz.worker import ACCEPTED, REFUSED, Outcome, fault_of
 
 TESTS = Path(__file__).parents[1]
 
@@ -77,8 +77,6 @@ FAULTS = {
     "another error": (lambda folder: {}["x"], "KeyError "),
     "memory error": (lambda folder: bytearray(1 << 44), "MemoryError "),
     "no name": (_say("wrong"), "a line that names no file"),
-    "control": (_say("{}/a.txt: \x1b[31m"), "a control character in the line"),
-    "long": (_say("{}/a.txt: " + "x" * 2000), "a line of more than a thousand letters"),
     "executed": (_execute, "it was executed"),
     "imported": (_import, "it was executed"),
     "warning": (_warn, "a warning reached the user"),
@@ -122,6 +120,20 @@ def outcomes_of_faults(room: str) -> dict[str, dict]:
 def test_what_a_reader_does_is_seen(name: str, outcomes: dict[str, Outcome]):
     assert outcomes[name].verdict == FAULTS[name][1]
     assert outcomes[name].finding == (name not in ("accepted", "refused"))
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("a.txt: wrong", ""),
+        ("a.txt: \x1b[31m", "a control character in the line"),
+        ("a.txt: " + "x" * 1000, "a line of more than a thousand letters"),
+        ("wrong", "a line that names no file"),
+        (" ", "an empty line"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_seen(line: str, fault: str):
+    assert fault_of(line, ["a.txt"], ()) == fault
 
 
 # --- mutations --------------------------------------------------------------------------------------------------------

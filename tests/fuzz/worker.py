@@ -119,13 +119,13 @@ def _verdict(reader: Reader, folder: Path, files: Files, output: int) -> tuple[s
         fail(2, message_of(error))  # as the command line would end
         line = _emptied(output).removeprefix("verisphere: ").removesuffix("\n").replace(str(folder), "INPUT")
         os.write(output, talk.encode())
-        return _fault_of(line, (*map(os.path.basename, files), "INPUT"), reader.fields) or REFUSED, line
+        return fault_of(line, (*map(os.path.basename, files), "INPUT"), reader.fields) or REFUSED, line
     except BaseException as error:
         return f"{type(error).__name__} {_place(error)}", str(error)[:500]
     return ACCEPTED, ""
 
 
-def _fault_of(line: str, names: Sequence[str], fields: tuple[str, ...]) -> str:
+def fault_of(line: str, names: Sequence[str], fields: tuple[str, ...]) -> str:
     """What is wrong with the line that refuses an input."""
     if len(line) > LONGEST:
         return f"a line of {'many thousand' if len(line) > 10_000 else 'more than a thousand'} letters"

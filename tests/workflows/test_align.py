@@ -377,3 +377,39 @@ def test_a_name_that_is_not_unicode_is_named_before_any_work(photos, landmarks, 
     with pytest.raises(ValueError, match=r"the file name '\\udcff\.png' is not UTF-8"):
         align_photos(photos, tmp_path / "out", landmarks=landmarks)
     assert not (tmp_path / "out").exists()
+
+
+def test_photos_of_formats_that_are_not_read_are_counted_and_named(photos, landmarks, tmp_path):
+    for name in ("Ann/0.gif", "Bo/x.AVIF", "z.gif"):
+        (photos / name).write_bytes(b"GIF89a")
+    result = align_photos(photos, tmp_path / "out", landmarks=landmarks)
+    assert result.other_format == ("Ann/0.gif", "Bo/x.AVIF", "z.gif")
+    assert (result.aligned, result.no_face, result.unreadable) == (2, 2, 1)
+    assert [photo.name for photo in result.skipped][:2] == ["Ann/0.gif", "Ann/broken.jpg"]
+    first = "the first Ann/0.gif: .gif is not read; save it as PNG or JPEG"
+    assert f"skipped by format: 3 photographs are not read (.gif 2, .avif 1), {first}" in result.text()
+    assert "2 of 8 photos aligned" in result.text()
+    listed = rows(tmp_path / "out")
+    assert list(listed) == sorted(listed, key=lambda name: name.split("/"))
+    assert (listed["z.gif"]["status"], listed["z.gif"]["crop"]) == ("other format", "")
+    assert listed["z.gif"]["reason"] == ".gif is not read; save it as PNG or JPEG"
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_among_the_photos_is_named_as_unreadable(photos, landmarks, tmp_path):
+    os.mkfifo(photos / "Ann" / "3.png")
+    result = align_photos(photos, tmp_path / "out", landmarks=landmarks)
+    assert (result.aligned, result.unreadable) == (2, 2)
+    assert "a pipe, not a regular file" in rows(tmp_path / "out")["Ann/3.png"]["reason"]
+
+
+def test_heic_photos_are_aligned_where_they_can_be_read(photos, landmarks, tmp_path):
+    pillow_heif = pytest.importorskip("pillow_heif", reason="the extra `heif` is not installed")
+    pillow_heif.register_heif_opener()
+    (photos / "Ann" / "1.png").unlink()
+    Image.fromarray(noise(0)).save(photos / "Ann" / "1.heic")
+    marks = json.loads(landmarks.read_text())
+    landmarks.write_text(json.dumps(marks | {"Ann/1.heic": marks["Ann/1.png"]}))
+    result = align_photos(photos, tmp_path / "out", landmarks=landmarks)
+    assert (result.aligned, result.other_format) == (2, ())
+    assert rows(tmp_path / "out")["Ann/1.heic"]["crop"] == "Ann/1.png"

@@ -286,3 +286,19 @@ def test_an_embeddings_gallery_of_another_model_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"gallery.npz: {fault}"):
             identify(probe, wrong(), model(AT_A_HALF), FIND)
+
+
+def test_photographs_of_formats_that_are_not_read_are_named(tmp_path):
+    photo(tmp_path / "left" / "1.png", 3, 4)
+    (tmp_path / "left" / "2.gif").write_bytes(b"GIF89a")
+    photo(tmp_path / "gallery" / "Ann" / "1.png", 4, 3)
+    (tmp_path / "gallery" / "Bo").mkdir()
+    (tmp_path / "gallery" / "Bo" / "1.avif").write_bytes(b"")
+    decided = verify(tmp_path / "left", tmp_path / "gallery" / "Ann" / "1.png", model(AT_A_HALF), FIND)
+    assert [(one.name, one.reason) for one in decided.left.skipped] == [
+        ("2.gif", ".gif is not read; save it as PNG or JPEG")
+    ]
+    assert "skipped: 2.gif (.gif is not read" in decided.text()
+    found = identify(tmp_path / "left", tmp_path / "gallery", model(AT_A_HALF), FIND)
+    assert [one.name for one in found.skipped] == ["Bo/1.avif"]
+    assert found.left_out == ("Bo",)

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.data.decode import MAX_BYTES, SUFFIXES
+from verisphere.data.decode import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.data.files import read_file, regular
 from verisphere.data.json_values import shown
 
@@ -27,11 +27,16 @@ class ImageFiles(Protocol):
 
     Attributes:
         names: path of each below the folder, inside the archive, or as a list spells it; always with / between parts.
+        unread: photographs of formats that are not read, in the same way; `verisphere.data.decode.why_unread` says why.
     """
 
     @property
     def names(self) -> Sequence[str]:
         """Path of each file."""
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """Path of each photograph of a format that is not read."""
 
     def keep(self, positions: Sequence[int]) -> "ImageFiles":
         """The same, for these files alone."""
@@ -47,7 +52,8 @@ class ImageFiles(Protocol):
 def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
     """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
 
-    Hidden files, and files without an image suffix, are passed over; links are followed.
+    Hidden files, and files without an image suffix, are passed over; links are followed. Photographs of formats that
+    are not read are named apart.
 
     Args:
         path: the folder or archive.
@@ -58,7 +64,7 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
         ValueError: there is no image, a file's name is not UTF-8, or the archive is malformed or holds an unsafe name.
     """
     if path.is_dir():
-        return FilesOnDisk(path, _images(_walk(path, ""), path, expected))
+        return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such folder or archive")
     if path.suffix.lower() != ".zip":
@@ -66,23 +72,40 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
     return _open_archive(path, expected)
 
 
-def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[str, ...]:
-    """Those of the paths that name images, sorted."""
-    images, others = [], Counter[str]()
+def counted(unread: Sequence[str]) -> str:
+    """How many photographs of which formats are not read, and why.
+
+    >>> counted(["a/1.gif", "a/2.avif", "b/1.gif"])
+    '3 photographs are not read (.gif 2, .avif 1), the first a/1.gif: .gif is not read; save it as PNG or JPEG'
+    """
+    formats = Counter(os.path.splitext(name)[1].lower() for name in unread)
+    kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in formats.most_common())
+    many = f"{len(unread):,} photographs are" if len(unread) > 1 else "1 photograph is"
+    return f"{many} not read ({kinds}), the first {unread[0]}: {why_unread(unread[0])}"
+
+
+def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the paths that name images, and those that name photographs of formats that are not read; sorted."""
+    images, unread, others = [], [], Counter[str]()
     for path in paths:
         if not _is_text(path):
             raise ValueError(
                 f"{where}: the file name {shown(path, 200)} is not UTF-8, so no list can hold it; rename the file"
             )
         suffix = os.path.splitext(path)[1].lower()
-        if suffix in SUFFIXES:
+        if why_unread(path):
+            unread.append(path)
+        elif suffix in SUFFIXES:
             images.append(path)
         else:
             others[suffix or "none"] += 1
+    unread.sort(key=lambda name: name.split("/"))
     if not images:
+        others.update(os.path.splitext(path)[1].lower() for path in unread)
         seen = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(5)) or "no file at all"
-        raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}")
-    return tuple(sorted(images, key=lambda name: name.split("/")))
+        hint = f"; {counted(unread)}" if unread else ""
+        raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}{hint}")
+    return tuple(sorted(images, key=lambda name: name.split("/"))), tuple(unread)
 
 
 def _is_text(name: str) -> bool:
@@ -103,10 +126,11 @@ class FilesOnDisk:
 
     root: Path
     names: Sequence[str]
+    unread: Sequence[str] = ()
 
     def keep(self, positions: Sequence[int]) -> "FilesOnDisk":
         """The same, for these files alone."""
-        return FilesOnDisk(self.root, tuple(self.names[index] for index in positions))
+        return FilesOnDisk(self.root, tuple(self.names[index] for index in positions), self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """What to call each file in an error, and its bytes."""
@@ -151,10 +175,12 @@ class FilesInArchive:
     path: Path
     names: Sequence[str]
     entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
+    unread: Sequence[str] = ()
 
     def keep(self, positions: Sequence[int]) -> "FilesInArchive":
         """The same, for these files alone."""
-        return FilesInArchive(self.path, tuple(self.names[index] for index in positions), self.entries[positions])
+        names = tuple(self.names[index] for index in positions)
+        return FilesInArchive(self.path, names, self.entries[positions], self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """What to call each file in an error, and its bytes."""
@@ -196,10 +222,10 @@ def _open_archive(path: Path, expected: str) -> FilesInArchive:
         _check_entry(path, size, info)
         if by_name.setdefault(info.filename, info) is not info:
             raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
-    names = _images((name for name in by_name if not _is_hidden(name)), path, expected)
+    names, unread = _images((name for name in by_name if not _is_hidden(name)), path, expected)
     found = [by_name[name] for name in names]
     entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in found]
-    return FilesInArchive(path, names, np.array(entries, np.int64))
+    return FilesInArchive(path, names, np.array(entries, np.int64), unread)
 
 
 def _check_entry(path: Path, size: int, info: zipfile.ZipInfo) -> None:

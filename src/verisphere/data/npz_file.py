@@ -70,7 +70,7 @@ def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
             file.seek(0)
             with zipfile.ZipFile(file) as archive:
                 yield archive, path.stat().st_size
-    except (ValueError, *_DAMAGE, MemoryError, OSError) as error:
+    except (ValueError, *_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # no right to read it, say: nothing is wrong with its content
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -101,8 +101,8 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.nd
                     f"shape {shape} of {dtype} takes {content:,} bytes, but {entry.file_size - length:,} follow"
                 )
             flat = np.empty(math.prod(shape), dtype)
-        except (ValueError, MemoryError) as error:
-            raise ValueError(f"array {name}: {error or 'memory does not hold it'}") from None
+        except ValueError as error:
+            raise ValueError(f"array {name}: {error}") from None
         into, done = flat.view(np.uint8), 0
         while done < content:
             part = file.read(min(_AT_ONCE, content - done))

@@ -1,7 +1,9 @@
 """Face images from a folder, from a zip archive read in place, or from a list of files."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +12,15 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from verisphere.data.decode import SUFFIXES, decode
+from verisphere.data.decode import decode
 from verisphere.data.faces import Faces
-from verisphere.data.image_files import FilesOnDisk, ImageFiles, image_files
+from verisphere.data.image_files import FilesOnDisk, ImageFiles, counted, image_files
 from verisphere.data.images_json import read_source
 from verisphere.data.lists import read_images, read_people
 from verisphere.data.select import positions_of_people, positions_with_images
 from verisphere.vocabulary import ImageSource
+
+log = logging.getLogger(__name__)
 
 _LIST_SUFFIXES = (".csv", ".lst", ".txt")
 
@@ -26,7 +30,8 @@ class Photos(Faces):
 
     `path` is one of
     - a folder or a zip archive holding `Name/image.jpg`, or the same inside folders that everything shares; images are
-      sorted by person, then name. Hidden files and files without an image suffix are passed over.
+      sorted by person, then name. Hidden files and files without an image suffix are passed over; photographs of
+      formats that are not read, too, with a warning.
     - a list (.txt, .csv, .lst) of `image path<TAB>identity` lines, in whose order the images stay; see
       `verisphere.data.lists.read_images`.
 
@@ -124,7 +129,9 @@ def _open(path: Path) -> _Found:
         raise FileNotFoundError(f"{path}: no such folder, archive or list")
     if not path.is_dir() and path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: neither a folder, a .zip archive nor a list ({' '.join(_LIST_SUFFIXES)})")
-    files = image_files(path, f"Name/image{SUFFIXES[2]}")
+    files = image_files(path, "Name/image.jpg")
+    if files.unread:
+        _warn_of_unread(path, counted(files.unread))
     names = [name.split("/") for name in files.names]
     levels = _shared_levels(names)
     for parts in names:
@@ -134,6 +141,11 @@ def _open(path: Path) -> _Found:
             )
     source = read_source(path, names[0][:levels])
     return _Found(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files, source)
+
+
+@cache  # the images trained on and those to validate on often come from one place
+def _warn_of_unread(path: Path, what: str) -> None:
+    log.warning("%s: %s", path, what)
 
 
 def _shared_levels(names: Sequence[Sequence[str]]) -> int:

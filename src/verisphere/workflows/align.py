@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from verisphere.data.decode import decode
+from verisphere.data.decode import decode, why_unread
 from verisphere.data.files import refuse_overwriting, write_whole
-from verisphere.data.image_files import ImageFiles, image_files
+from verisphere.data.image_files import ImageFiles, counted, image_files
 from verisphere.data.images_json import NAME, images_json, read_source
 from verisphere.data.landmarks_file import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
 from verisphere.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
@@ -29,7 +29,7 @@ from verisphere.workflows.device import choose_device
 T = TypeVar("T")
 Pixels = UInt8[np.ndarray, "_ _ 3"]
 ImageFormat = Literal["png", "jpg"]
-Status = Literal["aligned", "no face", "unreadable"]
+Status = Literal["aligned", "no face", "unreadable", "other format"]
 
 #: The list of what became of each photo, inside the result.
 LIST = "align.csv"
@@ -60,7 +60,8 @@ class AlignResult:
         several: those of them with more than one face; the most central was taken.
         no_face: photos without a face, or without one that can be aligned.
         unreadable: files that cannot be read or decoded.
-        skipped: the photos that `no_face` and `unreadable` count, in the source's order.
+        other_format: photos of formats that are not read, by their names.
+        skipped: the photos that `no_face`, `unreadable` and `other_format` count, in the source's order.
         unused: photos that the landmarks file lists and the source does not hold.
     """
 
@@ -71,6 +72,7 @@ class AlignResult:
     several: int
     no_face: int
     unreadable: int
+    other_format: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     unused: tuple[str, ...] = ()
 
@@ -85,6 +87,8 @@ class AlignResult:
             lines.append(f"skipped for want of a face: {self.no_face:,}")
         if self.unreadable:
             lines.append(f"skipped as unreadable: {self.unreadable:,}")
+        if self.other_format:
+            lines.append(f"skipped by format: {counted(self.other_format)}")
         lines += [f"  {photo.name}: {photo.reason}" for photo in self.skipped[:_SHOWN]]
         if len(self.skipped) > _SHOWN:
             lines.append(f"  and {len(self.skipped) - _SHOWN:,} more")
@@ -109,9 +113,9 @@ def align_photos(
 
     A crop has its photo's path with the suffix of its format; photos whose paths differ in the suffix alone keep it, as
     in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped. `align.csv`, in the
-    result, lists every photo with the crop's name, status (aligned, no face, unreadable), reason, number of faces, and
-    box, landmarks and score of the face taken; `images.json` says how all were aligned. The result is there whole, or
-    not at all.
+    result, lists every photo with the crop's name, status (aligned, no face, unreadable, other format), reason, number
+    of faces, and box, landmarks and score of the face taken; `images.json` says how all were aligned. The result is
+    there whole, or not at all.
 
     Args:
         source: folder or zip archive with photos at any depth.
@@ -156,6 +160,11 @@ def align_photos(
                     counts["several"] += outcome.crop.faces > 1
                 counts[outcome.status] += 1
                 rows.append(_row(outcome, name))
+            for name in files.unread:
+                skipped.append(Skipped(name, why_unread(name)))
+                rows.append(_row(_Outcome(name, "other format", reason=why_unread(name)), ""))
+            skipped.sort(key=lambda photo: photo.name.split("/"))  # the source's order
+            rows.sort(key=lambda row: row[0].split("/"))
             if not counts["aligned"]:
                 first = f"the first, {skipped[0].name}: {skipped[0].reason}"
                 raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
@@ -171,6 +180,7 @@ def align_photos(
         several=counts["several"],
         no_face=counts["no face"],
         unreadable=counts["unreadable"],
+        other_format=tuple(files.unread),
         skipped=tuple(skipped),
         unused=tuple(sorted(set(listed) - set(files.names))),
     )

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from verisphere.data.decode import SUFFIXES
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.image_files import image_files
 from verisphere.decide import Far, GuaranteedThreshold
@@ -179,7 +178,7 @@ class _Gallery:
 
 
 def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Progress) -> _Gallery:
-    files = image_files(gallery, f"Name/image{SUFFIXES[2]}")
+    files = image_files(gallery, "Name/image.jpg")
     owners = [_owner(name, gallery) for name in files.names]
     seen = searched(files, find, progress)
     try:
@@ -187,7 +186,8 @@ def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Pr
     except ValueError as error:
         raise ValueError(f"{gallery}: {error}") from None
     people = np.array([owners[place] for place in seen.used])
-    return _Gallery(embeddings, people, tuple(sorted(set(owners) - set(people.tolist()))), seen.skipped)
+    everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
+    return _Gallery(embeddings, people, tuple(sorted(everybody - set(people.tolist()))), seen.skipped)
 
 
 def _from_embeddings(gallery: Path, model: Model) -> _Gallery:

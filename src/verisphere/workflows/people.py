@@ -7,7 +7,7 @@ about one comparison carries over to sets, at twice the rate.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, UInt8
 
-from verisphere.data.decode import MAX_BYTES, decode
+from verisphere.data.decode import MAX_BYTES, decode, why_unread
 from verisphere.data.files import check_file, read_file
 from verisphere.data.image_files import ImageFiles, image_files
 from verisphere.decide import Far
@@ -155,10 +155,12 @@ class Photographs:
     Attributes:
         names: one a photograph.
         looks: what it shows.
+        unread: names of further photographs beside them, of formats that are not read.
     """
 
     names: Sequence[str]
     looks: Sequence[Look]
+    unread: tuple[str, ...] = ()
 
     @property
     def used(self) -> list[int]:
@@ -167,9 +169,10 @@ class Photographs:
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """The others, with the reasons."""
+        """All others, with the reasons."""
         both = zip(self.names, self.looks, strict=True)
-        return tuple(Skipped(name, look.reason) for name, look in both if look.pixels is None)
+        without_face = [Skipped(name, look.reason) for name, look in both if look.pixels is None]
+        return (*without_face, *(Skipped(name, why_unread(name)) for name in self.unread))
 
     def embed(self, model: Model) -> Float32[np.ndarray, "used dim"]:
         """Embeddings of those that can be compared, in order.
@@ -201,7 +204,7 @@ def look_at(path: Path, find: FindFaces, progress: Progress = quietly) -> Photog
 def searched(files: ImageFiles, find: FindFaces, progress: Progress) -> Photographs:
     """All photographs of a folder or an archive, each searched for a face."""
     contents = [partial(_content, files, position) for position in range(len(files.names))]
-    return _searched(files.names, contents, find, progress)
+    return replace(_searched(files.names, contents, find, progress), unread=tuple(files.unread))
 
 
 def person_at(
