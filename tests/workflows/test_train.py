@@ -423,3 +423,14 @@ def test_a_signal_to_the_whole_group_leaves_a_checkpoint_though_workers_get_it_t
     assert "go on with --resume" in said
     assert said.count("stopping after this step") == 1
     assert read_checkpoint(run).step >= 1
+
+
+def test_the_images_are_looked_at_once_for_being_aligned(recipe, tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr("verisphere.workflows.train.warn_if_unaligned", looked.append)
+    validation = ["--validation", "own_parts.Noise", "--validation.people", "4", "--validation.images", "4"]
+    read = read_recipe(recipe, ["--epochs", "1", *validation])
+    train_run(read, tmp_path / "run", device="cpu")
+    assert looked == [read.recipe.data, read.recipe.validation]
+    train_run(read_recipe(recipe, ["--epochs", "1", *validation]), tmp_path / "run", resume=True, device="cpu")
+    assert len(looked) == 2

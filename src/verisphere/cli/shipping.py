@@ -111,7 +111,7 @@ def verify(options: argparse.Namespace) -> str:
     """Decide whether two photographs, or two folders of them, show the same person."""
     from verisphere.workflows.verify import verify as run
 
-    model, find = _model(options)
+    model, find = _model(options, options.left, options.right)
     result = run(options.left, options.right, model, find, far=options.far, progress=progress())
     return result.json() if options.json else result.text()
 
@@ -128,7 +128,7 @@ def identify(options: argparse.Namespace) -> str:
     """Find who of a gallery a photograph shows, or nobody."""
     from verisphere.workflows.verify import identify as run
 
-    model, find = _model(options)
+    model, find = _model(options, options.probe, options.gallery)
     result = run(options.probe, options.gallery, model, find, far=options.far, top=options.top, progress=progress())
     return result.json() if options.json else result.text()
 
@@ -142,16 +142,21 @@ def add_identify(verbs: Verbs) -> None:
     _use(verb)
 
 
-def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
+def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and how it gets its faces."""
     from verisphere.embed.model_folder import load
     from verisphere.workflows.device import choose_device
+    from verisphere.workflows.unaligned import warn_if_files_unaligned
     from verisphere.workflows.verify import aligned_faces, detected_faces
 
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
+    if not options.aligned:
+        return model, detected_faces(model.template, device, options.min_face)
     size = model.backbone.input_size
-    return model, aligned_faces(size) if options.aligned else detected_faces(model.template, device, options.min_face)
+    for path in photographs:
+        warn_if_files_unaligned(path, size)
+    return model, aligned_faces(size)
 
 
 def _use(verb: argparse.ArgumentParser) -> None:

@@ -50,6 +50,7 @@ from verisphere.train.sample import Part, Sample
 from verisphere.vocabulary import Progress, quietly
 from verisphere.workflows.device import choose_device
 from verisphere.workflows.run_folder import Record, alone_in, cut_metrics, event_writer, open_run, recorder
+from verisphere.workflows.unaligned import warn_if_unaligned
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +112,10 @@ def train_run(
         len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
         f" and {here.size - 1} more" if here.size > 1 else "", plan.steps,
     )  # fmt: skip
+    if here.first and checkpoint is None:
+        for images in (recipe.data, recipe.validation):
+            if images is not None:
+                warn_if_unaligned(images)
     faces = together(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
 
     figures = {} if checkpoint is None else _figures(checkpoint)
