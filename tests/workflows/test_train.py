@@ -349,3 +349,14 @@ def test_a_training_of_one_step_says_so(recipe, tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"the loss was [0-9.]+ at step 1; no other step was logged to compare it with .*", said[0])
     assert len(said) == 2
+
+
+def test_the_images_are_looked_at_once_for_being_aligned(recipe, tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr("verisphere.workflows.train.warn_if_unaligned", lambda *sets: looked.extend(sets))
+    validation = ["--validation", "own_parts.Noise", "--validation.people", "4", "--validation.images", "4"]
+    read = read_recipe(recipe, ["--epochs", "1", *validation])
+    train_run(read, tmp_path / "run", device="cpu")
+    assert looked == [read.recipe.data, read.recipe.validation]
+    train_run(read_recipe(recipe, ["--epochs", "1", *validation]), tmp_path / "run", resume=True, device="cpu")
+    assert len(looked) == 2

@@ -112,7 +112,7 @@ def verify(options: argparse.Namespace) -> str:
     """Decide whether two photographs, or two folders of them, show the same person."""
     from verisphere.workflows.verify import verify as run
 
-    model, find = _model(options)
+    model, find = _model(options, options.left, options.right)
     result = run(
         options.left,
         options.right,
@@ -137,7 +137,7 @@ def identify(options: argparse.Namespace) -> str:
     """Find who of a gallery a photograph shows, or nobody."""
     from verisphere.workflows.identify import identify as run
 
-    model, find = _model(options)
+    model, find = _model(options, options.probe, options.gallery)
     result = run(
         options.probe,
         options.gallery,
@@ -162,16 +162,21 @@ def add_identify(verbs: Verbs) -> None:
     _use(verb)
 
 
-def _model(options: argparse.Namespace) -> "tuple[Model, FindFaces]":
+def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and how it gets its faces."""
     from verisphere.embed.model_folder import load
     from verisphere.workflows.device import choose_device
     from verisphere.workflows.people import aligned_faces, detected_faces
+    from verisphere.workflows.unaligned import warn_if_files_unaligned
 
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
+    if not options.aligned:
+        return model, detected_faces(model.template, device, options.min_face)
     size = model.backbone.input_size
-    return model, aligned_faces(size) if options.aligned else detected_faces(model.template, device, options.min_face)
+    for path in photographs:
+        warn_if_files_unaligned(path, size, drawn=bool(model.training.drawn))
+    return model, aligned_faces(size)
 
 
 def _use(verb: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from verisphere.embed.model_folder import is_model_folder, load
 from verisphere.embed.onnx_file import OnnxBackbone, read_onnx
 from verisphere.train.checkpoint import load_into, read_checkpoint
 from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
+from verisphere.workflows.unaligned import warn_if_unaligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +170,8 @@ def embed_photos(
     check_writable(out)
     opened = open_model(model, device, trust)
     photos = Photos(faces, people, size=opened.backbone.input_size)
+    if world().first:
+        warn_if_unaligned(photos)
     embeddings = embed(
         opened,
         photos,

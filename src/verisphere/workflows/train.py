@@ -58,6 +58,7 @@ from verisphere.workflows.run_folder import (
     require_run_still_there,
 )
 from verisphere.workflows.stopping import stop_requests
+from verisphere.workflows.unaligned import warn_if_unaligned
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,8 @@ def train_run(
         together(lambda: _begin_with(recipe, objective, optimizer))
     if checkpoint is not None:
         log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
+    elif here.first:
+        warn_if_unaligned(recipe.data, recipe.validation)
     log.info(
         "%d images of %d people; %s on %s%s; %d steps",
         len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
