@@ -293,7 +293,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("batch_size: 1000000000000", "batch_size must be at most 1,048,576"),
         ("save_every: 1.0e+300", "save_every must be at most 1,000,000 epochs"),
         ("schedule: {shape: step, milestones: [.nan]}", "schedule.milestones must be positive and ascending"),
-        ("optimizer: {rate: 1.0e+308}", "optimizer.rate must be at most 1e+06"),
+        ("optimizer: {rate: 1.0e+308}", "optimizer.rate must be at most 1e+30"),
     ],
 )  # fmt: skip
 def test_what_is_said_of_a_wrong_kind_or_size(recipe, line, message):

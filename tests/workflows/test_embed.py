@@ -104,7 +104,9 @@ def test_embeddings_of_a_trained_model_name_it(tmp_path):
     faces = SyntheticFaces(2, 2, size=112)
     plain = embed(open_model(tmp_path, CPU), faces, "here")
     weights = (path / "backbone.safetensors").read_bytes()
-    assert plain.origin == Origin(hashlib.sha256(weights).hexdigest(), False, "float32", "here")
+    assert plain.origin == Origin(
+        hashlib.sha256(weights).hexdigest(), False, "float32", "here", drawn=True, alignment=faces.source.alignment
+    )
     mirrored = embed(open_model(tmp_path, CPU), faces, "here", flip=True)
     assert mirrored.origin.flip
     assert not np.allclose(mirrored.embeddings, plain.embeddings)

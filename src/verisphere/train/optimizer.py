@@ -10,7 +10,7 @@ from torch import nn
 from verisphere.head.head import Head
 from verisphere.head.update import HeadSGD
 
-_LARGEST = 1e6  # of a rate, which must fit float32
+_LARGEST = 1e30  # of a rate or a decay: beyond it float32 overflows before a loss can say so
 
 
 @dataclass(frozen=True)
