@@ -451,7 +451,7 @@ def test_a_far_has_one_name(far, name):
         ({"far": "0"}, "far is 0; it must lie between 0 and 1"),
         ({"far": "1"}, "far is 1; it must lie between 0 and 1"),
         ({"far": "few"}, "a FAR must be a decimal number such as 1e-4, got 'few'"),
-        ({"batches": 0}, "batches is 0; a queue holds at least 1"),
+        ({"batches": 0}, "batches is 0; it must be at least 1"),
         ({"domains": "all"}, "domains is 'all'; allowed are implicit, known"),
         ({"domain_count": 1}, "domain_count is 1; it must be at least 2"),
         ({"cross_entropy": "printed"}, "cross_entropy is 'printed'; allowed are logits, as_printed"),

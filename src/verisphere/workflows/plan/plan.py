@@ -192,8 +192,6 @@ def plan(
         raise ValueError(f"classes is {classes}; a plan needs at least 1")
     if classes > MOST_CLASSES:
         raise ValueError(f"classes is {classes}; a plan takes at most 2^40")
-    if recipe.batch_size > MOST_IMAGES:
-        raise ValueError(f"batch_size is {recipe.batch_size}; a plan takes at most 2^40")
     if processes < 1:
         raise ValueError(f"processes is {processes}; a plan needs at least 1")
     if processes > classes:
