@@ -88,6 +88,37 @@ class ImageSource:
 
 
 @dataclass(frozen=True)
+class TrainingRecord:
+    """What the checkpoint says of the training; None where it says nothing.
+
+    Attributes:
+        step: steps made.
+        images: how many the network was trained on.
+        people: how many are on them.
+        seed: of the recipe.
+        sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
+    """
+
+    step: int | None = None
+    images: int | None = None
+    people: int | None = None
+    seed: int | None = None
+    sources: tuple[ImageSource, ...] = ()
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the network was last trained on drawn faces."""
+        return bool(self.sources) and bool(self.sources[-1].drawn)
+
+    def described(self) -> str:
+        """On what the network was trained, in words."""
+        if not self.sources:
+            return "on images of which nothing is recorded"
+        earlier = "".join(f", after a training on {source.described()}" for source in self.sources[-2::-1])
+        return f"on {self.sources[-1].described(self.people)}{earlier}"
+
+
+@dataclass(frozen=True)
 class Origin:
     """What made a set of embeddings: ties a threshold found on them to the model it holds for.
 

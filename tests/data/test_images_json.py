@@ -9,11 +9,12 @@ import pytest
 from PIL import Image
 
 from verisphere.data.by_light import ByLight
-from verisphere.data.images_json import NAME, images_json, read_source
+from verisphere.data.images_json import NAME, described_source, images_json, read_source
 from verisphere.data.memory import in_memory
 from verisphere.data.photos import Photos
 from verisphere.data.synthetic import SyntheticFaces
 from verisphere.vocabulary import ImageSource, Origin
+from verisphere.workflows.align import align_photos
 from verisphere.workflows.render import render_zip
 
 ALIGNED = "arcface_112x112 by MTCNN"
@@ -29,8 +30,8 @@ def folder(tmp_path) -> Path:
     return root
 
 
-def test_a_set_without_the_file_is_read_from_files_and_nothing_more_is_known(folder):
-    assert Photos(folder).source == ImageSource("faces", drawn=False, alignment=None)
+def test_of_a_set_without_the_file_nothing_is_known(folder):
+    assert Photos(folder).source == ImageSource("faces", drawn=None, alignment=None)
 
 
 @pytest.mark.parametrize("inside", ["", "all"])
@@ -41,10 +42,43 @@ def test_the_file_may_lie_in_any_folder_that_everything_shares(folder, inside, t
         assert Photos(path).source == ImageSource(path.name, drawn=True, alignment=ALIGNED)
 
 
-def test_a_list_has_the_file_beside_it(folder):
-    (folder / "people.txt").write_text("all/Ann/1.png\tAnn\nall/Bo/1.png\tBo\n")
-    (folder / NAME).write_text(images_json(drawn=False, alignment=ALIGNED))
-    assert Photos(folder / "people.txt").source == ImageSource("people.txt", drawn=False, alignment=ALIGNED)
+@pytest.mark.parametrize("place", [".", "all"])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_list_finds_the_file_in_the_folders_that_its_images_share(folder, place, absolute):
+    above = f"{folder}/" if absolute else ""
+    (folder / "people.txt").write_text(f"{above}all/Ann/1.png\tAnn\n{above}all/Bo/1.png\tBo\n")
+    (folder / place / NAME).write_text(images_json(drawn=True, alignment=ALIGNED))
+    assert Photos(folder / "people.txt").source == ImageSource("people.txt", drawn=True, alignment=ALIGNED)
+
+
+def test_the_file_speaks_for_the_folders_below_it(folder):
+    (folder / NAME).write_text(images_json(drawn=True, alignment=ALIGNED))
+    assert Photos(folder / "all").source == ImageSource("all", drawn=True, alignment=ALIGNED)
+
+
+@pytest.mark.parametrize("drawn", [True, False, None])
+def test_aligned_crops_keep_the_word_of_their_photographs_wherever_it_lies(folder, drawn, tmp_path):
+    if drawn is not None:
+        (folder / "all" / NAME).write_text(images_json(drawn=drawn, alignment=None))
+    points = [[38.3, 51.7], [73.5, 51.5], [56.0, 71.7], [41.5, 92.4], [70.7, 92.2]]
+    landmarks = {f"all/{name}/1.png": {"landmarks": points} for name in ("Ann", "Bo")}
+    (tmp_path / "points.json").write_text(json.dumps(landmarks))
+    align_photos(folder, tmp_path / "crops", landmarks=tmp_path / "points.json")
+    assert Photos(tmp_path / "crops").source == ImageSource(
+        "crops", drawn=drawn, alignment="arcface_112x112 by the landmarks in points.json"
+    )
+
+
+def test_a_recipe_shows_what_its_set_is_made_of():
+    drawn = {"class_path": "verisphere.data.SyntheticFaces", "init_args": {"people": 3}}
+    photos = {"class_path": "verisphere.data.Photos", "init_args": {"path": "/home/me/lfw.zip"}}
+    assert described_source(drawn) == SyntheticFaces(4, 2, size=48).source
+    assert described_source(drawn | {"class_path": "verisphere.data.synthetic.SyntheticFaces"}).drawn
+    assert described_source(photos) == ImageSource("lfw.zip")
+    for inner in (drawn, photos):
+        by_light = {"class_path": "verisphere.data.ByLight", "init_args": {"faces": inner}}
+        assert described_source(by_light) == described_source(inner)
+    assert described_source({"class_path": "mine.Faces"}) == ImageSource("mine.Faces")
 
 
 def test_rendered_archives_say_that_they_are_drawn(tmp_path):
@@ -90,7 +124,7 @@ def test_a_damaged_entry_of_an_archive_is_refused(folder, tmp_path):
     content[content.index(b'"drawn"') + 1] ^= 1
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(ValueError, match=r"images\.json: cannot be read from the archive"):
-        read_source(tmp_path / "a.zip")
+        read_source(tmp_path / "a.zip", ["all/Ann/1.png"])
 
 
 def test_an_origin_keeps_the_last_part_of_the_path():

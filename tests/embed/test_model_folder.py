@@ -19,12 +19,11 @@ from verisphere.embed.model_folder import Model, is_model_folder, load, pixel_ba
 from verisphere.embed.model_json import (
     Description,
     FileDigest,
-    TrainingRecord,
     model_json,
     preprocessing,
     read_model_json,
 )
-from verisphere.vocabulary import ImageSource, Origin
+from verisphere.vocabulary import ImageSource, Origin, TrainingRecord
 
 SOURCE = ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN")
 
@@ -375,3 +374,19 @@ def test_no_network_of_a_size_out_of_reason_is_built(folder, monkeypatch, size, 
     with pytest.raises(ValueError, match=message) as caught:
         load(folder, "cpu")
     assert len(str(caught.value)) < 300
+
+
+def test_a_folder_from_before_sources_were_recorded_is_described_by_its_recipe(folder):
+    recipe = folder / "recipe.yaml"
+    recipe.write_text("data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2}}\n")
+    names = ("backbone.safetensors", "notes.txt", "recipe.yaml")
+    before = dataclasses.replace(
+        read_model_json(folder / "model.json"),
+        training=TrainingRecord(step=3, images=10, people=2),
+        files={name: digest(folder / name) for name in names},
+    )
+    (folder / "model.json").write_text(model_json(before))
+    model = load(folder, "cpu")
+    assert model.training.drawn
+    assert model.drawn("0.1") == "trained"
+    assert "the model was trained on drawn faces of 2 people who do not exist" in model.promise("0.1")

@@ -320,3 +320,19 @@ def test_figures_that_contradict_themselves_get_one_line(full, tmp_path, part, c
         read_figures(path)
     assert str(caught.value).startswith(f"{path}: not figures that `verisphere evaluate --json` writes: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "trained", "says"),
+    [
+        (True, True, "**Set on drawn faces.** What is promised below is about such drawings"),
+        (True, False, "**Set on drawn faces.** What is promised below is about such drawings"),
+        (False, True, "**Trained on drawn faces.** It may tell few photographs apart"),
+    ],
+)
+def test_drawings_behind_a_model_are_said_before_its_promises(tmp_path, calibrated, trained, says):
+    write_inputs(tmp_path, Origin(MODEL, True, "float32", "faces.zip", drawn=calibrated))
+    training = {"step": 5, "images": 9, "people": 3, "seed": 0, "sources": [{"place": "f", "drawn": trained}]}
+    text = section(model_card(about(tmp_path, ["calibration.json"], training=training), tmp_path), "Threshold")
+    assert says in text
+    assert ("; the model was trained on drawn faces" in text) == trained

@@ -87,6 +87,17 @@ def test_a_checkpoint_records_its_images_and_those_of_the_run_it_started_from(re
     assert recorded_sources(read_checkpoint(tmp_path / "next")) == (noise, ImageSource("sketches", drawn=True))
 
 
+def test_a_checkpoint_from_before_sources_were_recorded_is_described_by_its_run(warm):
+    state = read_checkpoint(warm).path / "state.json"
+    content = json.loads(state.read_text())
+    del content["sources"]
+    state.write_text(json.dumps(content))
+    assert recorded_sources(read_checkpoint(warm)) == (ImageSource("own_parts.Noise"),)
+    recipe = warm / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("own_parts.Noise", "verisphere.data.SyntheticFaces"))
+    assert recorded_sources(read_checkpoint(warm))[0].drawn
+
+
 @pytest.mark.parametrize("sources", ["lfw.zip", [3], [{"place": 1}], [{"drawn": True}]])
 def test_a_record_of_sources_that_is_none_is_refused(warm, sources):
     state = read_checkpoint(warm).path / "state.json"

@@ -12,8 +12,7 @@ from verisphere.data.embeddings_file import write_embeddings
 from verisphere.decide import GuaranteedThreshold
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import Model
-from verisphere.embed.model_json import TrainingRecord
-from verisphere.vocabulary import Embeddings, ImageSource, Origin
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
 from verisphere.workflows.identify import identify
 from verisphere.workflows.people import Look, aligned_faces, lower_median
 from verisphere.workflows.verify import verify
@@ -238,14 +237,14 @@ ONCE_DRAWN = replace(UNRECORDED, people=7, sources=(ImageSource("a.zip", True), 
 
 
 @pytest.mark.parametrize(
-    ("tried", "how"),
+    ("tried", "how", "so"),
     [
-        (model(drawn_threshold(0.5)), "calibrated"),
-        (model(AT_A_HALF, training=LAST_DRAWN), "trained"),
-        (model(drawn_threshold(0.5), training=LAST_DRAWN), "trained and calibrated"),
+        (model(drawn_threshold(0.5)), "calibrated", "about photographs its threshold promises nothing"),
+        (model(AT_A_HALF, training=LAST_DRAWN), "trained", "it may tell few photographs apart"),
+        (model(drawn_threshold(0.5), training=LAST_DRAWN), "trained and calibrated", "its threshold promises nothing"),
     ],
 )
-def test_a_model_that_knows_drawings_only_has_to_be_accepted(tmp_path, tried, how):
+def test_a_model_that_knows_drawings_only_has_to_be_accepted(tmp_path, tried, how, so):
     one, two = photo(tmp_path / "b" / "one.png", 3, 4), photo(tmp_path / "b" / "two.png", 4, 3)
     for decide in (lambda **asked: verify(one, two, tried, FIND, **asked),
                    lambda **asked: identify(one, tmp_path, tried, FIND, **asked)):  # fmt: skip
@@ -254,6 +253,7 @@ def test_a_model_that_knows_drawings_only_has_to_be_accepted(tmp_path, tried, ho
         result = decide(accept_drawn=True)
         assert result.drawn.startswith(f"this model was {how} on drawn faces")
         assert result.drawn in result.text().splitlines()
+        assert result.drawn.endswith(so)
 
 
 def test_a_model_that_began_with_drawings_and_went_on_with_photographs_is_taken(tmp_path):

@@ -5,17 +5,22 @@ threshold can read on what it was set. Sets made elsewhere have no such file; th
 """
 
 import json
+import os
 import zipfile
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from verisphere.data.documents import read_json
 from verisphere.data.files import read_file, regular
 from verisphere.data.json_values import from_json
 from verisphere.vocabulary import ImageSource
 
 NAME = "images.json"
+#: What is recorded of images that `verisphere.data.SyntheticFaces` makes.
+SYNTHETIC = ImageSource("verisphere.data.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
 FORMAT = 1
 _LARGEST = 2**16  # bytes
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
@@ -27,48 +32,94 @@ class _Content:
 
     Attributes:
         format: version of the format.
-        drawn: a renderer drew the images, of people who do not exist.
+        drawn: a renderer drew the images, of people who do not exist; None where nothing is known.
         alignment: template and finder of the landmarks; None where nothing is known.
     """
 
     format: int
-    drawn: bool
+    drawn: bool | None
     alignment: str | None
 
 
-def images_json(drawn: bool, alignment: str | None) -> str:
+def images_json(drawn: bool | None, alignment: str | None) -> str:
     """The text of `images.json`.
 
     Args:
-        drawn: a renderer drew the images, of people who do not exist.
+        drawn: a renderer drew the images, of people who do not exist; None where nothing is known.
         alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`.
     """
     return json.dumps({"format": FORMAT, "drawn": drawn, "alignment": alignment}, indent=2) + "\n"
 
 
-def read_source(path: Path, inside: Sequence[str] = ()) -> ImageSource:
+def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     """Where the images of a folder, archive or list come from.
 
+    `images.json` speaks for all images below the folder that it lies in. It is looked for in every folder that all of
+    the images share, from the set's own downward, and in the folder above the set's own; the lowest one counts.
+
     Args:
-        path: folder, zip archive, or list, which lies beside the images' folders.
-        inside: folders, from the top, that all images lie in; the file may lie in any of them.
+        path: folder, zip archive, or list.
+        names: paths of the images, below the folder, in the archive, or as the list has them.
+
+    Returns:
+        a source of which nothing but its name is known, where there is no such file.
 
     Raises:
-        ValueError: `images.json` is not such a file.
+        ValueError: an `images.json` is not what `verisphere align` or `render` writes.
     """
-    place, root = path.resolve().name, path if path.is_dir() or path.suffix.lower() == ".zip" else path.parent
-    for depth in range(len(inside) + 1):
-        name = "/".join((*inside[:depth], NAME))
+    packed = path.suffix.lower() == ".zip" and not path.is_dir()
+    root = path if packed or path.is_dir() else path.parent
+    shared = _shared_folder(names)
+    folders = ["/".join(shared[:depth]) for depth in range(len(shared), -1, -1)]
+    if not packed:
+        folders += [os.pardir] if path.is_dir() else []
+    place = os.path.basename(os.path.realpath(path))
+    for folder in folders:
+        name = f"{folder}/{NAME}" if folder else NAME
         text = _content(root, name)
         if text is not None:
-            try:
-                found = from_json(_Content, json.loads(text))
-                if found.format != FORMAT:
-                    raise ValueError(f"its format is {found.format}, this version reads {FORMAT}")
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{root / name}: not what `verisphere align` or `render` writes: {error}") from None
-            return replace(ImageSource(place), drawn=found.drawn, alignment=found.alignment)
-    return ImageSource(place, drawn=False)
+            return _parsed(text, place, root / name)
+    return ImageSource(place)
+
+
+def described_source(description: Mapping[str, Any]) -> ImageSource:
+    """What a data set's entry in a recipe shows of its images: for trainings from before this was recorded.
+
+    Args:
+        description: `class_path` and `init_args`; a set may be made of another, as `ByLight` is.
+    """
+    arguments = description.get("init_args")
+    arguments = arguments if isinstance(arguments, Mapping) else {}
+    inner = [one for one in arguments.values() if isinstance(one, Mapping) and "class_path" in one]
+    sources = [described_source(one) for one in inner]
+    place = str(description.get("class_path", ""))
+    if place.startswith("verisphere.data.") and place.endswith(".SyntheticFaces"):
+        return SYNTHETIC
+    if any(source.drawn for source in sources):
+        return next(source for source in sources if source.drawn)
+    if sources:
+        return sources[0]
+    path = arguments.get("path")
+    return ImageSource(Path(path).name if isinstance(path, str) else place)
+
+
+def _shared_folder(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the folders, from the top, that all images lie in."""
+    try:
+        shared = os.path.commonpath({os.path.dirname(name) for name in names})
+    except ValueError:  # no images, or absolute paths among relative ones
+        return ()
+    return tuple(shared.split("/")) if shared else ()
+
+
+def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
+    try:
+        found = from_json(_Content, read_json(text.decode("utf-8")))
+        if found.format != FORMAT:
+            raise ValueError(f"its format is {found.format}, this version reads {FORMAT}")
+    except ValueError as error:
+        raise ValueError(f"{file}: not what `verisphere align` or `render` writes: {error}") from None
+    return ImageSource(place, found.drawn, found.alignment)
 
 
 def _content(root: Path, name: str) -> bytes | None:

@@ -124,7 +124,8 @@ class _Found:
 def _open(path: Path) -> _Found:
     if path.suffix.lower() in _LIST_SUFFIXES and path.exists() and not path.is_dir():
         listed = read_images(path)
-        return _Found(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), read_source(path))
+        source = read_source(path, listed.paths)
+        return _Found(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), source)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such folder, archive or list")
     if not path.is_dir() and path.suffix.lower() != ".zip":
@@ -139,7 +140,7 @@ def _open(path: Path) -> _Found:
             raise ValueError(
                 f"{path}: {'/'.join(parts)!r} is not Name/image: images lie in one folder a person, all at one depth"
             )
-    source = read_source(path, names[0][:levels])
+    source = read_source(path, files.names)
     return _Found(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files, source)
 
 

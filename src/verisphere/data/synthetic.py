@@ -17,6 +17,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from verisphere.data.faces import Faces
+from verisphere.data.images_json import SYNTHETIC
 from verisphere.data.synthetic_camera import photograph
 from verisphere.data.synthetic_conditions import DIFFICULTIES, DOMAINS, domain_columns, draw_person, draw_photo
 from verisphere.data.synthetic_identity import Columns
@@ -25,8 +26,6 @@ from verisphere.data.synthetic_render import render
 from verisphere.vocabulary import ImageSource
 
 TOGETHER = 32  # images drawn at a time: enough to share among threads, few enough for the cache
-#: What is recorded of images that `SyntheticFaces` made.
-SOURCE = ImageSource("verisphere.data.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
 MOST_IMAGES = 10_000_000  # of a set; each has a name and an identity in memory, about 200 bytes
 FAMILY = 6  # people in a row who share a family's traits, as far as a domain's `kinship` says
 
@@ -90,7 +89,7 @@ class SyntheticFaces(Faces):
     @property
     def source(self) -> ImageSource:
         """This class, whose images are drawn."""
-        return SOURCE
+        return SYNTHETIC
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """Draw the images at these positions, in this order: RGB, [0, 255].

@@ -40,7 +40,15 @@ from verisphere.decide.sample_size import (
     share_above,
     too_few,
 )
-from verisphere.vocabulary import ImageSource, OperatingPoint, Progress, check_bounds, check_rate, quietly
+from verisphere.vocabulary import (
+    ImageSource,
+    OperatingPoint,
+    Progress,
+    TrainingRecord,
+    check_bounds,
+    check_rate,
+    quietly,
+)
 
 
 class TooFewComparisonsError(ValueError):
@@ -148,11 +156,13 @@ class GuaranteedThreshold:
     def misses(self) -> str:
         """How many comparisons of one person are rejected, in one sentence."""
         if self.genuine is None:
-            return "how many comparisons of one person are rejected is not known: the calibration had none"
+            return "how many comparisons of one person are rejected is not recorded"
         return self.genuine.meaning()
 
-    def meaning(self) -> str:
-        """What is promised, and about whom, in one sentence."""
+    def meaning(self, training: TrainingRecord | None = None) -> str:
+        """What is promised, and about whom, in one sentence; with what the model was trained on where that is given."""
+        if training is not None:
+            return f"{self.meaning()}; the model was trained {training.described()}"
         rule = f"accept iff score > {self.threshold:.6g}"
         known = "" if self.calibrated_on is None else f" ({self.calibrated_on.described(self.people)})"
         what = f"comparisons of two new people like those calibrated on{known}, scored by the same model,"

@@ -12,8 +12,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from verisphere.data.documents import read_yaml_file
 from verisphere.data.faces import Faces
 from verisphere.data.files import digest
+from verisphere.data.images_json import described_source
 from verisphere.data.json_values import shown
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
@@ -22,15 +24,14 @@ from verisphere.embed.extract import extract
 from verisphere.embed.load import build_backbone
 from verisphere.embed.model_json import (
     NAME,
+    RECIPE,
     WEIGHTS,
     Description,
     FileDigest,
-    TrainingRecord,
     preprocessing,
-    promise,
     read_model_json,
 )
-from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
+from verisphere.vocabulary import Embeddings, Origin, Progress, TrainingRecord, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Model:
         Raises:
             ValueError: as `threshold`.
         """
-        return promise(self.threshold(far), self.training)
+        return self.threshold(far).meaning(self.training)
 
     def drawn(self, far: Far | None = None) -> str:
         """Whether drawings stand behind a threshold: `trained`, `calibrated`, `trained and calibrated`, or nothing.
@@ -191,8 +192,18 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
         flip=description.flip,
         template=description.template,
         thresholds=description.thresholds,
-        training=description.training,
+        training=_training(folder, description),
     )
+
+
+def _training(folder: Path, description: Description) -> TrainingRecord:
+    """What the folder records of the training; of a folder from before it did so, what its recipe shows."""
+    if description.training.sources or RECIPE not in description.files:
+        return description.training
+    recipe = read_yaml_file(folder / RECIPE)
+    data = recipe.get("data") if isinstance(recipe, dict) else None
+    sources = (described_source(data),) if isinstance(data, dict) else ()
+    return replace(description.training, sources=sources)
 
 
 def check_listed(path: Path) -> None:

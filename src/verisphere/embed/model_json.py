@@ -13,11 +13,12 @@ from verisphere.data.json_values import from_json, shown
 from verisphere.decide import exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.embed.backbone import LARGEST_EMBEDDING, Backbone
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import TrainingRecord
 
 FORMAT = 1
 NAME = "model.json"
 WEIGHTS = "backbone.safetensors"
+RECIPE = "recipe.yaml"
 
 
 @dataclass(frozen=True)
@@ -31,37 +32,6 @@ class FileDigest:
 
     sha256: str
     bytes: int
-
-
-@dataclass(frozen=True)
-class TrainingRecord:
-    """What the checkpoint says of the training; None where it says nothing.
-
-    Attributes:
-        step: steps made.
-        images: how many the network was trained on.
-        people: how many are on them.
-        seed: of the recipe.
-        sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
-    """
-
-    step: int | None = None
-    images: int | None = None
-    people: int | None = None
-    seed: int | None = None
-    sources: tuple[ImageSource, ...] = ()
-
-    @property
-    def drawn(self) -> bool:
-        """Whether the network was last trained on drawn faces."""
-        return bool(self.sources) and bool(self.sources[-1].drawn)
-
-    def described(self) -> str:
-        """On what the network was trained, in words."""
-        if not self.sources:
-            return "on images of which nothing is recorded"
-        earlier = "".join(f", after a training on {source.described()}" for source in self.sources[-2::-1])
-        return f"on {self.sources[-1].described(self.people)}{earlier}"
 
 
 @dataclass(frozen=True)
@@ -126,15 +96,10 @@ def model_json(description: Description) -> str:
     """The text of `model.json`."""
     fields = {"format": FORMAT, **dataclasses.asdict(description)}
     fields["thresholds"] = [
-        {**dataclasses.asdict(threshold), "meaning": promise(threshold, description.training)}
+        {**dataclasses.asdict(threshold), "meaning": threshold.meaning(description.training)}
         for threshold in description.thresholds
     ]
     return _sealed(fields)
-
-
-def promise(threshold: GuaranteedThreshold, training: TrainingRecord) -> str:
-    """What a shipped threshold promises, about whom, and on what the model was trained, in one sentence."""
-    return f"{threshold.meaning()}; the model was trained {training.described()}"
 
 
 def read_model_json(path: Path) -> Description:

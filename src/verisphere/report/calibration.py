@@ -1,14 +1,14 @@
 """A calibration: thresholds, what they promise, where they come from, what they do; as text, to a file and back."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from verisphere.data.documents import read_json_file
 from verisphere.data.files import check_file, write_whole
 from verisphere.data.json_values import from_json, shown
-from verisphere.decide import Far, GuaranteedThreshold, exact_rate, percent, promised_rate
+from verisphere.decide import Far, GenuineRate, GuaranteedThreshold, exact_rate, percent, promised_rate
 from verisphere.report.results import json_text
 from verisphere.report.tables import listed, number, small, table
 from verisphere.vocabulary import OperatingPoint, Origin, printable
@@ -103,6 +103,24 @@ class Calibration:
                 if [(point.far_target, point.threshold) for point in points] != stated:
                     raise ValueError(f"the check on {check.source.file!r} is not of the thresholds that are stated")
 
+    def described(self) -> "Calibration":
+        """The same, each threshold with what it was set on and how often it misses, as the file and its checks say.
+
+        The misses are those of the calibration's own file or, where that has no genuine comparisons, of the first check
+        file that has some.
+        """
+        measured = [check for check in self.checks if check.points]
+        source = None if self.origin is None else self.origin.source
+        thresholds = tuple(
+            replace(
+                found,
+                calibrated_on=source if found.calibrated_on is None else found.calibrated_on,
+                genuine=GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None,
+            )
+            for place, found in enumerate(self.thresholds)
+        )
+        return replace(self, thresholds=thresholds)
+
     def text(self) -> str:
         """The thresholds, what each means, and the checks, as tables."""
         model = (
@@ -175,7 +193,7 @@ def read_calibration(path: Path) -> Calibration:
             raise ValueError("no object with a format")
         if document["format"] != FORMAT:
             raise ValueError(f"format {shown(document['format'])}, and this version reads format {FORMAT}")
-        return from_json(Calibration, document)
+        return from_json(Calibration, document).described()
     except ValueError as error:
         reason = str(error) or type(error).__name__
         raise ValueError(f"{path}: not a calibration as `verisphere calibrate` writes it: {reason}") from None

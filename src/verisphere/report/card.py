@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from verisphere.data.json_values import from_json
 from verisphere.decide import OneThreshold
 from verisphere.report.calibration import Calibration, Check, Source, read_calibration
 from verisphere.report.card_files import Figures, read_figures, read_settings
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import ImageSource, TrainingRecord
 
 RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
 _DIGITS = 12  # of a digest, where a person reads it
@@ -139,15 +140,18 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
             "the model was not trained on, run `verisphere calibrate`, and export again with `--calibration`."
         )
         return
-    if any(source["drawn"] for source in about["training"]["sources"][-1:]) or _drawn(calibrated):
+    training = from_json(TrainingRecord, about["training"])
+    refused = "`verisphere verify` and `identify` refuse the model unless they are given `--accept-drawn-model`."
+    if _drawn(calibrated):
         yield (
-            "**Drawn faces stand behind this model.** What is promised below is about such drawings; about photographs "
-            "nothing is promised, and `verisphere verify` and `identify` refuse the model unless they are given "
-            "`--accept-drawn-model`."
+            "**Set on drawn faces.** What is promised below is about such drawings; about photographs nothing is "
+            f"promised, and {refused}"
         )
+    elif training.drawn:
+        yield f"**Trained on drawn faces.** It may tell few photographs apart, and {refused}"
     yield calibrated.thresholds_table()
     yield "\n".join(
-        f"- FAR {found.far_target}: {_readable(found.meaning())}; {_readable(found.misses())}."
+        f"- FAR {found.far_target}: {_readable(found.meaning(training))}; {_readable(found.misses())}."
         for found in calibrated.thresholds
     )
     yield f"From {source(CALIBRATION)}."

@@ -116,6 +116,7 @@ class Training:
         entries: lines of its log.
         recipe: its resolved recipe, YAML.
         people: that it was trained on; None where the run does not list them.
+        trained: on what, in words; empty where the run has no checkpoint.
         files: that were read.
         measured: embeddings of it are on the page.
     """
@@ -127,6 +128,7 @@ class Training:
     people: int | None
     files: tuple[File, ...]
     measured: bool
+    trained: str = ""
 
 
 @dataclass(frozen=True, eq=False)

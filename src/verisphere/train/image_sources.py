@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from verisphere.data.documents import read_yaml_file
+from verisphere.data.images_json import described_source
 from verisphere.data.json_values import from_json, shown
 from verisphere.train.checkpoint import Checkpoint
 from verisphere.vocabulary import ImageSource
@@ -23,9 +25,16 @@ def record_sources(sources: Sequence[ImageSource]) -> dict[str, Any]:
 def recorded_sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
     """The images that a checkpoint's network was trained on, in the order of training; empty where nothing says.
 
+    A checkpoint from before this was recorded is described by the recipe of its run.
+
     Raises:
-        ValueError: the record is not what `record_sources` makes.
+        ValueError: the record is not what `record_sources` makes, or the run's recipe is not YAML.
     """
+    recipe = checkpoint.path.parent.parent / "recipe.yaml"
+    if _KEY not in checkpoint.state and recipe.is_file():
+        content = read_yaml_file(recipe)
+        data = content.get("data") if isinstance(content, dict) else None
+        return (described_source(data),) if isinstance(data, dict) else ()
     found = checkpoint.state.get(_KEY, [])
     if not isinstance(found, list):
         raise ValueError(f"{checkpoint.path / 'state.json'}: {_KEY} is {shown(found)}, not a list")

@@ -142,7 +142,7 @@ def align_photos(
         raise FileExistsError(f"{out}: a file; crops go into a folder, or into an archive whose name ends in .zip")
     files = image_files(source)
     names = crop_names(files.names, f".{image_format}")
-    drawn = bool(read_source(source).drawn)
+    drawn = read_source(source, files.names).drawn
     finder = "MTCNN" if landmarks is None else f"the landmarks in {landmarks.name}"
     find, listed = _finder(landmarks, files, source, device, min_face)
     rows: list[tuple[str, ...]] = []

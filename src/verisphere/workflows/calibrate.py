@@ -3,7 +3,7 @@
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -18,7 +18,6 @@ from verisphere.data.npz_file import names_in_npz
 from verisphere.data.scores_file import read_scores
 from verisphere.decide import (
     Far,
-    GenuineRate,
     Guarantee,
     GuaranteedThreshold,
     Ordered,
@@ -86,18 +85,7 @@ def calibrate(
     with _naming(path):
         thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
     checked = [_check(file, empty, thresholds, own) for file, empty in zip(files, lacking, strict=True)]
-    calibrated_on = None if own.origin is None else own.origin.source
-    described = tuple(
-        replace(found, calibrated_on=calibrated_on, genuine=_genuine(checked, place))
-        for place, found in enumerate(thresholds)
-    )
-    return Calibration(own.source, own.origin, described, tuple(checked))
-
-
-def _genuine(checks: Sequence[Check], place: int) -> GenuineRate | None:
-    """The genuine comparisons of the calibration's own file, or else of the first check file that has some."""
-    measured = [check for check in checks if check.points]
-    return GenuineRate.at(measured[0].points[place], measured[0].source.file) if measured else None
+    return Calibration(own.source, own.origin, thresholds, tuple(checked)).described()
 
 
 @runtime_checkable

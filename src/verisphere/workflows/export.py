@@ -15,7 +15,6 @@ from torch import Tensor
 import verisphere
 from verisphere.data.documents import read_json
 from verisphere.data.files import digest, refuse_overwriting, write_whole
-from verisphere.data.synthetic import SOURCE
 from verisphere.detect import TEMPLATES
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import is_model_folder, load
@@ -24,10 +23,8 @@ from verisphere.embed.model_json import (
     WEIGHTS,
     Description,
     FileDigest,
-    TrainingRecord,
     model_json,
     preprocessing,
-    promise,
 )
 from verisphere.embed.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.report.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
@@ -35,7 +32,7 @@ from verisphere.report.card_files import read_figures, read_settings
 from verisphere.report.tables import number, table
 from verisphere.train.checkpoint import Checkpoint, read_checkpoint
 from verisphere.train.image_sources import recorded_sources
-from verisphere.vocabulary import ImageSource, Progress, quietly
+from verisphere.vocabulary import Progress, TrainingRecord, quietly
 from verisphere.workflows.calibrate import Calibration, read_calibration
 from verisphere.workflows.embed import open_model
 
@@ -70,7 +67,7 @@ class ExportResult:
         ]
         lines += [
             f"threshold {number(found.threshold, 6)} at FAR {found.far_target}: "
-            f"{promise(found, self.description.training)}; {found.misses()}"
+            f"{found.meaning(self.description.training)}; {found.misses()}"
             for found in self.description.thresholds
         ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -235,19 +232,7 @@ def _training(checkpoint: Checkpoint) -> TrainingRecord:
     known = data if isinstance(data, dict) else {}
     found = {"images": known.get("images"), "people": known.get("people"), "seed": checkpoint.state.get("seed")}
     counts = {name: value if type(value) is int else None for name, value in found.items()}
-    return TrainingRecord(checkpoint.step, **counts, sources=_sources(checkpoint))
-
-
-def _sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
-    """What the checkpoint records; of one written before it did so, what the run's recipe shows."""
-    recorded = recorded_sources(checkpoint)
-    recipe = _run_folder(checkpoint) / RECIPE
-    if recorded or not recipe.is_file():
-        return recorded
-    data = read_settings(recipe)["data"]
-    if data["class_path"] == SOURCE.place:
-        return (SOURCE,)
-    return (ImageSource(Path(str((data.get("init_args") or {}).get("path", data["class_path"]))).name),)
+    return TrainingRecord(checkpoint.step, **counts, sources=recorded_sources(checkpoint))
 
 
 def _check_same_model(checkpoint: Checkpoint, calibration: Calibration, file: str) -> None:

@@ -288,11 +288,14 @@ def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
     how = model.drawn(None if far is None else str(far))
     if not how:
         return ""
-    fact = f"this model was {how} on drawn faces, so about photographs its threshold promises nothing"
+    follows = "about photographs its threshold promises nothing"
+    if how == "trained":
+        follows = "it may tell few photographs apart"
+    fact = f"this model was {how} on drawn faces, so {follows}"
     if not accept_drawn:
         raise ValueError(
-            f"{model.folder}: {fact}: strangers can pass at any rate; to compare drawings, or to see it run, say "
-            "--accept-drawn-model (accept_drawn=True)"
+            f"{model.folder}: {fact}; to compare drawings, or to see it run, say --accept-drawn-model "
+            "(accept_drawn=True)"
         )
     return fact
 

@@ -20,8 +20,18 @@ from verisphere.protocols.pictures import genuine_pairs, histograms, thinned_cur
 from verisphere.report.calibration import Calibration
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.tables import number, table
-from verisphere.train.checkpoint import list_checkpoints
-from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Origin, Progress, quietly
+from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.image_sources import recorded_sources
+from verisphere.vocabulary import (
+    FARS,
+    Embeddings,
+    ImageSource,
+    OperatingPoint,
+    Origin,
+    Progress,
+    TrainingRecord,
+    quietly,
+)
 from verisphere.workflows.report_folder import require_free, write_report
 from verisphere.workflows.report_samples import find_samples
 from verisphere.workflows.subjects import Subject, distinct_titles, read_log, subjects_of
@@ -318,15 +328,27 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
         paths = [run / name for name in ("recipe.yaml", "metrics.jsonl", "people.txt")]
         paths += [checkpoint / "backbone.safetensors" for checkpoint in list_checkpoints(run)[-1:]]
         people = run / "people.txt"
+        count = len(read_text(people, MAX_TABLE).splitlines()) if people.is_file() else None
+        sources = _sources(run)
         yield Training(
             title=title,
             folder=str(run),
             entries=read_log(run),
             recipe=read_text(run / "recipe.yaml", LARGEST_YAML),
-            people=len(read_text(people, MAX_TABLE).splitlines()) if people.is_file() else None,
+            people=count,
             files=tuple(File(str(path), digest(path)) for path in paths if path.is_file()),
             measured=run.resolve() in measured,
+            trained=TrainingRecord(people=count, sources=sources).described() if sources else "",
         )
+
+
+def _sources(run: Path) -> tuple[ImageSource, ...]:
+    """On what a run was trained, as far as its newest checkpoint says; a damaged one says nothing."""
+    newest = list_checkpoints(run)[-1:]
+    try:
+        return recorded_sources(read_checkpoint(newest[0])) if newest else ()
+    except ValueError:
+        return ()
 
 
 def _summary(found: Sequence[Findings], far: str) -> str:

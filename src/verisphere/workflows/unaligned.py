@@ -63,8 +63,8 @@ def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = 
     if one and path.suffix.lower() not in SUFFIXES:
         return
     try:
-        source = read_source(path)
         files = FilesOnDisk(path.parent, (path.name,)) if one else image_files(path)
+        source = read_source(path, files.names)
         rows = _evenly(len(files.names))
         read = zip([files.names[row] for row in rows], files.read(rows), strict=True)
         images = [(name, decode(data, label)) for name, (label, data) in read]
