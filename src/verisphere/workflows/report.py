@@ -347,7 +347,7 @@ def _sources(run: Path) -> tuple[ImageSource, ...]:
     newest = list_checkpoints(run)[-1:]
     try:
         return recorded_sources(read_checkpoint(newest[0])) if newest else ()
-    except ValueError:
+    except (ValueError, FileNotFoundError):
         return ()
 
 
