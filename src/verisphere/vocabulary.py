@@ -61,7 +61,7 @@ class ImageSource:
 
     Attributes:
         place: name of the folder, archive or list that the images were read from, or of the class that makes them.
-        drawn: True for renderings of people who do not exist, False for images read from files, None where nothing was
+        drawn: True for renderings of people who do not exist, False where the record denies it, None where nothing was
             recorded.
         alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None where nothing was
             recorded.
