@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from verisphere.decide import (
+    GenuineRate,
     GuaranteedThreshold,
     PairScores,
     TooFewComparisonsError,
@@ -88,6 +89,14 @@ def test_too_few_says_how_many_and_what_can_be_done():
         "'approximate' needs 50 people at any FAR ",
     ):
         independent_threshold(scores[:9], "1e-3", "expected", people=19)
+
+
+def test_every_share_of_misses_has_two_decimals():
+    rate = GenuineRate("faces.npz", 910, 1000, 0.91, 0.88, 0.939)
+    assert rate.meaning() == (
+        "of comparisons of two images of one person, 9.00 % are rejected (95 % bounds 6.10 to 12.00 %; TAR 0.9100, 910 "
+        "of 1,000 genuine comparisons of faces.npz)"
+    )
 
 
 def test_meanings_name_the_promise_and_what_it_stands_on():

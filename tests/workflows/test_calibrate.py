@@ -429,7 +429,7 @@ def test_a_threshold_says_on_whom_it_was_set_and_how_often_it_misses(tmp_path: P
     assert (found.genuine.tar_lower_95, found.genuine.tar_upper_95) == (lower, upper)
     assert "(images of 90 people from faces.zip, aligned to arcface_112x112 by MTCNN)" in found.meaning()
     missed = 100 * (1 - accepted / (90 * 6))
-    assert f"{missed:.3g} % are rejected" in found.misses()
+    assert f"{missed:.2f} % are rejected" in found.misses()
 
 
 def test_misses_are_those_of_the_first_file_with_genuine_comparisons(tmp_path: Path):
