@@ -195,6 +195,9 @@ def test_too_few_people_names_the_number(tmp_path: Path):
         "at FAR 3.23e-2 or higher, 'approximate' at FAR 2.29e-2 or higher (at FAR 1e-2 its confidence would be at most "
         "26 %, and 50 % is the least)"
     )
+    with pytest.raises(TooFewComparisonsError) as several:
+        calibrate(path, ["1e-2", "1e-3", "0.1", "1e-4"], "expected")
+    assert str(several.value) == f"{refused.value}; FAR 1e-3 needs 1,998 people; FAR 1e-4 needs 19,998 people"
     alone = replace(faces(5), identities=np.array(["one"] * 10))
     with pytest.raises(ValueError, match=r"one.npz: it has no impostor comparison, so it can set no threshold"):
         calibrate(saved(tmp_path, "one.npz", alone), ["0.1"], "expected")
