@@ -141,8 +141,9 @@ def test_compressed_archives_and_notes_in_them_are_read(tmp_path: Path):
         ({"identities": np.array([1, 2, -np.inf])}, "identities holds NaN or infinity in 1 of 3 rows, first in row 2"),
         ({"names": np.array([1, 2, np.nan])}, "names holds NaN or infinity in 1 of 3 rows, first in row 2;"),
         ({"domains": np.array([np.nan, 0, 0])}, "domains holds NaN or infinity in 1 of 3 rows, first in row 0"),
-        ({"identities": np.array(["a", "", "b"])}, "1 of 3 identities are empty, .*'a/2.jpg' .row 1"),
-        ({"identities": np.array(["a", "b", " \t"])}, "1 of 3 identities are empty, .*'b/1.jpg' .row 2"),
+        ({"identities": np.array(["a", "", "b"])}, "1 of 3 identities is empty, .*'a/2.jpg' .row 1"),
+        ({"identities": np.array(["a", "b", " \t"])}, "1 of 3 identities is empty, .*'b/1.jpg' .row 2"),
+        ({"identities": np.array(["a", "", ""])}, "2 of 3 identities are empty, .*'a/2.jpg' .row 1"),
         (
             {"identities": np.array([1, np.nan, 2]).astype(str)},
             "identity of 'a/2.jpg' .row 1. is 'nan', as in 1 of 3 ro",
