@@ -140,7 +140,7 @@ def test_an_approximate_threshold_of_an_older_file_states_the_new_limit():
         ({"far_target": "much"}, "decimal number"),
         ({"rank": 3}, "rank 3 of 9 comparisons is not what guarantee 'expected' takes at FAR 0.2: 2"),
         ({"rank": None}, "rank None"),
-        ({"comparisons": 3, "rank": 0}, "at FAR 0.2 needs 4 comparisons that share no person"),
+        ({"comparisons": 3, "rank": 0}, r"at FAR 0.2 needs 8 people \(4 comparisons that share no person\)"),
         ({"comparisons": 0}, "0 comparisons of 19 people set no threshold"),
         ({"people": 1}, "9 comparisons of 1 people"),
         ({"confidence": 0.95}, "has confidence None, got 0.95"),
