@@ -54,6 +54,21 @@ def test_what_needs_every_score_is_refused(option: list[str], files: tuple[Path,
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.parametrize(("wrong", "counted"), [(1, "1 such pair"), (2, "2 such pairs")])
+def test_labels_that_the_identities_contradict_are_counted(
+    wrong: int, counted: str, files: tuple[Path, Path], capsys: pytest.CaptureFixture
+):
+    rows, pairs = files
+    lines = pairs.read_text().splitlines()
+    for number in range(1, wrong + 1):  # images 0 and 1, 0 and 2 show different people
+        lines[number] = lines[number][:-1] + "1"
+    pairs.write_text("\n".join(lines))
+    assert main(["--default-allocator", "evaluate", "pairs", str(rows), "--pairs", str(pairs), "--far", "1e-1"]) == 2
+    assert capsys.readouterr().err == (
+        f"verisphere: {pairs}: line 2: listed as genuine, which the identities in {rows} contradict ({counted})\n"
+    )
+
+
 @pytest.mark.parametrize("more", [[], ["--points-only"], ["--against"]])
 def test_repeated_pairs_are_refused_unless_they_are_to_be_kept(
     more: list[str], files: tuple[Path, Path], capsys: pytest.CaptureFixture, tmp_path: Path

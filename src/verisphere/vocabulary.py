@@ -185,8 +185,8 @@ class Embeddings:
         unnamed = np.flatnonzero((self.identities == self.identities.dtype.type()) | np.char.isspace(self.identities))
         if len(unnamed):
             raise ValueError(
-                f"{len(unnamed)} of {rows} identities are empty, the first is that of {self._first(unnamed)}; all of "
-                "them would be one person: leave such rows out, or name each person"
+                f"{len(unnamed)} of {rows} identities {'is' if len(unnamed) == 1 else 'are'} empty, the first is that "
+                f"of {self._first(unnamed)}; such rows would all be one person: leave them out, or name each person"
             )
         unique, first = np.unique(self.names, return_index=True)
         if len(unique) != rows:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from verisphere.decide import (
+    GenuineRate,
     GuaranteedThreshold,
     PairScores,
     TooFewComparisonsError,
@@ -71,23 +72,31 @@ def test_too_few_says_how_many_and_what_can_be_done():
     with pytest.raises(TooFewComparisonsError) as refused:
         independent_threshold(scores, "1e-2", "confident", people=301)
     assert str(refused.value) == (
-        "guarantee 'confident' at FAR 1e-2 needs 299 comparisons that share no person, i.e. of 598 people; got 150 "
-        "from 301 people, enough for 'confident' at FAR 1.98e-2 or higher and for 'expected' at FAR 6.63e-3 or higher; "
-        "'approximate' can estimate FAR 1e-2 with at most 77 % confidence (choose by --far and --guarantee)"
+        "guarantee 'confident' at FAR 1e-2 needs 598 people (299 comparisons that share no person); got 301 people "
+        "(150 comparisons); possible by --far and --guarantee: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
+        "6.63e-3 or higher, 'approximate' at FAR 1e-2 with at most 77 % confidence"
     )
     with pytest.raises(TooFewComparisonsError) as refused:
         independent_threshold(scores, "1e-3", "confident")
     assert str(refused.value) == (
-        "guarantee 'confident' at FAR 1e-3 needs 2,995 comparisons that share no person, i.e. of 5,990 people; got "
-        "150, enough for 'confident' at FAR 1.98e-2 or higher and for 'expected' at FAR 6.63e-3 or higher; "
-        "'approximate' needs an embeddings file (choose by --far and --guarantee)"
+        "guarantee 'confident' at FAR 1e-3 needs 5,990 people (2,995 comparisons that share no person); got 150 "
+        "comparisons; possible by --far and --guarantee: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
+        "6.63e-3 or higher, 'approximate' only from an embeddings file"
     )
     with pytest.raises(
         TooFewComparisonsError,
-        match=r"needs 999 .* of 1,998 people; got 9 from 19 people, .*'expected' at FAR 1.00e-1 or higher; "
-        "'approximate' needs 50 people at any FAR ",
+        match=r"needs 1,998 people \(999 .*\); got 19 people \(9 comparisons\); .*'expected' at FAR 0.100 or higher, "
+        "'approximate' only with 50 people or more$",
     ):
         independent_threshold(scores[:9], "1e-3", "expected", people=19)
+
+
+def test_every_share_of_misses_has_two_decimals():
+    rate = GenuineRate("faces.npz", 910, 1000, 0.91, 0.88, 0.939)
+    assert rate.meaning() == (
+        "of comparisons of two images of one person, 9.00 % are rejected (95 % bounds 6.10 to 12.00 %; TAR 0.9100, 910 "
+        "of 1,000 genuine comparisons of faces.npz)"
+    )
 
 
 def test_meanings_name_the_promise_and_what_it_stands_on():
@@ -131,7 +140,7 @@ def test_an_approximate_threshold_of_an_older_file_states_the_new_limit():
         ({"far_target": "much"}, "decimal number"),
         ({"rank": 3}, "rank 3 of 9 comparisons is not what guarantee 'expected' takes at FAR 0.2: 2"),
         ({"rank": None}, "rank None"),
-        ({"comparisons": 3, "rank": 0}, "at FAR 0.2 needs 4 comparisons that share no person"),
+        ({"comparisons": 3, "rank": 0}, r"at FAR 0.2 needs 8 people \(4 comparisons that share no person\)"),
         ({"comparisons": 0}, "0 comparisons of 19 people set no threshold"),
         ({"people": 1}, "9 comparisons of 1 people"),
         ({"confidence": 0.95}, "has confidence None, got 0.95"),
@@ -240,7 +249,7 @@ def test_approximate_is_the_quantile_of_redrawn_thresholds():
 def test_approximate_refuses_what_it_cannot_estimate():
     pairs = impostor_pairs(draw_faces(np.random.default_rng(0), 60, 1, 1.0))
     with pytest.raises(
-        TooFewComparisonsError, match="'approximate' at FAR 1e-2 needs 138 people; got 60 people, enough "
+        TooFewComparisonsError, match="'approximate' at FAR 1e-2 needs 138 people; got 60 people; possible "
     ):
         approximate_threshold(pairs, "1e-2")
     with pytest.raises(ValueError, match="replicates must be at least 1, got 0"):

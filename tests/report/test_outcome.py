@@ -23,16 +23,19 @@ def text(entries: list[Entry]) -> str:
 
 
 def test_a_loss_that_rose_says_what_to_lower():
-    assert text(RISING) == "the loss rose from 7.6 to 11.1: lower the rate (optimizer.rate) or the margin of the loss"
+    assert text(RISING) == (
+        "the loss rose from 7.6 to 11.1 (means over the first 50 and the last 50 steps): lower the rate "
+        "(optimizer.rate) or the margin of the loss"
+    )
 
 
 def test_a_loss_that_fell_needs_no_advice():
-    assert text(FALLING) == "the loss fell from 12 to 2"
+    assert text(FALLING) == "the loss fell from 12 to 2 (means over the first 50 and the last 50 steps)"
 
 
 def test_a_loss_that_hardly_changed():
     said = text(FLAT).splitlines()
-    assert said[0] == "the loss hardly changed from 7.6 to 7.5"
+    assert said[0] == "the loss hardly changed from 7.6 to 7.5 (means over the first 50 and the last 50 steps)"
     assert said[1].startswith("advice: raise the rate (optimizer.rate) or train for more epochs")
 
 
@@ -45,7 +48,13 @@ def test_a_single_step_shows_no_course_and_earns_no_advice():
 
 def test_nothing_logged_says_nothing():
     assert text([]) == ""
-    assert text([{"step": 3, "loss": None}]) == ""
+
+
+def test_a_log_whose_losses_are_all_null_says_so():
+    nulls = [{"step": 3, "loss": None}, {"step": 6, "loss": None}]
+    told = "no loss can be told: it is null in every entry of the log that has one (2)"
+    assert text(nulls) == told
+    assert text([*nulls, *validated(0.31)]).splitlines()[0] == told
 
 
 def test_one_noisy_step_at_the_end_does_not_mislead():
@@ -54,6 +63,8 @@ def test_one_noisy_step_at_the_end_does_not_mislead():
     course = training_outcome(entries).loss
     assert course is not None
     assert (course.first, course.last, course.trend) == (10.25, 5.5, "fell")
+    assert (course.first_steps, course.last_steps) == (4, 4)
+    assert text(entries[:2]) == "the loss fell from 12 to 11 (the first and the last step alone)"
 
 
 def test_an_entry_counts_by_the_steps_that_it_covers():
@@ -64,6 +75,7 @@ def test_an_entry_counts_by_the_steps_that_it_covers():
     course = training_outcome(entries).loss
     assert course is not None
     assert (course.first, course.last, course.trend) == (9.0, 6.0, "fell")
+    assert course.text() == "the loss fell from 9 to 6 (means over the first 10 and the last 51 steps)"
 
 
 def test_the_beginning_is_ten_steps_and_the_end_a_tenth_of_all():
@@ -76,15 +88,20 @@ def test_while_the_margin_grows_a_loss_may_rise_and_is_not_compared():
     """Entry 4 is the first at the whole margin, but a mean that began before it was reached."""
     growing = [{**one, "margin_share": share} for one, share in zip(
         losses(2, 4, 8, 10, 9, 7, 6), (0.2, 0.5, 0.8, 1.0, 1.0, 1.0, 1.0), strict=True)]  # fmt: skip
-    assert text(growing) == "the loss fell since the margin reached its full size, from 9 to 6"
-    assert text(growing[:4]) == (
-        "the loss was 10 at step 200; the margin grew until then, so no earlier loss can be compared with it"
+    assert text(growing) == (
+        "the loss fell since the margin reached its full size, from 9 to 6 (means over the first 50 and the last 50 of "
+        "these steps)"
     )
+    assert text(growing[:4]) == (
+        "the loss went from 2 to 10 while the margin grew to its full size, which raises it by itself; a shorter "
+        "schedule.margin_warmup (or more epochs) would show a trend"
+    )
+    assert "from 2 to 8 while the margin grew to 80 % of its full size, which" in text(growing[:3])
 
 
 def test_validation_that_improved():
     assert text([*FALLING, *validated(0.31, 0.42, 0.52)]).splitlines() == [
-        "the loss fell from 12 to 2",
+        "the loss fell from 12 to 2 (means over the first 50 and the last 50 steps)",
         "TAR in validation at FAR 1e-3 improved, from 0.3100 at step 100 to 0.5200 at step 300",
     ]
 
@@ -119,7 +136,10 @@ def test_validation_at_the_end_alone():
 
 def test_a_rising_loss_beside_better_validation_is_not_called_too_high_a_rate():
     said = text([*RISING, *validated(0.31, 0.52)])
-    assert "rose from 7.6 to 11.1: validation improved all the same" in said
+    assert (
+        "rose from 7.6 to 11.1 (means over the first 50 and the last 50 steps): validation improved all the same"
+        in said
+    )
     assert "lower the rate" not in said
 
 

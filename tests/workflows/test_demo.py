@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from verisphere.data.embeddings_file import read_embeddings
+from verisphere.decide import independent_threshold
 from verisphere.embed.model_folder import load
-from verisphere.workflows.demo import FARS, DemoSize, run_demo
+from verisphere.workflows.demo import FARS, DemoSize, above_the_promise, run_demo
 from verisphere.workflows.people import aligned_faces
 from verisphere.workflows.verify import verify
 
@@ -118,6 +119,20 @@ def test_the_text_has_the_tables_and_the_paths(demo: tuple[Path, str]):
     assert f"{impostors['impostor_accepted']:,} / {impostors['impostor_total']:,}" in text
     assert all(str(out / name) in text for name in ("model", "faces.png", "report/report.html"))
     assert "of comparisons" in text or "accept iff score >" in text  # what the thresholds promise
+
+
+def test_what_lies_above_the_promise_is_explained_in_the_words_of_its_guarantee():
+    scores = [place / 598 for place in range(598)]
+    confident = [independent_threshold(scores, far, "confident") for far in ("1e-2", "2e-2")]
+    said = above_the_promise(confident)
+    assert said.startswith(
+        "measured above the promise: 1e-2, 2e-2. What is promised: with 95 % confidence, up to one calibration in "
+        "twenty lies above its target; "
+    )
+    expected = independent_threshold(scores, "1e-2", "expected")
+    said = above_the_promise([expected])
+    assert f"What is promised: at FAR 1e-2, {expected.meaning()}; " in said
+    assert "twenty" not in said
 
 
 def test_a_second_demo_takes_the_next_number_and_finds_the_same(demo: tuple[Path, str]):

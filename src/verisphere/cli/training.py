@@ -47,7 +47,8 @@ def train(options: argparse.Namespace) -> str:
     if not world().first:
         return ""
     outcome = training_outcome(read_log(options.out)).text()
-    return f"{outcome}\n{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
+    trained = f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
+    return f"{outcome}\n{trained}" if outcome else trained
 
 
 def _plan(options: argparse.Namespace) -> str:

@@ -17,6 +17,8 @@ from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
+#: What numpy and pandas make of a missing value as text (`astype(str)`).
+MISSING = ("nan", "NaN", "<NA>", "NaT", "None")
 _LONGEST_ORIGIN = 1 << 16  # characters
 
 
@@ -56,13 +58,13 @@ def read_embeddings(path: str | Path) -> Embeddings:
     """An embeddings file, checked.
 
     Identities and domains that are numbers become strings; NaN among them is refused, since all rows that have it would
-    become one person, but the text "nan" of an array of strings is a name like any other. `origin`, where it is there,
-    says which model made the embeddings. No other array is read.
+    become one person, and so is an identity that is what a missing value becomes as text (`MISSING`). `origin`, where
+    it is there, says which model made the embeddings. No other array is read.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique; an identity that
-            is empty or NaN; a row without a domain among others that have one.
+            is empty, NaN or one of `MISSING`; a row without a domain among others that have one.
     """
     arrays = read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
     missing = [name for name in REQUIRED if name not in arrays]
@@ -83,6 +85,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
             if column.shape != rows.shape[:1]:  # before it is made text, which may take more memory than it does
                 raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
             columns[field] = text_column(path, field, column, columns.get("names"))
+    _refuse_missing(path, columns["identities"], columns["names"])
     made_by = text_column(path, "origin", arrays["origin"]) if "origin" in arrays else None
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
@@ -97,6 +100,17 @@ def read_embeddings(path: str | Path) -> Embeddings:
             "row, or leave the array out (in a scores file an empty domain marks a pair across domains)"
         )
     return embeddings
+
+
+def _refuse_missing(path: str | Path, identities: np.ndarray, names: np.ndarray) -> None:
+    wrong = np.flatnonzero(np.isin(identities, MISSING))
+    if len(wrong):
+        row = wrong[0]
+        raise ValueError(
+            f"{path}: the identity of {shown(str(names[row]), 200)} (row {row}) is {str(identities[row])!r}, as in "
+            f"{len(wrong)} of {len(identities)} rows; that is what a missing value becomes as text; leave such rows "
+            "out, or rename the person"
+        )
 
 
 def _read_origin(column: np.ndarray) -> Origin:

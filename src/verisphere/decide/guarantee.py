@@ -89,8 +89,8 @@ class GenuineRate:
         """The rate of misses, its bounds and where they were measured, in one sentence."""
         missed, fewest, most = (100 * (1 - rate) for rate in (self.tar, self.tar_upper_95, self.tar_lower_95))
         return (
-            f"of comparisons of two images of one person, {missed:.3g} % are rejected (95 % bounds {fewest:.3g} to "
-            f"{most:.3g} %; TAR {self.tar:.4f}, {self.accepted:,} of {self.total:,} genuine comparisons of {self.file})"
+            f"of comparisons of two images of one person, {missed:.2f} % are rejected (95 % bounds {fewest:.2f} to "
+            f"{most:.2f} %; TAR {self.tar:.4f}, {self.accepted:,} of {self.total:,} genuine comparisons of {self.file})"
         )
 
 

@@ -197,29 +197,39 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
         comparisons: that share no person.
         people: whom they are of; None where a scores file does not say.
     """
-    needed = f"{people_needed(far, guarantee):,} people"
-    there = f"{comparisons:,} comparisons" if people is None else f"{people:,} people"
+    compared, needed = _counted(comparisons, "comparison"), f"{people_needed(far, guarantee):,} people"
+    there = compared if people is None else _counted(people, "person")
     if guarantee != "approximate":
-        needed = f"{comparisons_needed(far, guarantee):,} comparisons that share no person, i.e. of {needed}"
-        there = f"{comparisons:,}" if people is None else f"{comparisons:,} from {there}"
-    lowest = [f"for {kind!r} at FAR {lowest_far(comparisons, kind)} or higher" for kind in ("confident", "expected")]
-    enough = " and ".join(lowest) if comparisons else "for no promise"
+        needed += f" ({_counted(comparisons_needed(far, guarantee), 'comparison')} that share no person)"
+        there += "" if people is None else f" ({compared})"
+    possible = [f"{kind!r} at {_or_higher(comparisons, kind)}" for kind in ("confident", "expected") if comparisons]
+    possible.append(f"'approximate' {_estimate(far, comparisons, people)}")
     return (
-        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}, enough {enough}; "
-        f"{_estimate(far, comparisons, people)} (choose by --far and --guarantee)"
+        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; possible by --far and "
+        f"--guarantee: {', '.join(possible)}"
     )
 
 
 def _estimate(far: Far, comparisons: int, people: int | None) -> str:
-    """Whether and where `approximate` is to be had."""
+    """Where `approximate` is to be had."""
     if people is None:
-        return "'approximate' needs an embeddings file"
+        return "only from an embeddings file"
     if people < FEWEST_PEOPLE:
-        return f"'approximate' needs {FEWEST_PEOPLE} people at any FAR"
+        return f"only with {FEWEST_PEOPLE} people or more"
     limit = percent(confidence_limit(people, far))
     if people >= people_needed(far, "approximate"):
-        return f"'approximate' can estimate FAR {far_text(far)} with at most {limit} confidence"
+        return f"at FAR {far_text(far)} with at most {limit} confidence"
     return (
-        f"'approximate', whose confidence at FAR {far_text(far)} would be at most {limit}, is refused below FAR "
-        f"{lowest_far(comparisons, 'approximate')}, where it is 50 %"
+        f"at {_or_higher(comparisons, 'approximate')} (at FAR {far_text(far)} its confidence would be at most {limit}, "
+        "and 50 % is the least)"
     )
+
+
+def _or_higher(comparisons: int, guarantee: Guarantee) -> str:
+    """The lowest FAR with what follows it; one of a tenth and more as a plain decimal, with the same digits."""
+    lowest = lowest_far(comparisons, guarantee) or ""
+    return f"FAR {Decimal(lowest):.3f} or higher" if lowest.endswith("e-1") else f"FAR {lowest} or higher"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what if count == 1 else 'people' if what == 'person' else f'{what}s'}"

@@ -22,18 +22,25 @@ class LossCourse:
     """The loss at the beginning and at the end of a training, where the margin was that of the end.
 
     Attributes:
-        first: mean over the first ten steps or a few more, as the entries divide them.
+        first: mean over the first ten steps or a few more, as the entries divide them; where a single entry could be
+            compared, the first loss in the log, whatever the margin was then.
         last: mean over the last tenth of the steps, ten at least.
+        first_steps: over how many steps `first` is the mean.
+        last_steps: over how many steps `last` is the mean.
         entries: how many were compared.
         step: steps made at the last of them.
         margin_grew: earlier entries could not be compared, for the margin was smaller then.
+        margin_share: share of the margin at the last entry; None where the log has none.
     """
 
     first: float
     last: float
+    first_steps: int
+    last_steps: int
     entries: int
     step: int
     margin_grew: bool
+    margin_share: float | None
 
     @property
     def trend(self) -> Trend | None:
@@ -43,14 +50,22 @@ class LossCourse:
     def text(self) -> str:
         """The course as a sentence without its full stop."""
         if self.trend is not None:
-            since = " since the margin reached its full size," if self.margin_grew else ""
-            return f"the loss {self.trend}{since} from {self.first:.4g} to {self.last:.4g}"
-        alone = (
-            "the margin grew until then, so no earlier loss can be compared with it"
-            if self.margin_grew
-            else "no other step was logged to compare it with (log_every sets how often)"
+            since, these = (" since the margin reached its full size,", " of these") if self.margin_grew else ("", "")
+            means = f"means over the first {self.first_steps} and the last {self.last_steps}{these} steps"
+            if self.first_steps == self.last_steps == 1:
+                means = "the first and the last step alone"
+            return f"the loss {self.trend}{since} from {self.first:.4g} to {self.last:.4g} ({means})"
+        if self.margin_grew:
+            full = self.margin_share is None or self.margin_share >= 1
+            size = "its full size" if full else f"{100 * (self.margin_share or 0.0):.0f} % of its full size"
+            return (
+                f"the loss went from {self.first:.4g} to {self.last:.4g} while the margin grew to {size}, which raises "
+                "it by itself; a shorter schedule.margin_warmup (or more epochs) would show a trend"
+            )
+        return (
+            f"the loss was {self.last:.4g} at step {self.step}; no other step was logged to compare it with (log_every "
+            "sets how often)"
         )
-        return f"the loss was {self.last:.4g} at step {self.step}; {alone}"
 
 
 @dataclass(frozen=True)
@@ -99,10 +114,12 @@ class TrainingOutcome:
     Attributes:
         loss: None where no loss was logged.
         validation: one for each target FAR; none without validation.
+        without_loss: entries whose loss is null, where no entry has one that is a number; else 0.
     """
 
     loss: LossCourse | None
     validation: tuple[ValidationCourse, ...]
+    without_loss: int = 0
 
     @property
     def advice(self) -> str:
@@ -129,6 +146,10 @@ class TrainingOutcome:
     def text(self) -> str:
         """A line for the loss, one for each target FAR of the validation, and what to change."""
         lines = [one.text() for one in (self.loss, *self.validation) if one is not None]
+        if self.without_loss:
+            lines.insert(
+                0, f"no loss can be told: it is null in every entry of the log that has one ({self.without_loss})"
+            )
         if not self.advice:
             return "\n".join(lines)
         if self.loss is not None and self.loss.trend == "rose":
@@ -148,7 +169,8 @@ def training_outcome(entries: Sequence[Entry]) -> TrainingOutcome:
             if name.startswith(VALIDATION) and value is not None:
                 tars.setdefault(name.removeprefix(VALIDATION), []).append((_step(entry), float(value)))
     validation = tuple(ValidationCourse(far, tuple(found)) for far, found in tars.items())
-    return TrainingOutcome(_loss_course(entries), validation)
+    loss = _loss_course(entries)
+    return TrainingOutcome(loss, validation, sum("loss" in entry for entry in entries) if loss is None else 0)
 
 
 def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
@@ -164,12 +186,21 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
         if before.get("margin_share") == one.get("margin_share") == full
     ] or [(1, float(logged[-1]["loss"] or 0.0))]
     tenth = sum(steps for steps, _ in compared) / 10
-    first, last = _mean(compared, STEPS), _mean(compared[::-1], max(STEPS, tenth))
-    return LossCourse(first, last, len(compared), _step(logged[-1]), margin_grew=len(compared) < len(logged))
+    (first, first_steps), (last, last_steps) = _mean(compared, STEPS), _mean(compared[::-1], max(STEPS, tenth))
+    return LossCourse(
+        first if len(compared) > 1 else float(logged[0]["loss"] or 0.0),
+        last,
+        first_steps,
+        last_steps,
+        len(compared),
+        _step(logged[-1]),
+        margin_grew=len(compared) < len(logged),
+        margin_share=full,
+    )
 
 
-def _mean(entries: Sequence[tuple[int, float]], enough: float) -> float:
-    """The mean loss of the first entries that cover so many steps, or of the first half of all entries.
+def _mean(entries: Sequence[tuple[int, float]], enough: float) -> tuple[float, int]:
+    """The mean loss of the first entries that cover so many steps, or of the first half of all; and their steps.
 
     Args:
         entries: steps that each covers, and its mean loss.
@@ -178,7 +209,8 @@ def _mean(entries: Sequence[tuple[int, float]], enough: float) -> float:
     part = [entries[0]]
     while sum(steps for steps, _ in part) < enough and len(part) < len(entries) // 2:
         part.append(entries[len(part)])
-    return sum(steps * loss for steps, loss in part) / sum(steps for steps, _ in part)
+    covered = sum(steps for steps, _ in part)
+    return sum(steps * loss for steps, loss in part) / covered, covered
 
 
 def _trend(change: float, tolerance: float) -> Trend:

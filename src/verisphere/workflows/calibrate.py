@@ -1,7 +1,7 @@
 """From an embeddings or scores file to thresholds with a guarantee, and to what they do on this and on other files."""
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
@@ -29,9 +29,11 @@ from verisphere.decide import (
     exact_rate,
     independent_threshold,
     lacking_text,
+    people_needed,
     point_at,
     split_domains,
 )
+from verisphere.decide.point import far_text
 from verisphere.protocols import PairsOfSet
 from verisphere.report.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.score import pair_scores, unit_rows
@@ -151,14 +153,21 @@ class _EmbeddingsFile:
         people, person = np.unique(self.embeddings.identities, return_inverse=True)
         rows = torch.from_numpy(disjoint_pairs(person.astype(np.int64), seed))
         scores = SortedScores(pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]))
-        return tuple(independent_threshold(scores, far, guarantee, len(people), seed) for far in fars)
+        return _for_each(
+            fars, guarantee, len(people), lambda far: independent_threshold(scores, far, guarantee, len(people), seed)
+        )
 
     def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
         largest = max(fars, key=exact_rate)
 
         def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
             pairs = self.pairs.highest(largest, times)
-            return tuple(approximate_threshold(pairs, far, replicates, seed, self.progress) for far in fars)
+            return _for_each(
+                fars,
+                "approximate",
+                self.source.people or 0,
+                lambda far: approximate_threshold(pairs, far, replicates, seed, self.progress),
+            )
 
         return ask_deeper(ask)
 
@@ -206,10 +215,37 @@ class _ScoresFile:
                 "calibrate from the embeddings file"
             )
         impostor = self.split[ALL][1]
-        return tuple(independent_threshold(impostor, far, guarantee) for far in fars)
+        return _for_each(
+            fars, guarantee, 2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)
+        )
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
         return self.split
+
+
+def _for_each(
+    fars: Sequence[Far], guarantee: Guarantee, people: int, threshold: Callable[[Far], GuaranteedThreshold]
+) -> tuple[GuaranteedThreshold, ...]:
+    """The threshold at each FAR.
+
+    Args:
+        fars: target FARs.
+        guarantee: of the thresholds.
+        people: how many there are; twice the comparisons where a scores file does not say.
+        threshold: finds that at one FAR.
+
+    Raises:
+        TooFewComparisonsError: too few for some of them; says it of the first, and what the others need.
+    """
+    found: list[GuaranteedThreshold] = []
+    for far in fars:
+        try:
+            found.append(threshold(far))
+        except TooFewComparisonsError as error:
+            needed = {far_text(other): people_needed(other, guarantee) for other in fars[len(found) + 1 :]}
+            others = [f"FAR {other} needs {number:,} people" for other, number in needed.items() if number > people]
+            raise TooFewComparisonsError("; ".join([str(error), *others])) from None
+    return tuple(found)
 
 
 def _open(path: Path, progress: Progress) -> _File:

@@ -5,6 +5,7 @@ Three groups of people who share nobody: the first is trained on, the second set
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -13,7 +14,7 @@ from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.files import write_whole
 from verisphere.data.memory import in_memory
 from verisphere.data.synthetic import SyntheticFaces, contact_sheet
-from verisphere.decide import Guarantee, exact_rate
+from verisphere.decide import Guarantee, GuaranteedThreshold, exact_rate
 from verisphere.embed.onnx_file import require_export
 from verisphere.protocols import AllPairsResult, all_pairs
 from verisphere.report.plots import save_image
@@ -193,13 +194,29 @@ def _shipped(calibration: Calibration) -> str:
         table(header, rows),
         calibration.thresholds[-1].meaning(),
     ]
-    missed = [point.far_target for point in measured.points if point.far_lower_95 > exact_rate(point.far_target)]
-    if missed:
-        lines.append(
-            f"measured above the promise: {', '.join(missed)}. With 95 % confidence one calibration in twenty misses; "
-            "and few people hold relatively more relatives than many, which the promise does not count on"
-        )
-    return "\n".join(lines)
+    missed = [
+        shipped
+        for shipped, point in zip(calibration.thresholds, measured.points, strict=True)
+        if point.far_lower_95 > exact_rate(shipped.far_target)
+    ]
+    return "\n".join([*lines, above_the_promise(missed)] if missed else lines)
+
+
+def above_the_promise(missed: Sequence[GuaranteedThreshold]) -> str:
+    """Why a measured FAR may lie above the promised one, in the words of the guarantee.
+
+    Args:
+        missed: the thresholds where it does, all of one guarantee; one at least.
+    """
+    if missed[0].guarantee == "confident":
+        promised = "with 95 % confidence, up to one calibration in twenty lies above its target"
+    else:
+        promised = "; ".join(f"at FAR {shipped.far_target}, {shipped.meaning()}" for shipped in missed)
+    return (
+        f"measured above the promise: {', '.join(shipped.far_target for shipped in missed)}. What is promised: "
+        f"{promised}; and among few people a larger share of the pairs are relatives than among many, which the "
+        "promise does not count on"
+    )
 
 
 def _text(results: dict[str, AllPairsResult]) -> str:

@@ -360,7 +360,8 @@ def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Compa
         says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
         line = f"line {listed.lines[wrong[0]]}: " if listed.lines else ""
         raise ValueError(
-            f"{pairs}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such pairs)"
+            f"{pairs}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such "
+            f"{'pair' if len(wrong) == 1 else 'pairs'})"
         )
     return comparisons, np.stack([person[left], person[right]], 1).astype(np.int64)
 
