@@ -35,7 +35,7 @@ from verisphere.report.card_files import read_figures, read_settings
 from verisphere.report.tables import number, table
 from verisphere.train.checkpoint import Checkpoint, read_checkpoint
 from verisphere.train.image_sources import recorded_sources
-from verisphere.vocabulary import ImageSource, Progress, quietly
+from verisphere.vocabulary import ImageSource, Progress, printable, quietly
 from verisphere.workflows.calibrate import Calibration, read_calibration
 from verisphere.workflows.embed import open_model
 
@@ -64,7 +64,8 @@ class ExportResult:
         rows = [[name, f"{digest.bytes:,}", digest.sha256[:12]] for name, digest in files.items()]
         tried = " and ".join(map(str, self.agreement.batches))
         lines = [
-            f"{self.folder}: model {self.description.name!r}, {self.description.embedding_size} numbers an embedding",
+            f"{printable(str(self.folder))}: model {self.description.name!r}, "
+            f"{self.description.embedding_size} numbers an embedding",
             table(["file", "bytes", "SHA-256"], rows),
             f"{ONNX} against PyTorch, batches of {tried}: cosine differs by at most {self.agreement.cosine:.1e}",
         ]
@@ -73,7 +74,7 @@ class ExportResult:
             f"{promise(found, self.description.training)}; {found.misses()}"
             for found in self.description.thresholds
         ]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"note: {printable(note)}" for note in self.notes)])
 
 
 def export_model(

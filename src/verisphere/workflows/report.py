@@ -21,7 +21,7 @@ from verisphere.report.calibration import Calibration
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.tables import number, table
 from verisphere.train.checkpoint import list_checkpoints
-from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Origin, Progress, quietly
+from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Origin, Progress, printable, quietly
 from verisphere.workflows.report_folder import require_free, write_report
 from verisphere.workflows.report_samples import find_samples
 from verisphere.workflows.subjects import Subject, distinct_titles, read_log, subjects_of
@@ -43,7 +43,7 @@ class ReportResult:
 
     def text(self) -> str:
         """The summary, and where the page is."""
-        return "\n\n".join(part for part in (self.summary, f"page: {self.page}") if part)
+        return "\n\n".join(part for part in (self.summary, f"page: {printable(str(self.page))}") if part)
 
 
 @dataclass(frozen=True)
