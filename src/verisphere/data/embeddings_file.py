@@ -51,9 +51,9 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
     letters = np.ascontiguousarray(text).view(np.uint32)
     if letters.max(initial=0) >= _SURROGATES.start:  # almost no text has such letters; the row costs more to find
         rows = letters.reshape(text.size, -1)
-        wrong = (rows > sys.maxunicode) | ((rows >= _SURROGATES.start) & (rows < _SURROGATES.stop))
-        if wrong.any():
-            row = f" in row {wrong.any(axis=1).argmax()}" if text.ndim else ""
+        foreign = (rows > sys.maxunicode) | ((rows >= _SURROGATES.start) & (rows < _SURROGATES.stop))
+        if foreign.any():
+            row = f" in row {foreign.any(axis=1).argmax()}" if text.ndim else ""
             raise ValueError(f"{path}: {field} holds characters that are not Unicode{row}; is the file damaged?")
     return text
 

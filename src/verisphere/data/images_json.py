@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from verisphere.data.files import read_file, regular
+from verisphere.data.files import read_file, real_path, regular
 from verisphere.data.json_values import from_json
 from verisphere.vocabulary import ImageSource
 
@@ -56,7 +56,7 @@ def read_source(path: Path, inside: Sequence[str] = ()) -> ImageSource:
     Raises:
         ValueError: `images.json` is not such a file.
     """
-    place, root = path.resolve().name, path if path.is_dir() or path.suffix.lower() == ".zip" else path.parent
+    place, root = real_path(path).name, path if path.is_dir() or path.suffix.lower() == ".zip" else path.parent
     for depth in range(len(inside) + 1):
         name = "/".join((*inside[:depth], NAME))
         text = _content(root, name)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.data.documents import read_json
-from verisphere.data.files import digest, refuse_overwriting, write_whole
+from verisphere.data.files import digest, real_path, refuse_overwriting, write_whole
 from verisphere.data.synthetic import SOURCE
 from verisphere.detect import TEMPLATES
 from verisphere.embed.backbone import Backbone
@@ -227,7 +227,7 @@ def _copies(
 
 def _run_folder(checkpoint: Checkpoint) -> Path:
     """The run that a checkpoint lies in, or its own folder where it was moved out of one."""
-    path = checkpoint.path.resolve()
+    path = real_path(checkpoint.path)
     return path.parent.parent if path.parent.name == "checkpoints" else path
 
 

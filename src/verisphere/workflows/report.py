@@ -11,7 +11,7 @@ import numpy as np
 
 import verisphere
 from verisphere.data.documents import LARGEST_YAML, read_text
-from verisphere.data.files import MAX_TABLE, digest
+from verisphere.data.files import MAX_TABLE, digest, real_path
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.point import far_text
 from verisphere.protocols import PairsOfSet, all_pairs, tar_differences
@@ -312,8 +312,8 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
     runs: dict[Path, Path] = {}
     for subject in subjects:
         if subject.run is not None:
-            runs.setdefault(subject.run.resolve(), subject.run)
-    measured = {subject.run.resolve() for subject in subjects if subject.run and subject.embeddings is not None}
+            runs.setdefault(real_path(subject.run), subject.run)
+    measured = {real_path(subject.run) for subject in subjects if subject.run and subject.embeddings is not None}
     for title, run in zip(distinct_titles(list(runs.values())), runs.values(), strict=True):
         paths = [run / name for name in ("recipe.yaml", "metrics.jsonl", "people.txt")]
         paths += [checkpoint / "backbone.safetensors" for checkpoint in list_checkpoints(run)[-1:]]
@@ -325,7 +325,7 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
             recipe=read_text(run / "recipe.yaml", LARGEST_YAML),
             people=len(read_text(people, MAX_TABLE).splitlines()) if people.is_file() else None,
             files=tuple(File(str(path), digest(path)) for path in paths if path.is_file()),
-            measured=run.resolve() in measured,
+            measured=real_path(run) in measured,
         )
 
 
