@@ -32,6 +32,10 @@ OWN = Path(__file__).parent / "train"  # own_parts.py
             "memory ran out where 512 GiB more were asked for: take less"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has ..."),
             "memory ran out where 20 MiB more were asked for: take less"),
+        (RuntimeError("could not create a primitive"), "memory ran out: take less"),  # these four of oneDNN
+        (RuntimeError("could not create a memory object"), "memory ran out: take less"),
+        (RuntimeError("could not execute a primitive"), "memory ran out: take less"),
+        (RuntimeError("could not append a sum post-op"), "memory ran out: take less"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory ran out: take less"),  # a process that is started
         (ImportError("libtorch.so: failed to map segment: Cannot allocate memory"), "memory ran out: take less"),
     ],
@@ -48,6 +52,7 @@ def test_what_ran_out_of_memory(error: Exception, line: str):
         OSError(errno.ENOSPC, "No space left on device"),
         RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed."),
         KeyError("bad_alloc"),
+        RuntimeError("could not create a primitive descriptor for a convolution forward propagation primitive"),
     ],
 )
 def test_what_did_not(error: Exception):

@@ -14,12 +14,14 @@ from rich.console import Console
 
 from verisphere.cli import main
 from verisphere.cli.parsing import Parser
-from verisphere.cli.saying import bounded, fail, show
+from verisphere.cli.saying import bounded, fail, message_of, show
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.report import html, markdown, progress
 from verisphere.report.plots import in_picture, new_figure, save_plot
 from verisphere.report.tables import listed, table
-from verisphere.vocabulary import Embeddings, printable
+from verisphere.vocabulary import Embeddings, ImageSource, printable
+from verisphere.workflows.align import AlignResult, Skipped
+from verisphere.workflows.people import Person, first_few, notes_on
 
 #: Rename the window, clear the screen, end a text, turn letters round, C1 controls, and a line of our own making.
 NASTY = "A\x1b]0;owned\x07\x1b[2J\x00\u202egpj.exe\u2066\x9b31m\u2028B\r\nverisphere: all is well [red]$x_{$|<b>"
@@ -57,6 +59,48 @@ def test_an_error(capsys):
     with pytest.raises(SystemExit):
         Parser(prog="verisphere").error(NASTY)
     check_seen(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(f"{NASTY}: no such thing"),
+        FileNotFoundError(2, "No such file", f"{NASTY}"),
+        FileExistsError(f"{NASTY}: a folder"),
+    ],
+)
+def test_a_line_feed_in_an_error_is_escaped(error: Exception):
+    text = message_of(error)
+    check_seen(text, lines=0)
+    assert r"B\r\nverisphere" in text
+
+
+def test_sentences_with_names_have_no_more_lines():
+    skipped = (Skipped(f"{NASTY}.jpg", f"{NASTY}.jpg is damaged"),)
+    person = Person(NASTY, (NASTY,), skipped, (NASTY,))
+    assert len(notes_on(person)) == 2
+    for line in [*notes_on(person), *first_few([NASTY] * 9, "left out")]:
+        check_seen(line, lines=0)
+    text = AlignResult(NASTY, NASTY, NASTY, 1, 0, 1, 0, (f"{NASTY}.gif",), skipped, (NASTY,)).text()
+    check_seen(text, lines=5)
+    check_seen(ImageSource(NASTY, False, NASTY).described(), lines=0)
+
+
+def test_what_verbs_print_has_their_lines_alone(tmp_path: Path, capsys):
+    """The last line of `render`, `embed`, `calibrate`, whose files bear the names."""
+    folder = tmp_path / "a\nverisphere: all is well"
+    folder.mkdir()
+    drawn, network, made = folder / "drawn.zip", folder / "network.yaml", folder / "made.npz"
+    network.write_text("class_path: verisphere.embed.Pixels\ninit_args: {side: 4}\n")
+    assert main(["render", str(drawn), "--people", "4", "--images", "2"]) == 0
+    assert main(["embed", str(network), str(drawn), "--out", str(made), "--workers", "0"]) == 0
+    words = ["--far", "0.5", "--guarantee", "expected", "--out", str(folder / "made.json")]
+    assert main(["calibrate", str(made), *words]) == 0
+    assert main(["embed", str(network), str(folder / "none"), "--out", str(made)]) == 2
+    said = capsys.readouterr()
+    assert "\nverisphere: all is well" not in said.out + said.err
+    assert said.out.count(r"a\nverisphere: all is well") >= 3
+    assert r"a\nverisphere: all is well" in said.err
 
 
 def test_a_long_error_keeps_its_beginning_and_its_end(capsys):

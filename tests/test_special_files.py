@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from verisphere.cli import main
 from verisphere.data.image_files import image_files
 from verisphere.data.landmarks_file import read_landmarks
 from verisphere.data.lists import read_images, read_pairs, read_people
@@ -79,3 +80,35 @@ def test_among_images_the_one_that_is_no_file_is_named(tmp_path: Path, make: Cal
     make(tmp_path / "Ann" / "1.png")
     with pytest.raises(ValueError, match=r"Ann/1\.png: (a pipe|a character device), not a regular file"):
         Photos(tmp_path).images([0])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "loop", "--out", "page"],
+        ["evaluate", "all-pairs", "loop", "--json", "loop"],
+        ["embed", "network.yaml", "loop", "--out", "made.npz", "--workers", "0"],
+        ["embed", "loop", "loop", "--out", "made.npz"],
+        ["export", "loop", "--out", "model"],
+        ["align", "loop", "crops"],
+        ["train", "recipe.yaml", "--out", "loop", "--workers", "0"],
+        ["train", "loop", "--out", "run"],
+        ["sweep", "recipe.yaml", "--out", "loop", "--seeds", "1,2"],
+        ["calibrate", "loop", "--far", "0.1", "--out", "loop"],
+        ["render", "loop"],
+    ],
+)
+def test_a_circle_of_links_is_refused_by_name(words: list[str], tmp_path: Path, monkeypatch, capsys):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "network.yaml").write_text("class_path: verisphere.embed.Pixels\ninit_args: {side: 4}\n")
+    (tmp_path / "recipe.yaml").write_text(
+        "data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 4, images: 2}}\n"
+        "backbone: {class_path: verisphere.embed.Pixels, init_args: {side: 4}}\n"
+        "loss: {class_path: verisphere.losses.ArcFace}\nbatch_size: 4\nepochs: 1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    said = capsys.readouterr()
+    (line,) = [line for line in said.err.splitlines() if line.startswith("verisphere: ")]
+    assert "loop" in line
+    assert "Traceback" not in said.err

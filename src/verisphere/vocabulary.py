@@ -84,7 +84,7 @@ class ImageSource:
             return f"drawn faces of {count}people who do not exist"
         images = f"images of {count}people from {self.place}" if count else f"images from {self.place}"
         aligned = "alignment not recorded" if self.alignment is None else f"aligned to {self.alignment}"
-        return f"{images}, {aligned}"
+        return printable(f"{images}, {aligned}")
 
 
 @dataclass(frozen=True)

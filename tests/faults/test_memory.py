@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from faults.verbs import Act, listing, random_set, said
 from verisphere.data.embeddings_file import write_embeddings
@@ -13,6 +14,7 @@ MEGABYTES = 60  # beyond what is loaded; the files below need several times as m
 VERBS = {
     "train": ("train", "large.yaml", "--out", "out/run"),
     "embed": ("embed", "wide.yaml", "faces", "--out", "out/made.npz", "--workers", 0),
+    "align": ("align", "photos", "out/crops.zip"),
     "evaluate": ("evaluate", "all-pairs", "large.npz", "--json", "out/made.json"),
     "calibrate": ("calibrate", "large.npz", "--far", "0.2", "--out", "out/made.json", "--guarantee", "expected"),
 }
@@ -29,12 +31,15 @@ def test_memory_that_runs_out_is_one_line(verb: str, act: Act, world: Path):
     (world / "wide.yaml").write_text("class_path: verisphere.embed.MobileFaceNet\ninit_args: {width: 2.0}\n")
     if verb in ("evaluate", "calibrate"):
         write_embeddings(world / "large.npz", random_set(20_000, 2, 1024))
+    if verb == "align":
+        (world / "photos").mkdir()
+        Image.effect_noise((1500, 1500), 60).convert("RGB").save(world / "photos" / "wide.jpg")
     done = act(*VERBS[verb], memory=MEGABYTES)
     assert done.returncode == 2, done.stderr
     (line,) = said(done)
     assert "memory" in line.lower()
     left = listing(world / "out") if (world / "out").exists() else {}
-    assert not [name for name in left if name.endswith((".npz", "made.json")) or "/checkpoints/step-" in name]
+    assert not [name for name in left if name.endswith((".npz", "made.json", ".zip")) or "/checkpoints/step-" in name]
 
 
 @pytest.mark.slow

@@ -173,6 +173,21 @@ def test_a_terms_parameters_are_trained_and_a_gradient_of_theirs_that_is_not_fin
         train(made, Optimizer().build(made), given, plan, **arguments)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_whole_loss_that_is_not_finite_stops_though_rows_and_gradients_are(value: float):
+    class Constant(PairTerm):
+        def forward(self, step: Step) -> Given:
+            return Given(torch.tensor(value))
+
+    made = objective(Constant())
+    before = [one.detach().clone() for one in made.parameters()]
+    given = [Sample(IMAGES, LABELS, lambda positions: ["a"] * len(positions))]
+    with pytest.raises(ValueError, match=r"step 1: the loss as a whole is not finite .* pull_together, or the weight"):
+        train(made, Optimizer().build(made), given, Plan(1, 1.0, 0.1, Schedule()), record=lambda step, figures: None,
+              save=lambda step: None)  # fmt: skip
+    assert all(torch.equal(one, old) for one, old in zip(made.parameters(), before, strict=True))
+
+
 def test_a_batch_has_unit_rows_as_evaluation_has_them_and_hands_a_known_gradient_to_its_own():
     embeddings = torch.randn(5, 3, requires_grad=True)
     batch = GlobalBatch.of(embeddings, torch.arange(5))

@@ -343,3 +343,35 @@ def test_a_long_value_is_quoted_in_part_and_at_once(recipe):
     with pytest.raises(ValueError, match="there is no field 'abc'"):
         read_recipe(recipe(FULL), [f"--{'abc; Given value type: ; Given value: ' * 5000}=1"])
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Raises", "backbone own_failures.Raises: RuntimeError: no weights; here"),
+        ("Leaves", "backbone own_failures.Leaves: SystemExit: 0"),
+        ("Forgets", "backbone own_failures.Forgets: TypeError: "),
+        ("nothing", "backbone: expected a Backbone, but what it names made None"),
+        ("Foreign", "own_failures.Foreign does not correspond to a subclass of Backbone"),
+    ],
+)
+def test_code_of_ones_own_that_fails_is_named(recipe, name: str, says: str):
+    path = recipe(
+        PLAIN.replace("verisphere.embed.sfnet.SFNet\n  init_args: {embedding_size: 4}", f"own_failures.{name}")
+    )
+    with pytest.raises(ValueError, match=r"recipe\.yaml: ") as caught:
+        read_recipe(path, [])
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "def", "import sys; sys.exit()", "raise RuntimeError('no licence')"])
+@pytest.mark.parametrize("where", ["file", "override"])
+def test_a_module_of_ones_own_that_fails_is_named(recipe, tmp_path: Path, monkeypatch, code: str, where: str):
+    monkeypatch.syspath_prepend(tmp_path)
+    module = f"own_broken_{abs(hash((code, where)))}"
+    (tmp_path / f"{module}.py").write_text(code)
+    path = recipe(PLAIN if where == "override" else PLAIN.replace("own_parts.Noise", f"{module}.Own"))
+    words = [] if where == "file" else ["--data.class_path", f"{module}.Own"]
+    with pytest.raises(ValueError, match=f"'{module}.Own': its module fails while it is imported: [A-Z]\\w+"):
+        read_recipe(path, words)

@@ -119,18 +119,18 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
 
 def _check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
     """Refuse, before any work, an output that cannot be written, or that takes the place of an input or of another."""
-    from verisphere.data.files import check_writable, refuse_overwriting
+    from verisphere.data.files import check_writable, real_path, refuse_overwriting
 
     outputs = [out for name in names if (out := getattr(options, name)) is not None]
     for number, out in enumerate(outputs):
         refuse_overwriting(out, inputs)
         check_writable(out)
-        place = out.resolve()
-        if place in [other.resolve() for other in outputs[:number]]:
+        place = real_path(out)
+        if place in [real_path(other) for other in outputs[:number]]:
             listed = [f"--{name}" for name in names]
             raise ValueError(f"{out}: two of {', '.join(listed[:-1])} and {listed[-1]} would be written to it")
         for other in outputs:
-            if other.resolve() in place.parents:
+            if real_path(other) in place.parents:
                 raise ValueError(f"{out}: {other} above it is a file to be written, no folder; choose another name")
     if options.plot is not None and options.plot.suffix not in (".png", ".svg"):
         raise ValueError(f"{options.plot}: a picture's name must end in .png or .svg")

@@ -16,6 +16,9 @@ _SIGNS = (
     "bad_alloc",
     "memoryerror",
 )
+#: How oneDNN, which computes convolutions on a CPU, calls it. A primitive's descriptor fails where an operation is not
+#: supported, too, so that is left out.
+_ONEDNN = re.compile(r"could not (create a (memory|primitive(?! desc))|execute a primitive|append )")
 _ASKED = re.compile(r"tried to allocate ([\d.]+ \w+)|unable to allocate ([\d.]+ \w+)", re.IGNORECASE)
 #: Where a verb does not say what would take less.
 LESS_MEMORY = "give fewer images at a time, or a machine with more memory"
@@ -29,7 +32,8 @@ def memory_ran_out(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     if not isinstance(error, (RuntimeError, ImportError)):
         return False
-    return any(sign in str(error).lower() for sign in _SIGNS)
+    said = str(error).lower()
+    return any(sign in said for sign in _SIGNS) or _ONEDNN.match(said) is not None
 
 
 def memory_line(error: BaseException, less_memory: str) -> str:

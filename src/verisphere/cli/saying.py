@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -14,7 +15,10 @@ _LEFT_OUT = " [...] "
 
 
 def show(text: str) -> None:
-    """Print a result; a reader that leaves early, such as `head`, is no error."""
+    """Print a result; a reader that leaves early, such as `head`, is no error.
+
+    Its line feeds stay: whoever puts a name into a text of several lines makes it `printable` first.
+    """
     from verisphere.vocabulary import printable
 
     encoding = sys.stdout.encoding or "utf-8"
@@ -56,10 +60,12 @@ def show_traceback() -> None:
 
 
 def message_of(error: Exception) -> str:
-    """An error as one line."""
+    """An error as one line: indented lines, as libraries write them, are joined; a line feed in a name is escaped."""
+    from verisphere.vocabulary import printable
+
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())
+        return printable(f"{error.filename}: {error.strerror}")
+    return printable(re.sub(r"\s*\n\s+", " ", str(error).strip()))
 
 
 def bounded(line: str) -> str:

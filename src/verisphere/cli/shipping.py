@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
 from verisphere.cli.saying import progress
-from verisphere.vocabulary import FARS
+from verisphere.vocabulary import FARS, printable
 
 if TYPE_CHECKING:
     from verisphere.embed.model_folder import Model
@@ -32,7 +32,8 @@ def calibrate(options: argparse.Namespace) -> str:
         progress=progress(),
     )
     calibration.write_json(options.out)
-    return f"{calibration.text()}\n\n{options.out}: to ship it, verisphere export RUN --calibration {options.out} ..."
+    out = printable(str(options.out))
+    return f"{calibration.text()}\n\n{out}: to ship it, verisphere export RUN --calibration {out} ..."
 
 
 def add_calibrate(verbs: Verbs) -> None:

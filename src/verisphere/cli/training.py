@@ -5,6 +5,7 @@ from pathlib import Path
 
 from verisphere.cli.parsing import Verbs, add_device, new_verb
 from verisphere.cli.saying import progress, show
+from verisphere.vocabulary import printable
 
 
 def demo(options: argparse.Namespace) -> str:
@@ -46,8 +47,8 @@ def train(options: argparse.Namespace) -> str:
     )
     if not world().first:
         return ""
-    outcome = training_outcome(read_log(options.out)).text()
-    trained = f"{options.out}: trained; next: verisphere embed {options.out} FACES --out EMBEDDINGS.npz"
+    outcome, run = training_outcome(read_log(options.out)).text(), printable(str(options.out))
+    trained = f"{run}: trained; next: verisphere embed {run} FACES --out EMBEDDINGS.npz"
     return f"{outcome}\n{trained}" if outcome else trained
 
 
@@ -119,7 +120,7 @@ def sweep(options: argparse.Namespace) -> str:
     )
     show(result.text())  # what is whole is shown, whatever failed
     result.check()
-    return f"{options.out}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
+    return f"{printable(str(options.out))}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
 
 
 def add_sweep(verbs: Verbs) -> None:

@@ -19,6 +19,7 @@ REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
 #: What numpy and pandas make of a missing value as text (`astype(str)`).
 MISSING = ("nan", "NaN", "<NA>", "NaT", "None")
+_SURROGATES = range(0xD800, 0xE000)  # halves of characters, which no UTF-8 text can hold
 _LONGEST_ORIGIN = 1 << 16  # characters
 
 
@@ -49,8 +50,13 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
         text = text.astype(text.dtype.newbyteorder("="), copy=False)
     except UnicodeDecodeError:
         raise ValueError(f"{path}: {field} holds bytes that are not ASCII; save it as an array of str") from None
-    if text.size and np.ascontiguousarray(text).view(np.uint32).max() > sys.maxunicode:
-        raise ValueError(f"{path}: {field} holds characters that are not Unicode; is the file damaged?")
+    letters = np.ascontiguousarray(text).view(np.uint32)
+    if letters.max(initial=0) >= _SURROGATES.start:  # almost no text has such letters; the row costs more to find
+        rows = letters.reshape(text.size, -1)
+        foreign = (rows > sys.maxunicode) | ((rows >= _SURROGATES.start) & (rows < _SURROGATES.stop))
+        if foreign.any():
+            row = f" in row {foreign.any(axis=1).argmax()}" if text.ndim else ""
+            raise ValueError(f"{path}: {field} holds characters that are not Unicode{row}; is the file damaged?")
     return text
 
 

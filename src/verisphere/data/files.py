@@ -86,7 +86,7 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
     Raises:
         OSError: as `write_whole`.
     """
-    place = Path(os.path.realpath(path))
+    place = real_path(path)
     if not place.is_dir():
         write_whole(path, write)
         return
@@ -122,6 +122,11 @@ def _exchanged(left: Path, right: Path) -> bool:
     raise OSError(number, os.strerror(number), str(right))
 
 
+def real_path(path: str | Path) -> Path:
+    """Where a path leads once links are followed; unlike `Path.resolve`, for a circle of links too."""
+    return Path(os.path.realpath(path))
+
+
 def check_writable(path: str | Path) -> None:
     """Refuse, before any work, a name that `write_whole` could not give to a file; nothing is made or changed.
 
@@ -148,9 +153,9 @@ def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
     Raises:
         FileExistsError: `out` is one of them, by whatever name, or a folder that holds one.
     """
-    place = Path(os.path.realpath(out))
+    place = real_path(out)
     for given in inputs:
-        if given is not None and Path(os.path.realpath(given)).is_relative_to(place):
+        if given is not None and real_path(given).is_relative_to(place):
             raise FileExistsError(f"{out}: it is, or holds, {given}, which is read here; write to another name")
 
 
@@ -244,7 +249,7 @@ def _place(path: Path) -> tuple[Path, Path]:
     """Where a path leads when links are followed, and the nearest folder above that is there; refuses what is taken."""
     if path.is_dir() and any(path.iterdir()):
         raise FileExistsError(f"{path}: a folder that is not empty; it is never overwritten, choose another name")
-    target = Path(os.path.realpath(path))
+    target = real_path(path)
     # A link to nothing is followed. The target is asked for too because a link in a circle counts as not existing.
     if (path.exists() or os.path.lexists(target)) and not (path.is_file() or path.is_dir()):
         raise FileExistsError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.data.documents import read_json
-from verisphere.data.files import read_file, regular
+from verisphere.data.files import read_file, real_path, regular
 from verisphere.data.json_values import from_json
 from verisphere.vocabulary import ImageSource
 
@@ -73,7 +73,7 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
     folders = ["/".join(shared[:depth]) for depth in range(len(shared), -1, -1)]
     if not packed:
         folders += [os.pardir] if path.is_dir() else []
-    place = os.path.basename(os.path.realpath(path))
+    place = real_path(path).name
     for folder in folders:
         name = f"{folder}/{NAME}" if folder else NAME
         text = _content(root, name)

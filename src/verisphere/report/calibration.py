@@ -203,14 +203,14 @@ def _size(source: Source) -> str:
     """A file and how much is in it."""
     rows = f"{source.rows:,} {'embeddings' if source.kind == 'embeddings' else 'comparisons'}"
     of = f" of {source.people:,} people" if source.people is not None else ""
-    return f"{source.file} ({rows}{of}, SHA-256 {source.sha256[:12]})"
+    return f"{printable(source.file)} ({rows}{of}, SHA-256 {source.sha256[:12]})"
 
 
 def _check_text(check: Check, calibration: Calibration) -> str:
     """What the thresholds do on one file."""
     title = f"on {_size(check.source)}"
     if check.source == calibration.source:
-        title = f"on the calibration file itself, {check.source.file}, all comparisons"
+        title = f"on the calibration file itself, {printable(check.source.file)}, all comparisons"
     elif check.shared_people:
         title += f"; {check.shared_people:,} of its people bear the name of one calibrated on"
     if check.lacking:

@@ -21,7 +21,7 @@ from verisphere.report.tables import (
     operating_points_table,
     table,
 )
-from verisphere.vocabulary import OperatingPoint
+from verisphere.vocabulary import OperatingPoint, printable
 
 THIRD_DECIMAL = 0.001
 PEOPLE_UNKNOWN = (
@@ -178,7 +178,11 @@ def _differences_text(differences: tuple[Difference, ...]) -> str:
     lines = [table(header, rows)]
     rules = dict.fromkeys(one.rule for one in differences if one.rule is not None)
     lines += [f"rule: {rule}, each model at a threshold of its own" for rule in rules]
-    lines += [noise_line(one.interval, f"{one.title} against {one.against}") for one in differences if one.inside_noise]
+    lines += [
+        noise_line(one.interval, printable(f"{one.title} against {one.against}"))
+        for one in differences
+        if one.inside_noise
+    ]
     return "\n".join(lines)
 
 

@@ -100,7 +100,8 @@ def train(
             to see; a resumed training gets those of its checkpoint.
 
     Raises:
-        TrainingDiverged: a loss or gradient is NaN or infinite on any process; raised before the update, on all.
+        TrainingDiverged: a loss, their sum or a gradient is NaN or infinite on any process; raised before the
+            update, on all.
         TrainingStopped: `stopping` asked for it on any process; a checkpoint has been left.
         ValueError: the samples end before the plan does.
     """
@@ -119,7 +120,7 @@ def train(
         loss, per_sample, figures = gradients(objective, sample, Progressed(step, epoch))
         for name, value in figures.items():
             gathered.setdefault(name, []).append(value)
-        norm, stop = agreed(objective, per_sample, sample, step, stopping())
+        norm, stop = agreed(objective, loss, per_sample, sample, step, stopping())
         if plan.clip is not None:
             torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
         optimizer.step()

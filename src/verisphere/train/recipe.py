@@ -1,8 +1,10 @@
 """A recipe: everything that decides a training, as data. YAML in, a typed object out, and the resolved YAML back."""
 
+import importlib
 import json
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from pathlib import Path
@@ -12,6 +14,7 @@ import jsonargparse
 import torch
 import yaml
 
+import verisphere
 from verisphere.data.augment import Augment
 from verisphere.data.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
 from verisphere.data.faces import Faces
@@ -43,6 +46,7 @@ _ALLOWED = {
     "images_per_identity": (1, 2**20),
 }
 _MOST_EPOCHS = 10**6
+_MOST_PULL = 10**6  # beyond it the loss says nothing else
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +151,8 @@ class Recipe:
         for name in ("epochs", "save_every", "validate_every"):
             if getattr(self, name) > _MOST_EPOCHS:
                 raise ValueError(f"{name} must be at most {_MOST_EPOCHS:,} epochs, got {getattr(self, name):g}")
-        if not (isfinite(self.pull_together) and self.pull_together >= 0):
-            raise ValueError(f"pull_together must be a number and not negative, got {self.pull_together}")
+        if not 0 <= self.pull_together <= _MOST_PULL:
+            raise ValueError(f"pull_together must lie in [0, {_MOST_PULL:,}], got {self.pull_together}")
         if self.engine == "dense" and self.head_precision != "float32":
             raise ValueError(f"head_precision {self.head_precision!r} is for engine streamed or auto, not dense")
         if not 0 < self.sample_rate <= 1:
@@ -215,13 +219,74 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
         check_given(Recipe, resolved)
         torch.manual_seed(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
-        built = parser.instantiate(settings)
+        built = _built(parser, settings, resolved)
+        _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
     except jsonargparse.ArgumentError as error:
         raise ValueError(f"{where}: {explain(error, Recipe)}") from None
     except ValueError as error:
         raise ValueError(f"{where}: {explain(error, Recipe)}") from error
     return ReadRecipe(recipe, resolved)
+
+
+def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace, resolved: dict[str, Any]) -> Any:
+    """The objects that a recipe names.
+
+    Raises:
+        ValueError: one refuses its arguments, or code of the user's own fails; names it.
+    """
+    try:
+        return parser.instantiate(settings)
+    except (ValueError, OSError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's code raises; what ours does goes on as it is
+        blamed = _blamed(error, resolved)
+        if blamed is None:
+            raise
+        raise ValueError(f"{blamed}: {type(error).__name__}: {error}") from error
+
+
+def _blamed(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
+    """The field and the class of the user's own that an error comes out of; None where it is none of theirs."""
+    modules = set[str]()
+    trace = error.__traceback__
+    while trace is not None:
+        modules.add(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    own = [
+        f"{field} {path}"
+        for field in _CLASSES
+        for path in _class_paths(resolved[field])
+        if path.partition(".")[0] != verisphere.__name__ and path.rpartition(".")[0] in modules
+    ]
+    return own[0] if own else None
+
+
+def _class_paths(value: object) -> Iterator[str]:
+    """Those in a part of a resolved recipe."""
+    if isinstance(value, dict):
+        if isinstance(value.get("class_path"), str):
+            yield value["class_path"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _class_paths(one)
+
+
+def _check_built(built: jsonargparse.Namespace) -> None:
+    """Refuse what a function of the user's own made, if it is not what it promised.
+
+    Raises:
+        ValueError: names the field.
+    """
+    kinds = {"data": Faces, "backbone": Backbone, "loss": ClassLoss}
+    if built["validation"] is not None:
+        kinds["validation"] = Faces
+    made = [(name, kind, built[name]) for name, kind in kinds.items()]
+    made += [(f"pair_terms.{place}", PairTerm, one) for place, one in enumerate(built["pair_terms"])]
+    for name, kind, one in made:
+        if not isinstance(one, kind):
+            raise ValueError(f"{name}: expected a {kind.__name__}, but what it names made {shown(one)}")
 
 
 def _bounded_yaml(text: str) -> Any:
@@ -249,7 +314,9 @@ def _check_words(overrides: list[str]) -> None:
             raise ValueError("--recipe: there is one recipe, and it comes before the fields")
         try:
             if field.removeprefix("--").removesuffix("+") in _CLASSES or field.endswith(".class_path"):
-                _check_classes(_bounded_yaml(value))
+                named = _bounded_yaml(value)
+                _check_classes(named)
+                _import(named)
             check_yaml(value)
         except yaml.YAMLError:
             continue  # a text
@@ -288,6 +355,7 @@ def _check_names(content: object) -> None:
             raise ValueError(f"{shown(name)}: write it as {shown(field)} under {shown(group)}")
         if name in _CLASSES:
             _check_classes(value)
+            _import(value)
         elif isinstance(value, dict):
             _check_names(value)
 
@@ -300,6 +368,7 @@ def _check_classes(value: object) -> None:
     """
     if isinstance(value, dict):
         _check_classes(value.get("class_path"))
+        _import(value.get("class_path"))
         for one in (value.get("init_args") or {}).values() if isinstance(value.get("init_args"), dict) else ():
             if isinstance(one, (dict, list)):
                 _check_classes(one)
@@ -308,6 +377,23 @@ def _check_classes(value: object) -> None:
             _check_classes(one)
     elif isinstance(value, str) and "." in value and value.partition(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{shown(value)} is of Python itself; a class is named by its import path, such as {_EXAMPLE}")
+
+
+def _import(path: object) -> None:
+    """Import the module of a class path; one that is not there is left to the parser, which says so.
+
+    Raises:
+        ValueError: its code fails.
+    """
+    if not isinstance(path, str) or "." not in path or not all(word.isidentifier() for word in path.split(".")):
+        return
+    try:
+        importlib.import_module(path.rpartition(".")[0])
+    except ImportError:
+        return
+    except (Exception, SystemExit) as error:  # whatever the user's code raises
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{shown(path)}: its module fails while it is imported: {what}") from error
 
 
 class _Dumper(yaml.SafeDumper):

@@ -50,7 +50,12 @@ def gradients(
 
 
 def agreed(
-    objective: Objective, per_sample: Float[Tensor, " batch"], sample: Sample, step: int, stop: int | None
+    objective: Objective,
+    loss: Float[Tensor, ""],
+    per_sample: Float[Tensor, " batch"],
+    sample: Sample,
+    step: int,
+    stop: int | None,
 ) -> tuple[float, int | None]:
     """The norm of the backbone's gradient, once all gradients and losses of every process are known to be finite.
 
@@ -61,6 +66,8 @@ def agreed(
 
     Args:
         objective: after its backward.
+        loss: the mean loss, with all that is added to it; it can be infinite where its gradient and each row's loss are
+            not.
         per_sample: the losses of this process's rows.
         sample: the rows, for the names of those that are not finite.
         step: steps made before.
@@ -77,29 +84,35 @@ def agreed(
         for part in (objective.backbone, objective.head, objective.terms)
     )
     # the largest magnitude is NaN where any is
-    here = torch.stack([backbone, *(norm.to(backbone) for norm in others), per_sample.abs().max().to(backbone)])
+    here = torch.stack([one.to(backbone) for one in (backbone, *others, per_sample.abs().max(), loss)])
     bad = (~here.isfinite().all()).to(backbone)
     alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0)]))
     norm, spoilt, number = torch.cat([backbone[None], alike]).tolist()
     if spoilt:
         raise TrainingDiverged(
-            f"step {step + 1}: {_what(per_sample, sample)}; no weight was changed. Lower optimizer.rate, or set clip, "
-            "or train in float32"
+            f"step {step + 1}: {_what(loss, per_sample, sample)}; no weight was changed. Lower optimizer.rate, "
+            "or set clip, or train in float32"
         )
     return norm, int(number) or None
 
 
-def _what(per_sample: Float[Tensor, " batch"], sample: Sample) -> str:
+def _what(loss: Float[Tensor, ""], per_sample: Float[Tensor, " batch"], sample: Sample) -> str:
     """What is not finite, with the names of the first records, whichever processes they are on."""
     rows = len(per_sample)
     bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
     mine = {"rows": rows, "bad": len(bad), "named": sample.records(bad[:_NAMED])}
     mine["first"] = sample.records(range(min(rows, _NAMED)))
+    mine["whole"] = bool(loss.isfinite())
     all_of_them = [json.loads(text) for text in told(json.dumps(mine))]
     count = sum(one["bad"] for one in all_of_them)
     if not count:
-        first = all_of_them[0]["first"]
-        return f"the gradient is not finite though every loss is; the batch began with {', '.join(first)}"
+        began = f"the batch began with {', '.join(all_of_them[0]['first'])}"
+        if all(one["whole"] for one in all_of_them):
+            return f"the gradient is not finite though every loss is; {began}"
+        return (
+            "the loss as a whole is not finite though each record's is: pull_together, or the weight of a pair term, "
+            f"may be too large; {began}"
+        )
     names = [name for one in all_of_them for name in one["named"]][:_NAMED]
     what = f"the loss of {count} of {sum(one['rows'] for one in all_of_them)} records is not finite: {', '.join(names)}"
     return what + (f" and {count - len(names)} more" if count > len(names) else "")

@@ -23,7 +23,7 @@ from verisphere.data.image_files import ImageFiles, counted, image_files
 from verisphere.data.images_json import NAME, images_json, read_source
 from verisphere.data.landmarks_file import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
 from verisphere.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Progress, printable, quietly
 from verisphere.workflows.device import choose_device
 
 T = TypeVar("T")
@@ -79,7 +79,8 @@ class AlignResult:
     def text(self) -> str:
         """The counts, the first photos that were skipped, and where all of them are listed."""
         lines = [
-            f"{self.out}: {self.aligned:,} of {self.aligned + len(self.skipped):,} photos aligned to {self.template}"
+            f"{printable(self.out)}: {self.aligned:,} of {self.aligned + len(self.skipped):,} photos aligned to "
+            f"{printable(self.template)}"
         ]
         if self.several:
             lines.append(f"several faces, of which the most central was taken: {self.several:,}")
@@ -88,12 +89,13 @@ class AlignResult:
         if self.unreadable:
             lines.append(f"skipped as unreadable: {self.unreadable:,}")
         if self.other_format:
-            lines.append(f"skipped by format: {counted(self.other_format)}")
-        lines += [f"  {photo.name}: {photo.reason}" for photo in self.skipped[:_SHOWN]]
+            lines.append(f"skipped by format: {printable(counted(self.other_format))}")
+        lines += [f"  {printable(f'{photo.name}: {photo.reason}')}" for photo in self.skipped[:_SHOWN]]
         if len(self.skipped) > _SHOWN:
             lines.append(f"  and {len(self.skipped) - _SHOWN:,} more")
         if self.unused:
-            lines.append(f"with landmarks, but not in {self.source}: {len(self.unused):,}, first {self.unused[0]}")
+            names = f"not in {self.source}: {len(self.unused):,}, first {self.unused[0]}"
+            lines.append(f"with landmarks, but {printable(names)}")
         lines.append(f"{LIST}, in the result, says of every photo what became of it")
         return "\n".join(lines)
 

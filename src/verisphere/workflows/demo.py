@@ -21,7 +21,7 @@ from verisphere.report.plots import save_image
 from verisphere.report.results import json_text
 from verisphere.report.tables import number, one_threshold_table, small, table
 from verisphere.train.recipe import read_recipe
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Progress, printable, quietly
 from verisphere.workflows.calibrate import Calibration, calibrate
 from verisphere.workflows.device import choose_device
 from verisphere.workflows.embed import embed, open_model
@@ -133,15 +133,14 @@ def run_demo(
     left, right = _pair(out / "pair", unseen)
     shipped = out / "model"
     log.info("the demo took %.0f s", time.monotonic() - started)
-    return "\n\n".join(
-        [
-            _text(results),
-            _shipped(calibration),
-            f"page:    {report.page}\nfaces:   {out / 'faces.png'}\nmodel:   {shipped}, its card: {shipped / CARD}\n"
-            f"try:     verisphere verify {left} {right} --model {shipped} --far {size.shipped_fars[-1]} --aligned "
-            "--accept-drawn-model",
-        ]
-    )
+    places = [
+        f"page:    {report.page}",
+        f"faces:   {out / 'faces.png'}",
+        f"model:   {shipped}, its card: {shipped / CARD}",
+        f"try:     verisphere verify {left} {right} --model {shipped} --far {size.shipped_fars[-1]} --aligned "
+        "--accept-drawn-model",
+    ]
+    return "\n\n".join([_text(results), _shipped(calibration), "\n".join(map(printable, places))])
 
 
 def _others(trained_on: SyntheticFaces, group: int, people: int, images: int) -> SyntheticFaces:

@@ -16,7 +16,7 @@ from verisphere.embed.load import build_backbone, untrained
 from verisphere.embed.model_folder import is_model_folder, load
 from verisphere.embed.onnx_file import OnnxBackbone, read_onnx
 from verisphere.train.checkpoint import load_into, read_checkpoint
-from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
+from verisphere.vocabulary import Embeddings, Origin, Progress, printable, quietly
 from verisphere.workflows.unaligned import warn_if_unaligned
 
 
@@ -184,4 +184,5 @@ def embed_photos(
     )
     if world().first:
         write_embeddings(out, embeddings)
-    return f"{out}: {len(photos)} images of {len(photos.people)} people, {opened.backbone.embedding_size} numbers each"
+    counts = f"{len(photos)} images of {len(photos.people)} people, {opened.backbone.embedding_size} numbers each"
+    return f"{printable(str(out))}: {counts}"

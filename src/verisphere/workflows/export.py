@@ -14,7 +14,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.data.documents import read_json
-from verisphere.data.files import digest, refuse_overwriting, write_whole
+from verisphere.data.files import digest, real_path, refuse_overwriting, write_whole
 from verisphere.detect import TEMPLATES
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.model_folder import is_model_folder, load
@@ -32,7 +32,7 @@ from verisphere.report.card_files import read_figures, read_settings
 from verisphere.report.tables import number, table
 from verisphere.train.checkpoint import Checkpoint, read_checkpoint
 from verisphere.train.image_sources import recorded_sources
-from verisphere.vocabulary import Progress, TrainingRecord, quietly
+from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.workflows.calibrate import Calibration, read_calibration
 from verisphere.workflows.embed import open_model
 
@@ -61,7 +61,8 @@ class ExportResult:
         rows = [[name, f"{digest.bytes:,}", digest.sha256[:12]] for name, digest in files.items()]
         tried = " and ".join(map(str, self.agreement.batches))
         lines = [
-            f"{self.folder}: model {self.description.name!r}, {self.description.embedding_size} numbers an embedding",
+            f"{printable(str(self.folder))}: model {self.description.name!r}, "
+            f"{self.description.embedding_size} numbers an embedding",
             table(["file", "bytes", "SHA-256"], rows),
             f"{ONNX} against PyTorch, batches of {tried}: cosine differs by at most {self.agreement.cosine:.1e}",
         ]
@@ -70,7 +71,7 @@ class ExportResult:
             f"{found.meaning(self.description.training)}; {found.misses()}"
             for found in self.description.thresholds
         ]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"note: {printable(note)}" for note in self.notes)])
 
 
 def export_model(
@@ -223,7 +224,7 @@ def _copies(
 
 def _run_folder(checkpoint: Checkpoint) -> Path:
     """The run that a checkpoint lies in, or its own folder where it was moved out of one."""
-    path = checkpoint.path.resolve()
+    path = real_path(checkpoint.path)
     return path.parent.parent if path.parent.name == "checkpoints" else path
 
 

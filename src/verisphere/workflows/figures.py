@@ -21,7 +21,7 @@ from verisphere.report.loss_plots import (
     soft_indicator_slope,
 )
 from verisphere.report.plots import save_plot
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Progress, printable, quietly
 from verisphere.workflows import loss_curves
 from verisphere.workflows.toy_features import (
     Features,
@@ -71,7 +71,7 @@ class FiguresResult:
 
     def text(self) -> str:
         """The files and the notes, a line each."""
-        lines = [str(path) for path in self.files if path.suffix == ".png"]
+        lines = [printable(str(path)) for path in self.files if path.suffix == ".png"]
         lines += [f"{name}: {note}" for name, notes in self.notes.items() for note in notes]
         return "\n".join(lines)
 

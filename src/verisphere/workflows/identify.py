@@ -13,7 +13,7 @@ from verisphere.embed.model_folder import Model
 from verisphere.embed.model_json import TrainingRecord
 from verisphere.report.results import json_text
 from verisphere.report.tables import number, table
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Progress, printable, quietly
 from verisphere.workflows.align import Skipped
 from verisphere.workflows.people import (
     FindFaces,
@@ -77,10 +77,10 @@ class Identification:
             if self.passing > len(self.matches):
                 answer += f"\nand {self.passing - len(self.matches)} more"
         else:
-            near = f"; nearest: {self.best.name}, score {self.best.score:.4f}" if self.best else ""
+            near = f"; nearest: {printable(self.best.name)}, score {self.best.score:.4f}" if self.best else ""
             answer = f"nobody: no score above the threshold {self.threshold.threshold:.4f}{near}"
         lines = [answer, self.meaning, self.misses, self._passes_by_chance()]
-        lines += [note for note in (self.drawn, self.gallery_note) if note]
+        lines += [printable(note) for note in (self.drawn, self.gallery_note) if note]
         lines += notes_on(self.probe)
         lines += first_few([f"{one.name} ({one.reason})" for one in self.skipped], "skipped")
         lines += first_few(self.left_out, "left out, as none of their photographs can be used")

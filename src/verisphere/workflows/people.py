@@ -22,7 +22,7 @@ from verisphere.decide import Far
 from verisphere.detect import Detections, Detector, crop_face, template_named, why_none
 from verisphere.embed.model_folder import Model
 from verisphere.score import pair_scores, unit_rows
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Progress, printable, quietly
 from verisphere.workflows.align import Skipped
 
 Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph of a size of its own
@@ -311,4 +311,4 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
     if not items:
         return []
     more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
-    return [f"{what}: {', '.join(items[:SHOWN])}{more}"]
+    return [f"{what}: {', '.join(map(printable, items[:SHOWN]))}{more}"]

@@ -12,7 +12,7 @@ from verisphere.data.images_json import NAME, images_json
 from verisphere.data.loader import batches
 from verisphere.data.synthetic import SyntheticFaces, contact_sheet
 from verisphere.report.plots import save_image
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Progress, printable, quietly
 
 BATCH = 64
 
@@ -56,7 +56,7 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
     write_whole(path, write)
     if sheet is not None:
         save_image(contact_sheet(faces, min(8, len(faces.people)), min(10, faces.images_each)), sheet)
-    return f"{path}: {len(faces)} images of {len(set(faces.true_identities))} people"
+    return f"{printable(str(path))}: {len(faces)} images of {len(set(faces.true_identities))} people"
 
 
 def _png(pixels: torch.Tensor) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 
 import verisphere
 from verisphere.data.documents import LARGEST_YAML, read_text
-from verisphere.data.files import MAX_TABLE, digest
+from verisphere.data.files import MAX_TABLE, digest, real_path
 from verisphere.decide import Far, GuaranteedThreshold, OneThreshold, exact_rate, point_at
 from verisphere.decide.point import far_text
 from verisphere.protocols import PairsOfSet, all_pairs, tar_differences
@@ -30,6 +30,7 @@ from verisphere.vocabulary import (
     Origin,
     Progress,
     TrainingRecord,
+    printable,
     quietly,
 )
 from verisphere.workflows.report_folder import require_free, write_report
@@ -53,7 +54,7 @@ class ReportResult:
 
     def text(self) -> str:
         """The summary, and where the page is."""
-        return "\n\n".join(part for part in (self.summary, f"page: {self.page}") if part)
+        return "\n\n".join(part for part in (self.summary, f"page: {printable(str(self.page))}") if part)
 
 
 @dataclass(frozen=True)
@@ -322,8 +323,8 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
     runs: dict[Path, Path] = {}
     for subject in subjects:
         if subject.run is not None:
-            runs.setdefault(subject.run.resolve(), subject.run)
-    measured = {subject.run.resolve() for subject in subjects if subject.run and subject.embeddings is not None}
+            runs.setdefault(real_path(subject.run), subject.run)
+    measured = {real_path(subject.run) for subject in subjects if subject.run and subject.embeddings is not None}
     for title, run in zip(distinct_titles(list(runs.values())), runs.values(), strict=True):
         paths = [run / name for name in ("recipe.yaml", "metrics.jsonl", "people.txt")]
         paths += [checkpoint / "backbone.safetensors" for checkpoint in list_checkpoints(run)[-1:]]
@@ -337,7 +338,7 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
             recipe=read_text(run / "recipe.yaml", LARGEST_YAML),
             people=count,
             files=tuple(File(str(path), digest(path)) for path in paths if path.is_file()),
-            measured=run.resolve() in measured,
+            measured=real_path(run) in measured,
             trained=TrainingRecord(people=count, sources=sources).described() if sources else "",
         )
 

@@ -27,7 +27,7 @@ from verisphere.report.results import EvaluatedFile, json_text
 from verisphere.score.pairs import unit_rows
 from verisphere.score.screen import Precision
 from verisphere.score.top_k import top_k
-from verisphere.vocabulary import Embeddings, Progress, Rule, quietly
+from verisphere.vocabulary import Embeddings, Progress, Rule, printable, quietly
 
 CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
 
@@ -130,7 +130,7 @@ class SearchEvaluation:
         galleries = self.result.galleries
         parts = [
             "\n".join(
-                f"{name}: {one.people:,} people by {one.images:,} images; {one.mated_probes:,} mated and "
+                f"{printable(name)}: {one.people:,} people by {one.images:,} images; {one.mated_probes:,} mated and "
                 f"{one.nonmated_probes:,} non-mated probes"
                 for name, one in galleries.items()
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from verisphere.data.documents import read_json
 from verisphere.data.embeddings_file import read_embeddings
 from verisphere.data.faces import Faces
-from verisphere.data.files import MAX_TABLE, check_file, read_file
+from verisphere.data.files import MAX_TABLE, check_file, read_file, real_path
 from verisphere.data.npz_file import names_in_npz
 from verisphere.data.photos import Photos
 from verisphere.embed.model_folder import is_model_folder
@@ -62,8 +62,8 @@ def subjects_of(paths: Sequence[Path], faces: Path | None = None) -> list[Subjec
             found += [(file, path) for file in files] or [(path, path)]
         else:
             found.append((path, None))
-    places = Counter(path.resolve() for path, _ in found)
-    again = [path for path, _ in found if places[path.resolve()] > 1]
+    places = Counter(real_path(path) for path, _ in found)
+    again = [path for path, _ in found if places[real_path(path)] > 1]
     if again:
         raise ValueError(f"{again[0]}: named twice; a report shows it once")
     titles = distinct_titles([path for path, _ in found])

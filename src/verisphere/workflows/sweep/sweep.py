@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from verisphere.data.files import real_path
 from verisphere.report.plots import save_plot
 from verisphere.report.results import json_text
 from verisphere.vocabulary import Progress, quietly
@@ -94,7 +95,7 @@ def sweep(
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
     device = choose_device(launch.device)
-    resolved = resolve(plan, (out / "warm").resolve())
+    resolved = resolve(plan, real_path(out / "warm"))
     with alone_in(out):
         runs = open_sweep(out, resolved)
         warm = warm_run(out, resolved)
