@@ -289,7 +289,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
          "batches is 1,000,000,000,000; it must be at most 1,000,000"),
         ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {memory: 1000000000000}}]",
          "memory is 1,000,000,000,000; it must be at most 1,000,000"),
-        ("workers: 1000000", "workers must be at most 1,000, got 1,000,000"),
+        ("workers: 1000000", "workers must be at most 256, got 1,000,000"),
         ("batch_size: 1000000000000", "batch_size must be at most 1,048,576"),
         ("save_every: 1.0e+300", "save_every must be at most 1,000,000 epochs"),
         ("schedule: {shape: step, milestones: [.nan]}", "schedule.milestones must be positive and ascending"),

@@ -158,3 +158,9 @@ def test_embeddings_are_not_written_over_what_they_are_made_of(tmp_path):
     with pytest.raises(FileExistsError, match=r"out\.npz: it is, or holds, .*faces\.zip, which is read here"):
         embed_photos(tmp_path / "run", tmp_path / "faces.zip", tmp_path / "out.npz", device=CPU)
     assert (tmp_path / "faces.zip").read_bytes() == b"photographs"
+
+
+@pytest.mark.parametrize("workers", [-1, 257])
+def test_workers_beyond_the_limit_are_refused_by_name(tmp_path: Path, workers: int):
+    with pytest.raises(ValueError, match=f"--workers {workers}: allowed are 0 to 256"):
+        embed_photos(tmp_path / "run", tmp_path / "faces", tmp_path / "out.npz", workers=workers, device=CPU)

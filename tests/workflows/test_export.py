@@ -353,3 +353,10 @@ def test_it_embeds_real_faces_as_the_extraction_does(run, real_data, tmp_path):
     assert embeddings.origin == Origin(digest(weights(run)), True, "float32", "lfw")
     shown = read_onnx(tmp_path / "model" / "model.onnx").embed(faces.images(range(9)))
     np.testing.assert_allclose(shown, embeddings.embeddings, rtol=1e-3, atol=1e-4)
+
+
+def test_a_file_in_the_folders_place_is_refused_before_any_work(tmp_path: Path):
+    (tmp_path / "model").write_text("mine")
+    with pytest.raises(FileExistsError, match="model: a file, and a folder was to be written under its name"):
+        export.export_model(tmp_path / "no run", tmp_path / "model")
+    assert (tmp_path / "model").read_text() == "mine"

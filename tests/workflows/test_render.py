@@ -108,3 +108,12 @@ def test_wrong_names_are_refused_before_anything_is_drawn(
         render_zip(few(), tmp_path / name, sheet and tmp_path / sheet)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sheet_that_cannot_be_written_is_refused_before_anything_is_drawn(tmp_path: Path):
+    (tmp_path / "taken.png").mkdir()
+    (tmp_path / "file").touch()
+    for sheet in (tmp_path / "taken.png", tmp_path / "file" / "sheet.png"):
+        with pytest.raises(OSError, match=sheet.name):
+            render_zip(few(), tmp_path / "faces.zip", sheet)
+    assert not (tmp_path / "faces.zip").exists()

@@ -14,6 +14,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from verisphere.data.faces import Faces
 
+#: Processes that read images: more than any machine's images need, and fewer than would fill its memory.
+MOST_WORKERS = 256
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -73,7 +73,11 @@ class Photos(Faces):
         found = _open(self.path)
         kept = list(range(len(found.names)))
         if people is not None:
-            kept = positions_of_people(found.identities, read_people(Path(people).expanduser()))
+            wanted = read_people(Path(people).expanduser())
+            try:
+                kept = positions_of_people(found.identities, wanted)
+            except ValueError as error:
+                raise ValueError(f"{people}, the list of people (--people): {error}") from None
         enough = positions_with_images([found.identities[index] for index in kept], min_images, max_images)
         kept = [kept[index] for index in enough]
         self.names = tuple(found.names[index] for index in kept)

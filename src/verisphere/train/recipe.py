@@ -14,12 +14,12 @@ import jsonargparse
 import torch
 import yaml
 
-import verisphere
 from verisphere.data.augment import Augment
 from verisphere.data.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
 from verisphere.data.faces import Faces
 from verisphere.data.files import check_file
 from verisphere.data.json_values import shown
+from verisphere.data.loader import MOST_WORKERS
 from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
 from verisphere.head.engine import SAMPLE_RATE
@@ -41,7 +41,7 @@ _ALLOWED = {
     "accumulate": (1, 2**20),
     "subcenters": (1, 1000),
     "log_every": (1, 10**9),
-    "workers": (0, 1000),
+    "workers": (0, MOST_WORKERS),
     "seed": (0, inf),
     "images_per_identity": (1, 2**20),
 }
@@ -257,7 +257,7 @@ def _blamed(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
         f"{field} {path}"
         for field in _CLASSES
         for path in _class_paths(resolved[field])
-        if path.partition(".")[0] != verisphere.__name__ and path.rpartition(".")[0] in modules
+        if path.partition(".")[0] != "verisphere" and path.rpartition(".")[0] in modules
     ]
     return own[0] if own else None
 

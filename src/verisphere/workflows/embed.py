@@ -8,6 +8,7 @@ import torch
 from verisphere.data.embeddings_file import write_embeddings
 from verisphere.data.faces import Faces
 from verisphere.data.files import check_file, check_writable, refuse_overwriting
+from verisphere.data.loader import MOST_WORKERS
 from verisphere.data.photos import Photos
 from verisphere.distributed import world
 from verisphere.embed.backbone import Backbone
@@ -168,6 +169,8 @@ def embed_photos(
     if out.suffix != ".npz":
         raise ValueError(f"--out {out}: an embeddings file ends in .npz")
     check_writable(out)
+    if not 0 <= workers <= MOST_WORKERS:
+        raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
     opened = open_model(model, device, trust)
     photos = Photos(faces, people, size=opened.backbone.input_size)
     if world().first:

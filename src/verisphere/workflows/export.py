@@ -103,13 +103,15 @@ def export_model(
         progress: shown over the steps.
 
     Raises:
-        FileExistsError: `out` holds something, or is what is read.
+        FileExistsError: `out` is a file, holds something, or is what is read.
         FileNotFoundError: no run, or no such file.
         ValueError: the extra `export` is missing; the calibration is of another model, or contradicts `flip`; a file is
             not of its kind; the template does not fit the network; the ONNX file would differ from the network.
     """
     require_export()
     refuse_overwriting(out, [run, calibration, *evaluation])
+    if out.is_file():
+        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
     if is_model_folder(run):
         raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
     checkpoint = read_checkpoint(run)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from verisphere.data.files import write_whole
+from verisphere.data.files import check_writable, write_whole
 from verisphere.data.images_json import NAME, images_json
 from verisphere.data.loader import batches
 from verisphere.data.synthetic import SyntheticFaces, contact_sheet
@@ -33,11 +33,15 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
 
     Raises:
         ValueError: the archive's name does not end in .zip, or the sheet's in .png.
+        OSError: one of them cannot be written; said before any work.
     """
     if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise ValueError(f"{sheet}: the contact sheet is a picture that ends in .png")
+    for out in (path, sheet):
+        if out is not None:
+            check_writable(out)
 
     def write(partial: Path) -> None:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
