@@ -468,7 +468,10 @@ def test_the_command_line(written, tmp_path, capsys):
         ([], "--out is missing"),
         (["--dry-run", "--classes", str(10**20)], f"--classes is {10**20}; a plan takes at most 2^40"),
         (["--dry-run", "--classes", "9", "--memory", "1e300"], "--memory is 1e+300; it must be a positive number"),
-        (["--dry-run", "--classes", "9", "--batch_size", str(10**20)], "batch_size must be at most 1,048,576, got 100,000"),
+        (
+            ["--dry-run", "--classes", "9", "--batch_size", str(10**20)],
+            "batch_size must be at most 1,048,576, got 100,000",
+        ),
         (["--dry-run", "--classes", "2", "--processes", "3"], "processes is 3 for 2 classes"),
     ],
 )
