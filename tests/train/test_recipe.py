@@ -290,6 +290,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {memory: 1000000000000}}]",
          "memory is 1,000,000,000,000; it must be at most 1,000,000"),
         ("workers: 1000000", "workers must be at most 256, got 1,000,000"),
+        ("pull_together: 1.0e+308", "pull_together must lie in [0, 1,000,000], got 1e+308"),
         ("batch_size: 1000000000000", "batch_size must be at most 1,048,576"),
         ("save_every: 1.0e+300", "save_every must be at most 1,000,000 epochs"),
         ("schedule: {shape: step, milestones: [.nan]}", "schedule.milestones must be positive and ascending"),

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
+from verisphere.data.by_light import LUMA
 from verisphere.detect.alignment import TEMPLATES, Points, Template, inverse, similarity
 from verisphere.detect.detector import Detector
 from verisphere.detect.faces import choose_face
@@ -118,7 +119,7 @@ def eye_contrast(image: Image, template: Template) -> float:
 
     The sum of both differences, in standard deviations of the image's brightness: about 2.3 in aligned crops.
     """
-    grey = image.astype(np.float64) @ (0.299, 0.587, 0.114)
+    grey = image.astype(np.float64) @ LUMA
     unit = float(np.linalg.norm(np.subtract(template.points[1], template.points[0])))  # between the eyes: 35 of 112
 
     def brightness(x: float, y: float, wide: float, high: float) -> float:
