@@ -65,7 +65,7 @@ def keep(name: str, seed: str, base: Files, files: Files, found: str) -> Path | 
         (path / file).parent.mkdir(parents=True, exist_ok=True)
         (path / file).write_bytes(content)
     path.mkdir(parents=True, exist_ok=True)
-    about = {"seed": seed, "removed": removed, "resealed": resealed, "found": found}
+    about = {"seed": seed, "removed": removed, "resealed": resealed, "found": found.splitlines()[0][:300]}
     (path / "input.json").write_text(json.dumps(about, indent=1) + "\n")
     return path
 
