@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from faults.verbs import environment
+
 #: Kills of each kind of save; 60 together.
 KILLS = {
     "checkpoint": 12,
@@ -21,7 +23,7 @@ KILLS = {
 @pytest.mark.parametrize("saver", KILLS)
 def test_a_killed_save_leaves_the_old_or_the_new(saver: str, tmp_path: Path):
     call = [sys.executable, "-m", "faults.killing", saver, tmp_path / "saves", str(KILLS[saver])]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == KILLS[saver]

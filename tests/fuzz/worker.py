@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import verisphere
 from fuzz.containers import Files
 from fuzz.junk import CANARY
 from fuzz.readers import Reader
@@ -141,10 +142,11 @@ def fault_of(line: str, names: Sequence[str], fields: tuple[str, ...]) -> str:
 def _place(error: BaseException) -> str:
     """The last line of the project's own code that an error came through."""
     trace, found = error.__traceback__, ""
+    home = os.path.dirname(verisphere.__file__) + os.sep
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        if f"{os.sep}verisphere{os.sep}" in path:
-            found = f"in {path.rpartition(f'{os.sep}verisphere{os.sep}')[2]}: {trace.tb_frame.f_code.co_name}"
+        if path.startswith(home):
+            found = f"in {path.removeprefix(home)}: {trace.tb_frame.f_code.co_name}"
         trace = trace.tb_next
     return found
 

@@ -1,7 +1,9 @@
 """From a run to a model folder: what is in it, that it works, and what is refused."""
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -335,10 +337,15 @@ def test_a_full_disk_while_weights_are_copied_names_the_copy(run, tmp_path):
     assert said == f"verisphere: {tmp_path / 'model' / 'backbone.safetensors'}: File too large\n"
 
 
-@pytest.mark.slow
-def test_a_full_disk_while_onnx_is_written_names_the_folder(run, tmp_path):
-    said = export_limited(run, tmp_path / "model", weights(run).stat().st_size)
-    assert said == f"verisphere: {tmp_path / 'model'}: File too large\n"
+def test_a_full_disk_while_onnx_is_written_names_the_folder(run, tmp_path, monkeypatch):
+    def no_room(path, backbone, about):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(export, "write_onnx", no_room)
+    with pytest.raises(OSError, match="No space left") as caught:
+        export_model(run, tmp_path / "model")
+    assert caught.value.filename == str(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- real faces ---

@@ -187,10 +187,17 @@ def start(recipe: Path, run: Path, *more: str, terminal: int | None = None) -> s
                                 "OMP_NUM_THREADS": str(torch.get_num_threads())}  # fmt: skip
     call = [sys.executable, "-m", "verisphere", "train", recipe, "--out", run, *LONG, *more]
     if terminal is None:
-        return subprocess.Popen(call, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return subprocess.Popen(call, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                preexec_fn=hear_all)  # fmt: skip
     call = [sys.executable, "-c", IN_TERMINAL, *call]
     return subprocess.Popen(call, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, text=True,
-                            start_new_session=True)  # fmt: skip
+                            start_new_session=True, preexec_fn=hear_all)  # fmt: skip
+
+
+def hear_all() -> None:
+    """A process of a test hears Ctrl-C and SIGHUP though the test run itself, under nohup, may not."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 #: Makes the terminal on standard input the one that hangs up, and becomes the command.
@@ -262,10 +269,16 @@ def test_a_terminal_that_is_closed_leaves_a_checkpoint(recipe, tmp_path, workers
     terminal, theirs = pty.openpty()
     process = start(recipe, run, "--workers", workers, "--save_every", "100", terminal=theirs)
     os.close(theirs)
-    until = time.monotonic() + 60
-    while not (run / "metrics.jsonl").is_file() and process.poll() is None and time.monotonic() < until:
+    until, seen = time.monotonic() + 60, b""
+    while not _logged(run) and process.poll() is None and time.monotonic() < until:
         if select.select([terminal], [], [], 0.05)[0]:
-            os.read(terminal, 65536)  # a terminal that nobody reads would hold it up
+            seen += os.read(terminal, 65536)  # a terminal that nobody reads would hold it up
     os.close(terminal)
-    assert process.wait(timeout=60) == 129
+    assert process.wait(timeout=60) == 129, seen.decode()
     assert read_checkpoint(run).step >= 1
+
+
+def _logged(run: Path) -> bool:
+    """Whether the training has made its first steps."""
+    log = run / "metrics.jsonl"
+    return log.is_file() and log.stat().st_size > 0

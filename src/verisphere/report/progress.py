@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from rich.console import Console
 from rich.logging import RichHandler
@@ -26,7 +26,26 @@ from verisphere.vocabulary import printable
 T = TypeVar("T")
 QUIET_SECONDS = 10.0  # between two plain lines of one piece of work
 
-console = Console(stderr=True)
+
+class _StandardError:
+    """Standard error as it is at the time of writing; what nobody reads any more, as in a terminal that was closed, is
+    dropped: the work goes on, or stops in good order.
+    """
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+
+console = Console(file=cast(IO[str], _StandardError()))
 
 
 class _Rate(ProgressColumn):

@@ -164,7 +164,7 @@ def train_run(
         return {f"{VALIDATION}{point.far_target}": point.tar for point in points}
 
     samples = _samples(recipe, faces, place, plan, division, first_step)
-    with holding, _recording(out, tensorboard, first_step) as record, stop_requests() as stopping:
+    with stop_requests() as stopping, holding, _recording(out, tensorboard, first_step) as record:
         train(
             objective,
             optimizer,
