@@ -72,11 +72,11 @@ class World:
     """A population of people.
 
     Attributes:
-        name: of the world.
+        name: what the world is called.
         target: FAR at which everybody's TAR is `TAR`.
-        likeness: of people to others, which impostor scores rise by.
-        difficulty: of people, which their genuine scores fall by.
-        seed: of all that is drawn here.
+        likeness: draws how much a person resembles others; impostor scores rise by it.
+        difficulty: draws how hard a person is to recognise; genuine scores fall by it.
+        seed: determines every random draw of this set.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Held:
             for `approximate` at most this; None where it is refused.
         held: share of the sets in which it held.
         sets: how many.
-        mean_far: of thresholds, mean FAR over target; `expected` promises 1 at most.
+        mean_far: the thresholds' mean FAR over the target; `expected` promises at most 1.
     """
 
     world: str
@@ -173,7 +173,7 @@ class Size:
 
     Attributes:
         cells: target FARs, with the numbers of people in a set.
-        sets: of all pairs, which intervals and `approximate` take.
+        sets: how many sets are drawn for intervals and `approximate`, which take all pairs.
         matched: sets of comparisons that share nobody, which `expected` and `confident` take.
         replicates: of the bootstrap.
     """
