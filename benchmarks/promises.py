@@ -76,7 +76,7 @@ class World:
         target: FAR at which everybody's TAR is `TAR`.
         likeness: draws how much a person resembles others; impostor scores rise by it.
         difficulty: draws how hard a person is to recognise; genuine scores fall by it.
-        seed: determines every random draw of this set.
+        seed: determines every random draw of this world.
     """
 
     name: str
