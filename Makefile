@@ -12,7 +12,7 @@ SEED ?= 16
 INPUTS ?= 10000
 OPTIONS ?=
 
-.PHONY: demo test test-full fuzz faults lint format bench promises clean gone
+.PHONY: demo test test-full fuzz faults lint format bench promises figures clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -46,6 +46,10 @@ bench: $(VENV)/.dev
 # How often the promises of thresholds and intervals hold, in made-up worlds; a minute on one core.
 promises: $(VENV)/.core
 	$(BIN)/python benchmarks/promises.py
+
+# The pictures of docs/losses.md, in place; ONLY=NAME for one.
+figures: $(VENV)/.core
+	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf $(VENV)

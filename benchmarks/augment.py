@@ -3,7 +3,7 @@
 import torch
 from harness import compare
 
-from verisphere.data import Augment, augment, normalise
+from verisphere.images import Augment, augment, normalise
 
 BATCH = 64
 

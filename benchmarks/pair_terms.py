@@ -215,7 +215,7 @@ def alone(name: str, count: int, device: torch.device) -> Work:
 
 def whole(name: str, count: int, device: torch.device, images: int) -> Work:
     """Complete steps of R50's training in bfloat16, with a term or without."""
-    from verisphere.embed import IResNet
+    from verisphere.backbones import IResNet
     from verisphere.head import Head, HeadSGD, Streamed
     from verisphere.losses import ArcFace
     from verisphere.train.objective import Objective, Progressed

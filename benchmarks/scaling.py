@@ -17,11 +17,11 @@ import torch
 from harness import write
 
 from verisphere import losses
+from verisphere.device import keep_memory
 from verisphere.head import Head, HeadSGD, Streamed
 from verisphere.report.tables import table
+from verisphere.train.dry_run.traffic import Collective, head_collectives
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.device import keep_memory
-from verisphere.workflows.plan.traffic import Collective, head_collectives
 
 SIZE = 512
 SHARDS = (1, 2, 4, 8)
@@ -54,8 +54,8 @@ def seconds(loss: str, classes: int, batch: int, rounds: int) -> tuple[float, fl
 
 def exchanges(loss: str, batch: int, processes: int) -> tuple[Collective, ...]:
     """Those of a head with this loss."""
-    asked = ["--data", "verisphere.data.SyntheticFaces", "--data.people", "2", "--batch_size", str(batch)]
-    asked += ["--backbone", "verisphere.embed.MobileFaceNet", "--backbone.width", "0.1"]
+    asked = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2", "--batch_size", str(batch)]
+    asked += ["--backbone", "verisphere.backbones.MobileFaceNet", "--backbone.width", "0.1"]
     recipe = read_recipe(None, [*asked, "--loss", f"verisphere.losses.{loss}"]).recipe
     return tuple(head_collectives(recipe, processes))
 

@@ -5,7 +5,7 @@ import os
 import torch
 from harness import compare
 
-from verisphere.data import SyntheticFaces, batches
+from verisphere.images import SyntheticFaces, batches
 
 WORKERS = os.cpu_count() or 1
 

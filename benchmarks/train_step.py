@@ -120,7 +120,6 @@ class PlainHead(nn.Module):
 
 def built(case: Case, variant: Variant) -> Callable[[], object]:
     """A step of this variant, ready to run."""
-    from verisphere import embed
     from verisphere.head import Head, HeadSGD, Streamed
     from verisphere.losses import ArcFace
 
@@ -181,8 +180,7 @@ def built(case: Case, variant: Variant) -> Callable[[], object]:
 
 def flops(case: Case, variant: Variant) -> float:
     """Floating-point operations of a step, as the module's text has them."""
-    from verisphere import embed
-    from verisphere.workflows.plan.measure import measure_backbone
+    from verisphere.train.dry_run.measured import measure_backbone
 
     forward = case.batch * measure_backbone(getattr(embed, case.network)(**case.arguments)).flops
     if variant.only_forward:
@@ -209,7 +207,7 @@ def clocked(run: Callable[[], object]) -> dict[str, float]:
 def measure(case: Case, variant: Variant, steps: int, profiled: bool) -> dict[str, object]:
     """In a fresh process: seconds of a step, and of the roof beside it."""
     if variant.keep:
-        from verisphere.workflows.device import keep_memory
+        from verisphere.device import keep_memory
 
         keep_memory()
     step = built(case, variant)

@@ -1,15 +1,15 @@
 """The table of docs/distributed.md: the most classes that fit, by network, engine, processes and memory, by the plan.
 
 `python benchmarks/what_fits.py [--local-batch B]`: bfloat16 backbone and head products, momentum, B images a process.
-No GPU is needed; what a GPU's allocator loses is an assumption of the plan (`verisphere.workflows.plan.ALLOCATOR`).
+No GPU is needed; what a GPU's allocator loses is an assumption of the plan (`verisphere.train.dry_run.ALLOCATOR`).
 """
 
 import argparse
 from dataclasses import replace
 
 from verisphere.report.tables import table
+from verisphere.train.dry_run.training_cost import Measurements, plan
 from verisphere.train.recipe import Recipe, read_recipe
-from verisphere.workflows.plan.plan import Measurements, plan
 
 #: GB as they are sold; a tenth is left to others.
 MEMORIES = {24: "cuda", 40: "cuda", 80: "cuda", 141: "cuda", 32: "cpu", 256: "cpu"}
@@ -20,8 +20,8 @@ MOST = 10**9
 
 
 def recipe(depth: int, engine: str, batch: int) -> Recipe:
-    asked = ["--data", "verisphere.data.SyntheticFaces", "--data.people", "2", "--loss", "verisphere.losses.ArcFace"]
-    asked += ["--backbone", "verisphere.embed.IResNet", "--backbone.depth", str(depth), "--precision", "bfloat16"]
+    asked = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2", "--loss", "verisphere.losses.ArcFace"]
+    asked += ["--backbone", "verisphere.backbones.IResNet", "--backbone.depth", str(depth), "--precision", "bfloat16"]
     asked += ["--engine", engine, "--batch_size", str(batch)]
     return read_recipe(None, asked + ["--head_precision", "bfloat16"] * (engine != "dense")).recipe
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from processes import WorkerFailed, run, threads
 from verisphere import distributed
-from verisphere.distributed import (
-    World,
+from verisphere.collectives import (
     agreed,
     counted,
     counts,
@@ -24,13 +23,11 @@ from verisphere.distributed import (
     gathered,
     gathered_with_gradient,
     highest,
-    joined,
-    launched,
     meet,
     summed,
     total,
-    world,
 )
+from verisphere.distributed import World, joined, launched, world
 
 # One process ----------------------------------------------------------------------------------------------------------
 

@@ -13,15 +13,15 @@ from PIL import Image
 from rich.console import Console
 
 from verisphere.cli import main
+from verisphere.cli.messages import bounded, fail, message_of, show
 from verisphere.cli.parsing import Parser
-from verisphere.cli.saying import bounded, fail, message_of, show
-from verisphere.data.embeddings_file import write_embeddings
+from verisphere.files.embeddings import write_embeddings
 from verisphere.report import html, markdown, progress
 from verisphere.report.plots import in_picture, new_figure, save_plot
 from verisphere.report.tables import listed, table
+from verisphere.ship.align import AlignResult, Skipped
+from verisphere.ship.people import Person, first_few, notes_on
 from verisphere.vocabulary import Embeddings, ImageSource, printable
-from verisphere.workflows.align import AlignResult, Skipped
-from verisphere.workflows.people import Person, first_few, notes_on
 
 #: Rename the window, clear the screen, end a text, turn letters round, C1 controls, and a line of our own making.
 NASTY = "A\x1b]0;owned\x07\x1b[2J\x00\u202egpj.exe\u2066\x9b31m\u2028B\r\nverisphere: all is well [red]$x_{$|<b>"
@@ -91,7 +91,7 @@ def test_what_verbs_print_has_their_lines_alone(tmp_path: Path, capsys):
     folder = tmp_path / "a\nverisphere: all is well"
     folder.mkdir()
     drawn, network, made = folder / "drawn.zip", folder / "network.yaml", folder / "made.npz"
-    network.write_text("class_path: verisphere.embed.Pixels\ninit_args: {side: 4}\n")
+    network.write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
     assert main(["render", str(drawn), "--people", "4", "--images", "2"]) == 0
     assert main(["embed", str(network), str(drawn), "--out", str(made), "--workers", "0"]) == 0
     words = ["--far", "0.5", "--guarantee", "expected", "--out", str(folder / "made.json")]
@@ -185,6 +185,6 @@ def test_an_image_that_cannot_be_read(tmp_path: Path, capsys):
             file.writestr(f"{person}/1.png", content.getvalue())
             file.writestr(f"{person}/{NASTY.replace(chr(0), '')}.png", b"no image")
     recipe = tmp_path / "pixels.yaml"
-    recipe.write_text("class_path: verisphere.embed.Pixels\n")
+    recipe.write_text("class_path: verisphere.backbones.Pixels\n")
     assert main(["embed", str(recipe), str(archive), "--out", str(tmp_path / "out.npz"), "--device", "cpu"]) == 2
     check_seen(capsys.readouterr().err)

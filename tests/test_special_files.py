@@ -8,23 +8,23 @@ import pytest
 import torch
 
 from verisphere.cli import main
-from verisphere.data.image_files import image_files
-from verisphere.data.landmarks_file import read_landmarks
-from verisphere.data.lists import read_images, read_pairs, read_people
-from verisphere.data.npz_file import read_npz
-from verisphere.data.photos import Photos
-from verisphere.data.scores_file import read_scores
-from verisphere.data.sweep_file import SweepFile
-from verisphere.embed.load import read_description
-from verisphere.embed.model_json import read_model_json
-from verisphere.embed.onnx_file import read_onnx
-from verisphere.report.calibration import read_calibration
-from verisphere.report.card_files import read_figures, read_settings
+from verisphere.experiments.arms import read_plan
+from verisphere.files.calibration import read_calibration
+from verisphere.files.landmarks import read_landmarks
+from verisphere.files.lists import read_images, read_pairs, read_people
+from verisphere.files.npz import read_npz
+from verisphere.files.scan_state import SweepFile
+from verisphere.files.scores import read_scores
+from verisphere.images.image_files import image_files
+from verisphere.images.photos import Photos
+from verisphere.measure.subjects import subjects_of
+from verisphere.models.build import read_description
+from verisphere.models.embed import open_model
+from verisphere.models.model_json import read_model_json
+from verisphere.models.onnx_file import read_onnx
+from verisphere.ship.calibrate import calibrate
+from verisphere.ship.card_files import read_figures, read_settings
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.calibrate import calibrate
-from verisphere.workflows.embed import open_model
-from verisphere.workflows.subjects import subjects_of
-from verisphere.workflows.sweep.plan import read_plan
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -100,10 +100,10 @@ def test_among_images_the_one_that_is_no_file_is_named(tmp_path: Path, make: Cal
 )
 def test_a_circle_of_links_is_refused_by_name(words: list[str], tmp_path: Path, monkeypatch, capsys):
     (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "network.yaml").write_text("class_path: verisphere.embed.Pixels\ninit_args: {side: 4}\n")
+    (tmp_path / "network.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
     (tmp_path / "recipe.yaml").write_text(
-        "data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 4, images: 2}}\n"
-        "backbone: {class_path: verisphere.embed.Pixels, init_args: {side: 4}}\n"
+        "data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 4, images: 2}}\n"
+        "backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: 4}}\n"
         "loss: {class_path: verisphere.losses.ArcFace}\nbatch_size: 4\nepochs: 1\n"
     )
     monkeypatch.chdir(tmp_path)

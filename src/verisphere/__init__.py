@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from verisphere import losses
     from verisphere.decide import one_threshold, operating_point
-    from verisphere.embed.model_folder import load
     from verisphere.head import Head
+    from verisphere.models.folder import load
     from verisphere.vocabulary import Embeddings, OperatingPoint
 
 __version__ = "0.1.0"
@@ -20,7 +20,7 @@ _HOME = {
     "Embeddings": "verisphere.vocabulary",
     "Head": "verisphere.head",
     "OperatingPoint": "verisphere.vocabulary",
-    "load": "verisphere.embed.model_folder",
+    "load": "verisphere.models.folder",
     "one_threshold": "verisphere.decide",
     "operating_point": "verisphere.decide",
 }

@@ -76,7 +76,7 @@ class ImageSource:
 
         >>> ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN").described(1711)
         'images of 1,711 people from lfw.zip, aligned to arcface_112x112 by MTCNN'
-        >>> ImageSource("verisphere.data.SyntheticFaces", True).described()
+        >>> ImageSource("verisphere.images.SyntheticFaces", True).described()
         'drawn faces of people who do not exist'
         """
         count = "" if people is None else f"{people:,} "

@@ -57,11 +57,11 @@ def main() -> int:
 
 def _load() -> None:
     """Load what the verbs load, so that the memory which is left is for their work."""
-    import verisphere.workflows.align
-    import verisphere.workflows.calibrate
-    import verisphere.workflows.embed
-    import verisphere.workflows.evaluate
-    import verisphere.workflows.train  # noqa: F401
+    import verisphere.measure.evaluate
+    import verisphere.models.embed
+    import verisphere.ship.align
+    import verisphere.ship.calibrate
+    import verisphere.train.session  # noqa: F401
 
 
 if __name__ == "__main__":

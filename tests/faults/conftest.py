@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from faults.verbs import Act, environment, random_set
-from verisphere.data.embeddings_file import write_embeddings
+from verisphere.files.embeddings import write_embeddings
 
 RECIPE = """\
 data: {class_path: own_parts.Noise, init_args: {people: 6, images: 6}}
@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recipe, a finished run, aligned images and embeddings; copied by whoever changes them."""
     place = tmp_path_factory.mktemp("made")
     (place / "recipe.yaml").write_text(RECIPE)
-    (place / "network.yaml").write_text("class_path: verisphere.embed.Pixels\ninit_args: {side: 4}\n")
+    (place / "network.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
     generator = np.random.default_rng(0)
     for number in range(24):
         path = place / "faces" / f"person {number // 2}" / f"{number}.png"

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from verisphere.data.embeddings_file import read_embeddings, write_embeddings
-from verisphere.data.sweep_file import SweepFile
-from verisphere.train.checkpoint import list_checkpoints, read_checkpoint, save_checkpoint
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.scan_state import SweepFile
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint, save_checkpoint
 from verisphere.vocabulary import Embeddings
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
@@ -80,7 +80,7 @@ def _read_checkpoint(folder: Path) -> int:
 
 
 def _save_calibration(folder: Path, version: int) -> None:
-    from verisphere.workflows.calibrate import calibrate
+    from verisphere.ship.calibrate import calibrate
 
     _calibrated(folder, calibrate, version).write_json(folder / "calibration.json")
 
@@ -100,7 +100,7 @@ _CALIBRATIONS: dict = {}
 
 
 def _read_calibration(folder: Path) -> int:
-    from verisphere.workflows.calibrate import read_calibration
+    from verisphere.ship.calibrate import read_calibration
 
     (threshold,) = read_calibration(folder / "calibration.json").thresholds
     return {"0.3": OLD, "0.5": NEW}[threshold.far_target]
@@ -120,13 +120,13 @@ def _read_sweep(folder: Path) -> int:
 
 def _save_model(folder: Path, version: int) -> None:
     """`export`, but for the ONNX file, which takes seconds: some bytes in its place."""
-    from verisphere.embed.load import build_backbone
-    from verisphere.workflows import export
+    from verisphere.models.build import build_backbone
+    from verisphere.ship import export
 
     run = folder.parent / "run"  # one for all folders, made before the first kill
     if not run.exists():
         network = {
-            "class_path": "verisphere.embed.mobilefacenet.MobileFaceNet",
+            "class_path": "verisphere.backbones.mobilefacenet.MobileFaceNet",
             "init_args": {"embedding_size": 8, "width": 0.05},
         }
         torch.manual_seed(0)
@@ -140,7 +140,7 @@ def _save_model(folder: Path, version: int) -> None:
 
 
 def _read_model(folder: Path) -> int:
-    from verisphere.embed.model_folder import load
+    from verisphere.models.folder import load
 
     found = [version for version in (OLD, NEW) if (folder / f"model-{version}").exists()]
     for version in found:
@@ -150,7 +150,7 @@ def _read_model(folder: Path) -> int:
 
 def _save_report(folder: Path, version: int) -> None:
     """`report`, but for its pictures, which take seconds."""
-    from verisphere.workflows import report_folder
+    from verisphere.measure import report_folder
 
     def write(partial: Path, contents: int) -> None:
         (partial / "plots").mkdir(parents=True)

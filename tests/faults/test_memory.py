@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from faults.verbs import Act, listing, random_set, said
-from verisphere.data.embeddings_file import write_embeddings
+from verisphere.files.embeddings import write_embeddings
 
 MEGABYTES = 60  # beyond what is loaded; the files below need several times as much
 
@@ -24,11 +24,12 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_memory_that_runs_out_is_one_line(verb: str, act: Act, world: Path):
     recipe = (world / "recipe.yaml").read_text()
-    (world / "large.yaml").write_text(recipe.replace("own_parts.TinyNet}", "verisphere.embed.MobileFaceNet}").replace(
+    recipe = recipe.replace("own_parts.TinyNet}", "verisphere.backbones.MobileFaceNet}")
+    (world / "large.yaml").write_text(recipe.replace(
         "own_parts.Noise, init_args: {people: 6, images: 6}",
-        "verisphere.data.SyntheticFaces, init_args: {people: 8, images: 2, difficulty: easy}",
+        "verisphere.images.SyntheticFaces, init_args: {people: 8, images: 2, difficulty: easy}",
     ).replace("batch_size: 6", "batch_size: 16"))  # fmt: skip
-    (world / "wide.yaml").write_text("class_path: verisphere.embed.MobileFaceNet\ninit_args: {width: 2.0}\n")
+    (world / "wide.yaml").write_text("class_path: verisphere.backbones.MobileFaceNet\ninit_args: {width: 2.0}\n")
     if verb in ("evaluate", "calibrate"):
         write_embeddings(world / "large.npz", random_set(20_000, 2, 1024))
     if verb == "align":

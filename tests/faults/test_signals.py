@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults.verbs import Act, environment, listing, said
-from verisphere.train.checkpoint import read_checkpoint
+from verisphere.models.checkpoint import read_checkpoint
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 VERBS = {

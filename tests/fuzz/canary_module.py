@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fuzz.junk import CANARY
-from verisphere.embed.backbone import Backbone
+from verisphere.backbones.backbone import Backbone
 
 Path(CANARY).mkdir(exist_ok=True)
 

@@ -20,10 +20,11 @@ JSON_JUNK = (
     f'{{"class_path": "os.mkdir", "init_args": {{"path": "{CANARY}"}}}}',
     f'{{"class_path": "pathlib.Path", "init_args": {{"args": "{CANARY}"}}}}',
     f'{{"class_path": "subprocess.Popen", "init_args": {{"args": ["mkdir", "{CANARY}"]}}}}',
-    '{"class_path": "verisphere.embed.load.importlib.import_module", "init_args": {"name": "fuzz.canary_module"}}',
-    '{"class_path": "verisphere.embed.Backbone"}', '{"class_path": "verisphere"}', '{"class_path": ""}', '"os.mkdir"',
-    '"verisphere.losses.ArcFace"', '"verisphere.embed.Pixels"', '"verisphere.data.Photos"',
-    '"verisphere.embed.load.build_backbone"',
+    '{"class_path": "verisphere.models.build.importlib.import_module", "init_args": {"name": "fuzz.canary_module"}}',
+    '{"class_path": "verisphere.backbones.Backbone"}', '{"class_path": "verisphere"}', '{"class_path": ""}',
+    '"os.mkdir"',
+    '"verisphere.losses.ArcFace"', '"verisphere.backbones.Pixels"', '"verisphere.images.Photos"',
+    '"verisphere.models.build.build_backbone"',
 )  # fmt: skip
 
 #: Only where a file is data and never names code that its reader may import: a recipe's classes are its author's own.

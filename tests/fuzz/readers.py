@@ -25,23 +25,24 @@ from fuzz.containers import (
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
 from fuzz.seeds import ask_sweep, rows_of_sweep
-from verisphere.data.embeddings_file import read_embeddings
-from verisphere.data.landmarks_file import read_landmarks
-from verisphere.data.lists import read_images, read_pairs, read_people
-from verisphere.data.photos import Photos
-from verisphere.data.scores_file import read_scores
-from verisphere.data.sweep_file import SweepFile
-from verisphere.detect.weights import decompress, unpickle
-from verisphere.report.calibration import read_calibration
-from verisphere.report.card_files import read_figures, read_settings
-from verisphere.score import AllPairs, sweep
-from verisphere.train.checkpoint import SHARED, read_checkpoint
+from verisphere.experiments.arms import read_plan
+from verisphere.experiments.folder import open_sweep
+from verisphere.experiments.recipes import resolve
+from verisphere.files.calibration import read_calibration
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.landmarks import read_landmarks
+from verisphere.files.lists import read_images, read_pairs, read_people
+from verisphere.files.scan_state import SweepFile
+from verisphere.files.scores import read_scores
+from verisphere.images.detect.weights import decompress, unpickle
+from verisphere.images.photos import Photos
+from verisphere.measure.subjects import read_log
+from verisphere.models.checkpoint import SHARED, read_checkpoint
+from verisphere.models.embed import embed, open_model
+from verisphere.score import AllPairs
+from verisphere.score.exact import scan
+from verisphere.ship.card_files import read_figures, read_settings
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.embed import embed, open_model
-from verisphere.workflows.subjects import read_log
-from verisphere.workflows.sweep.folder import open_sweep
-from verisphere.workflows.sweep.plan import read_plan
-from verisphere.workflows.sweep.recipes import resolve
 
 CPU = torch.device("cpu")
 
@@ -157,11 +158,11 @@ def _sweep_of_trainings(folder: Path) -> None:
 
 def _kept_sweep(folder: Path) -> None:
     units, people = rows_of_sweep()
-    batch, sweep.BATCH = sweep.BATCH, 1
+    batch, scan.BATCH = scan.BATCH, 1
     try:
         ask_sweep(AllPairs(units, people, block=16, keeper=SweepFile(folder / "sweep.npz")))
     finally:
-        sweep.BATCH = batch
+        scan.BATCH = batch
 
 
 def _checkpoint(folder: Path) -> None:

@@ -11,18 +11,19 @@ from PIL import Image
 
 from fuzz.containers import Files, reseal_model, reseal_onnx
 from verisphere.cli import main
-from verisphere.data.embeddings_file import write_embeddings
-from verisphere.data.sweep_file import SweepFile
-from verisphere.embed.onnx_file import InputFormat
-from verisphere.score import AllPairs, Group, sweep, unit_rows
+from verisphere.files.embeddings import write_embeddings
+from verisphere.files.scan_state import SweepFile
+from verisphere.models.onnx_file import InputFormat
+from verisphere.score import AllPairs, Group, unit_rows
+from verisphere.score.exact import scan
 from verisphere.vocabulary import Embeddings, Origin
 
 RECIPE = """\
 data:
-  class_path: verisphere.data.SyntheticFaces
+  class_path: verisphere.images.SyntheticFaces
   init_args: {people: 4, images: 2, seed: 3, difficulty: easy}
 backbone:
-  class_path: verisphere.embed.MobileFaceNet
+  class_path: verisphere.backbones.MobileFaceNet
   init_args: {embedding_size: 8, width: 0.05, activation: relu}
 loss:
   class_path: verisphere.losses.ArcFace
@@ -40,7 +41,7 @@ pair_terms:
 - class_path: verisphere.pairs.AnchorFace
   init_args: {far: 1e-2}
 validation:
-  class_path: verisphere.data.Photos
+  class_path: verisphere.images.Photos
   init_args: {path: input/photos, min_images: 2}
 validation_far: [1e-1, 0.2]
 clip: 5.0
@@ -58,7 +59,7 @@ grid: {optimizer.momentum: [0.0, 0.9]}
 seeds: [0, 3]
 baseline: base
 evaluate:
-  unseen: {faces: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 3, images: 2}}, far: ["0.2"]}
+  unseen: {faces: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 3, images: 2}}, far: ["0.2"]}
 """
 ASKED = """\
 recipe: recipe.yaml
@@ -233,7 +234,7 @@ def ask_sweep(pairs: AllPairs) -> list[float]:
 
 def _kept_sweep(path: Path) -> bytes:
     units, people = rows_of_sweep()
-    saved, batch = sweep.SAVED, sweep.BATCH
+    saved, batch = scan.SAVED, scan.BATCH
 
     def stopping(items, description, total=None):  # type: ignore[no-untyped-def]
         for number, item in enumerate(items):
@@ -242,12 +243,12 @@ def _kept_sweep(path: Path) -> bytes:
             yield item
 
     try:
-        sweep.SAVED, sweep.BATCH = 0.0, 1
+        scan.SAVED, scan.BATCH = 0.0, 1
         ask_sweep(AllPairs(units, people, block=16, progress=stopping, keeper=SweepFile(path)))
     except _Stopped:
         pass
     finally:
-        sweep.SAVED, sweep.BATCH = saved, batch
+        scan.SAVED, scan.BATCH = saved, batch
     return path.read_bytes()
 
 
@@ -298,9 +299,9 @@ def _sharded(folder: Path) -> Files:
     """A checkpoint as two processes write it."""
     from safetensors.torch import save_file
 
-    from verisphere.data.files import digest
     from verisphere.distributed import World
-    from verisphere.train.shards import ByClass, Shard, write_shard
+    from verisphere.files.disk import digest
+    from verisphere.models.shards import ByClass, Shard, write_shard
 
     path = folder / "checkpoints" / "step-00000003"
     path.mkdir(parents=True)
@@ -351,9 +352,9 @@ def _onnx() -> dict[str, Files]:
 
 def _sweeps(folder: Path) -> dict[str, Files]:
     """What a sweep of trainings leaves, with one arm finished and measured and another one stopped."""
-    from verisphere.workflows.sweep.folder import open_sweep
-    from verisphere.workflows.sweep.plan import read_plan
-    from verisphere.workflows.sweep.recipes import resolve
+    from verisphere.experiments.arms import read_plan
+    from verisphere.experiments.folder import open_sweep
+    from verisphere.experiments.recipes import resolve
 
     (folder / "plan.yaml").write_text(ASKED)
     out = folder / "sweep"

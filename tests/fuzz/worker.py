@@ -16,7 +16,7 @@ import verisphere
 from fuzz.containers import Files
 from fuzz.junk import CANARY
 from fuzz.readers import Reader
-from verisphere.cli.saying import fail, message_of
+from verisphere.cli.messages import fail, message_of
 
 SECONDS = 8.0  # of processor time that a reader may take for one input, all of which are small
 BYTES = 256 << 20  # by which the process may grow while it reads one

@@ -13,7 +13,7 @@ from torch import Tensor
 from verisphere.head.head import Head
 from verisphere.head.passes import SAFE_BOUND
 from verisphere.head.streamed import Streamed
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.sphereface2 import SphereFace2
 
 
@@ -191,7 +191,7 @@ def test_bounds_are_what_the_fixed_shift_needs(make):
 def test_own_loss_by_its_import_path(engine, tmp_path, monkeypatch):
     # here, since other tests start processes that import this file: they need no workflows, which take their time
     from verisphere.train.recipe import read_recipe
-    from verisphere.workflows.train import train_run
+    from verisphere.train.session import train_run
 
     for folder in (Path(__file__).parent, Path(__file__).parents[1] / "train"):
         monkeypatch.syspath_prepend(folder)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from verisphere.head.dense import Dense, dense_rest
 from verisphere.head.head import CENTER_STD, Head
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import ArcFace, NormFace
 
 BATCH, CLASSES, SIZE = 6, 5, 4

@@ -17,12 +17,13 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from processes import run
-from verisphere.distributed import World, counts, gathered, world
+from verisphere.collectives import counts, gathered
+from verisphere.distributed import World, world
 from verisphere.head import sampled
-from verisphere.head.contract import WholeEngine
+from verisphere.head.auto import Auto, engine_named
 from verisphere.head.dense import Dense
-from verisphere.head.engine import Auto, engine_named
 from verisphere.head.head import Head
+from verisphere.head.interface import WholeEngine
 from verisphere.head.sampled import Draws, Sampled, distinct, drawn, sample_size
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
@@ -30,13 +31,13 @@ from verisphere.head.update import HeadSGD
 from verisphere.losses.adaface import AdaFace
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.cifp import CIFP
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
-from verisphere.train.checkpoint import read_checkpoint
+from verisphere.models.checkpoint import read_checkpoint
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.train import train_run
+from verisphere.train.session import train_run
 
 
 def examples(name: str) -> dict[str, Callable[[], ClassLoss]]:
@@ -723,8 +724,8 @@ def test_by_name():
 
 
 def recipe_of(*overrides: str):
-    data = "--data", "verisphere.data.SyntheticFaces", "--data.people", "20", "--data.images", "2"
-    parts = "--backbone", "verisphere.embed.Pixels", "--backbone.side", "4", "--loss", "verisphere.losses.ArcFace"
+    data = "--data", "verisphere.images.SyntheticFaces", "--data.people", "20", "--data.images", "2"
+    parts = "--backbone", "verisphere.backbones.Pixels", "--backbone.side", "4", "--loss", "verisphere.losses.ArcFace"
     return read_recipe(None, [*data, *parts, "--engine", "sampled", *overrides])
 
 

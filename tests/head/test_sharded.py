@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from processes import run
-from verisphere.distributed import World, counted, gathered, world
+from verisphere.collectives import counted, gathered
+from verisphere.distributed import World, world
+from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
-from verisphere.head.engine import Auto
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed

@@ -11,14 +11,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from verisphere.head import streamed
+from verisphere.head.auto import Auto, Engine
 from verisphere.head.dense import DenseView
-from verisphere.head.engine import Auto, Engine
 from verisphere.head.head import Head
 from verisphere.head.passes import Chunks
 from verisphere.head.streamed import Streamed, StreamedView
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.auxiliary import Inter, WeightedSum
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.margin import ArcFace, NormFace
 from verisphere.losses.sphereface2 import SphereFace2

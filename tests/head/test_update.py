@@ -6,8 +6,8 @@ import pickle
 import pytest
 import torch
 
+from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
-from verisphere.head.engine import Auto
 from verisphere.head.head import Head
 from verisphere.head.sampled import Sampled
 from verisphere.head.streamed import Streamed

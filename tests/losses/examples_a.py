@@ -5,8 +5,8 @@ from collections.abc import Callable
 from verisphere.losses.a_softmax import ASoftmax
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.cifp import CIFP
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.coco import COCO
-from verisphere.losses.contract import ClassLoss
 from verisphere.losses.margin import (
     CM1,
     CM2,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from verisphere.losses.adaface import AdaFace
 from verisphere.losses.am_lfs import AMLFS
 from verisphere.losses.circle import Circle
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.magface import MagFace
 from verisphere.losses.mv_softmax import MVSoftmax

@@ -8,7 +8,7 @@ from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
 from verisphere.losses.a_softmax import ASoftmax, annealed, multiplied_angle
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import NormFace
 
 

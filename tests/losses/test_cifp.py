@@ -8,7 +8,7 @@ import torch
 from verisphere.decide import ordered, threshold_at
 from verisphere.head.head import Head
 from verisphere.losses.cifp import CIFP, counted_penalty, passing, squared_penalty
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CosFace
 
 # Own cosines and the three other classes of each row. The second row's 0.9 is nearer than its own class.

@@ -7,7 +7,7 @@ import torch
 
 from verisphere.head.head import Head
 from verisphere.losses.circle import Circle, circle_others, circle_own
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 
 
 def numbers(*values: float) -> torch.Tensor:

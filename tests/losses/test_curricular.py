@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.curricular import CurricularFace, curricular_cosine
 from verisphere.losses.margin import ArcFace
 

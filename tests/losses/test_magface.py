@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.magface import MagFace, add_angular_margin, length_regulariser, margin_of_length
 from verisphere.losses.margin import ArcFace, NormFace
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import ArcFace, CosFace, NormFace
 from verisphere.losses.mv_softmax import MVSoftmax, misclassified_cosine
 

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CosFace, NormFace, combined_margin
 from verisphere.losses.search_softmax import (
     SearchSoftmax,

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.sphereface2 import SphereFace2, bias_start, other_similarity, own_similarity, table_2
 
 KINDS = [("C", 0.4), ("A", 0.5), ("M", 1.7)]

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from verisphere.head.head import Head
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import NormFace
 from verisphere.losses.v_softmax import VSoftmax, virtual_cosines
 

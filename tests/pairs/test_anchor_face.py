@@ -13,21 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from interrupting import Interrupting
+from verisphere.backbones.extract import extract
 from verisphere.decide import operating_point
 from verisphere.decide.point import short_far
-from verisphere.embed.extract import extract
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace, CosFace
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.pairs import AnchorFace, Given, GlobalBatch, Step, Training
 from verisphere.pairs.anchor_face import _of_far
 from verisphere.protocols import all_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
-from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.recipe import read_recipe
+from verisphere.train.session import train_run
 from verisphere.vocabulary import Embeddings
-from verisphere.workflows.train import train_run
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPES = Path(__file__).parents[2] / "recipes" / "anchorface"
@@ -560,7 +560,7 @@ def test_every_recipe_is_known():
 def test_recipes_have_the_paper_s_settings(name):
     path = RECIPES / f"{name}.yaml"
     with torch.device("meta"):
-        found = read_recipe(path, ["--data", "verisphere.data.SyntheticFaces", "--data.people", "2"]).recipe
+        found = read_recipe(path, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]).recipe
     (term,) = found.pair_terms
     loss, far, far_weight, tar_weight, compare = PAPER[name]
     assert type(found.loss).__name__ == loss

@@ -11,16 +11,17 @@ import torch
 
 from interrupting import Interrupting
 from processes import run
-from verisphere.distributed import counted, gathered, world
+from verisphere.collectives import counted, gathered
+from verisphere.distributed import world
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.losses.margin import ArcFace
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.pairs import AnchorFace, GlobalBatch, Step, Training
-from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.train import train_run
+from verisphere.train.session import train_run
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 CLASSES, DIM, BATCH, STEPS = 7, 12, 13, 5

@@ -13,19 +13,19 @@ import yaml
 from torch import Tensor, nn
 
 from interrupting import Interrupting
+from verisphere.backbones.backbone import Backbone
 from verisphere.decide import one_threshold, operating_point, short_far
-from verisphere.embed.backbone import Backbone
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.pairs import GlobalBatch, Step, ThresholdConsistency, Training
 from verisphere.pairs.threshold_consistency import DomainThresholds
 from verisphere.score.pairs import pair_scores
-from verisphere.train.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.train import train_run
+from verisphere.train.session import train_run
 
 ROOT = Path(__file__).parents[2]
 
@@ -360,7 +360,7 @@ def test_weights_reach_the_class_center_loss_as_in_eqs_7_and_8(build):
 
 
 RECIPE = """\
-data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 12, images: 4, domains: [studio, night]}}
+data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 12, images: 4, domains: [studio, night]}}
 backbone: {class_path: own_parts.FaceNet, init_args: {embedding_size: 8}}
 loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.2, scale: 8}}
 pair_terms:
@@ -412,7 +412,7 @@ def metrics(run: Path) -> list[dict[str, float]]:
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes" / "oneface").glob("*.yaml")), ids=lambda path: path.stem)
 def test_its_recipes_read(path):
     with torch.device("meta"):  # no memory is filled with weights
-        recipe = read_recipe(path, ["--data", "verisphere.data.SyntheticFaces", "--data.people", "2"]).recipe
+        recipe = read_recipe(path, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]).recipe
     named = [one["class_path"] for one in yaml.safe_load(path.read_text()).get("pair_terms", [])]
     assert [f"verisphere.pairs.{type(term).__name__}" for term in recipe.pair_terms] == named
     for term in recipe.pair_terms:

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 
 from processes import run
-from verisphere.distributed import gathered, world
+from verisphere.collectives import gathered
+from verisphere.distributed import world
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.losses.margin import ArcFace
+from verisphere.models.checkpoint import read_checkpoint
 from verisphere.pairs import GlobalBatch, GroupLabels, PairTerm, Step, ThresholdConsistency, Training
-from verisphere.train.checkpoint import read_checkpoint
 from verisphere.train.recipe import read_recipe
-from verisphere.workflows.train import train_run
+from verisphere.train.session import train_run
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 CLASSES, DIM, ROWS, STEPS, GROUPS = 11, 8, 19, 4, 3
@@ -34,7 +35,7 @@ TERMS: dict[str, dict[str, Any]] = {
     "groups": {},
 }
 RECIPE = """\
-data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 12, images: 4, domains: [studio, night]}}
+data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 12, images: 4, domains: [studio, night]}}
 backbone: {class_path: own_parts.FaceNet, init_args: {embedding_size: 8}}
 loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.2, scale: 8}}
 pair_terms:

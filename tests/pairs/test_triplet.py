@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from processes import run
-from verisphere.distributed import gathered, world
+from verisphere.collectives import gathered
+from verisphere.distributed import world
 from verisphere.pairs import AngularTriplet, Step, Training
-from verisphere.pairs.contract import GlobalBatch
+from verisphere.pairs.pair_term import GlobalBatch
 from verisphere.pairs.triplet_mining import CELLS, Mining, hinge, triplets
 from verisphere.score.cosine import angle, unit
 from verisphere.score.stored import EMPTY, NO_CLASS, Stored

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.data.embeddings_file import read_embeddings
 from verisphere.decide.identification import Searches, identification_point, rank_rate, searches_of
+from verisphere.files.embeddings import read_embeddings
 from verisphere.protocols.identification import identification, people_reaching, search_gallery, split_gallery
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.screen import PRECISIONS, Precision
+from verisphere.score.exact.screen import PRECISIONS, Precision
 from verisphere.vocabulary import Embeddings
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.data.embeddings_file import read_embeddings
-from verisphere.data.lists import PairList, read_pairs
 from verisphere.decide import kfold_accuracy, operating_point
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.lists import PairList, read_pairs
 from verisphere.protocols import all_pairs, listed_folds, listed_pairs, score_listed
 from verisphere.protocols.listed_pairs import listed_operating_points
 from verisphere.vocabulary import FARS, RULES, Comparisons, Embeddings

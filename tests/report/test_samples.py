@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from verisphere.data.memory import InMemory
+from verisphere.images.memory import InMemory
 from verisphere.report.samples import SIDE, Picture, SamplePair, data_uri, pictures, varied
 
 

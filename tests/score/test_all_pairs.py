@@ -138,7 +138,7 @@ def test_a_group_named_twice_counts_once():
 def test_more_equal_scores_than_are_held_at_once(monkeypatch: pytest.MonkeyPatch):
     """Equal scores are merged on the way; merging early and often changes nothing."""
     units, people = unit_rows(repeated().astype(np.float32)), people_of(90, 12)
-    monkeypatch.setattr("verisphere.score.windows.HELD", 10)
+    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 10)
     expected = by_group(units, people, None)[Group(0, False)]
     sweep = AllPairs(units, people, block=8)
     check(sweep, [Group(0, False)], expected)

@@ -11,10 +11,10 @@ import torch
 
 from verisphere.decide import operating_point
 from verisphere.score import listed, listing, pair_scores, unit_rows
+from verisphere.score.exact.screen import PRECISIONS
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listed import ListedPairs
 from verisphere.score.listing import Listing, PackedListing, Strips, side_of, strips_of
-from verisphere.score.screen import PRECISIONS
 from verisphere.vocabulary import RULES
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # left rows, right rows, genuine

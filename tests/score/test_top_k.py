@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.screen import PRECISIONS, Precision, Screen, products, rounded
+from verisphere.score.exact.screen import PRECISIONS, Precision, Screen, products, rounded
 from verisphere.score.top_k import as_tensor, top_k
 
 GENERATOR = np.random.default_rng

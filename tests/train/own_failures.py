@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from verisphere.embed.backbone import Backbone
+from verisphere.backbones.backbone import Backbone
 
 
 class Raises(Backbone):

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from verisphere.data.faces import Faces
-from verisphere.embed.backbone import Backbone
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.backbones.backbone import Backbone
+from verisphere.images.faces import Faces
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.vocabulary import ImageSource
 
 

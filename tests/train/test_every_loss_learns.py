@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from verisphere.data.memory import InMemory, in_memory
-from verisphere.data.synthetic import SyntheticFaces
-from verisphere.embed import Backbone, extract
+from verisphere.backbones import Backbone, extract
+from verisphere.images.memory import InMemory, in_memory
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.protocols import all_pairs
 from verisphere.train.recipe import ReadRecipe, read_recipe
-from verisphere.workflows.train import train_run
+from verisphere.train.session import train_run
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "synthetic"
 

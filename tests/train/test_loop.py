@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from verisphere.embed.backbone import Backbone
+from verisphere.backbones.backbone import Backbone
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
 from verisphere.train.loop import Plan, Sample, TrainingDiverged, TrainingStopped, train

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from verisphere.embed.mobilefacenet import MobileFaceNet
+from verisphere.backbones.mobilefacenet import MobileFaceNet
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace
 from verisphere.train.objective import Objective

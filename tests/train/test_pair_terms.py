@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from verisphere.backbones.backbone import Backbone
 from verisphere.distributed import world
-from verisphere.embed.backbone import Backbone
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
-from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
-from verisphere.train.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
+from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
+from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.optimizer import Optimizer
@@ -251,8 +251,8 @@ def test_memories_are_in_the_checkpoint_and_come_back(tmp_path):
 
 # Recipes --------------------------------------------------------------------------------------------------------------
 
-BASE = ["--data", "verisphere.data.SyntheticFaces", "--data.people", "4", "--data.images", "2",
-        "--backbone", "verisphere.embed.Pixels", "--loss", "verisphere.losses.CosFace"]  # fmt: skip
+BASE = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "4", "--data.images", "2",
+        "--backbone", "verisphere.backbones.Pixels", "--loss", "verisphere.losses.CosFace"]  # fmt: skip
 
 
 @pytest.mark.parametrize(

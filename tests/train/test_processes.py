@@ -1,12 +1,13 @@
-"""How batches are divided, and what a process alone is told; several are in tests/workflows/test_processes.py."""
+"""How batches are divided, and what a process alone is told; several are in tests/train/test_processes_agree.py."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from verisphere.backbones.mobilefacenet import MobileFaceNet
+from verisphere.collectives import first_alone, together, told
 from verisphere.distributed import World
-from verisphere.embed.mobilefacenet import MobileFaceNet
-from verisphere.train.processes import added_up, divided, first_alone, together, told
+from verisphere.train.processes import added_up, divided
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 5))

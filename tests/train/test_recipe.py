@@ -9,15 +9,15 @@ import pytest
 import torch
 import yaml
 
-from verisphere.embed.load import untrained
 from verisphere.losses.margin import ArcFace
+from verisphere.models.build import untrained
 from verisphere.train.recipe import Recipe, read_recipe
 
 PLAIN = """\
 data:
   class_path: own_parts.Noise
 backbone:
-  class_path: verisphere.embed.sfnet.SFNet
+  class_path: verisphere.backbones.sfnet.SFNet
   init_args: {embedding_size: 4}
 loss:
   class_path: verisphere.losses.margin.ArcFace
@@ -41,7 +41,7 @@ def recipe(tmp_path):
     return write
 
 
-TINY = PLAIN.replace("verisphere.embed.sfnet.SFNet", "own_parts.TinyNet")
+TINY = PLAIN.replace("verisphere.backbones.sfnet.SFNet", "own_parts.TinyNet")
 
 
 def test_it_holds_objects_and_defaults(recipe):
@@ -127,8 +127,8 @@ WRONG = [
     ("", ["--loss", "own_parts.Noise"],
      "loss: Import path own_parts.Noise does not correspond to a subclass of ClassLoss"),
     ("validation: 3", [], "validation: not a Faces, got 3; expected a class_path and its init_args"),
-    ("validation: verisphere.data.photos.Photos", [],
-     "validation: verisphere.data.photos.Photos: the following arguments are required: path"),
+    ("validation: verisphere.images.photos.Photos", [],
+     "validation: verisphere.images.photos.Photos: the following arguments are required: path"),
     ("", ["--epochs"], "argument --epochs: expected one argument"),
     ("", ["stray"], "unrecognized arguments: stray"),
     ("", ["--optimizer.rate", "-1"], "optimizer.rate must be a positive number, got -1.0"),
@@ -208,11 +208,11 @@ def test_our_recipes_name_fields_that_exist(path):
 # --- values of every wrong kind ---------------------------------------------------------------------------------------
 
 FULL = """\
-data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2, images: 2}}
-backbone: {class_path: verisphere.embed.Pixels, init_args: {side: 2}}
+data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 2, images: 2}}
+backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: 2}}
 loss: {class_path: verisphere.losses.ArcFace}
 pair_terms: [{class_path: verisphere.pairs.AngularTriplet}]
-validation: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2, images: 2}}
+validation: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 2, images: 2}}
 """
 OF_EACH_KIND = [0, -1, 10**30, 1e308, True, None, "", "x", "1e-3", [], [[0, {}]], {}, {"x": [None]}, {"class_path": 5},
                 {"class_path": "os.system", "init_args": {"command": "false"}}, {1: 2}]  # fmt: skip
@@ -267,23 +267,23 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("optimizer: {rate: null}", "optimizer.rate: expected float, got null"),
         ("epochs: null", "epochs: expected float, got null"),
         ("seed: null", "seed: expected int, got null"),
-        ("backbone: {class_path: verisphere.embed.Pixels, init_args: {side: null}}",
+        ("backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: null}}",
          "backbone.init_args.side: expected int, got null"),
         ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {margin: null}}]",
          "pair_terms.0.init_args.margin: expected float, got null"),
-        ("backbone: verisphere.embed.load.untrained", "backbone: verisphere.embed.load.untrained: "),
+        ("backbone: verisphere.models.build.untrained", "backbone: verisphere.models.build.untrained: "),
         ("backbone: os.system", "'os.system' is of Python itself; a class is named by its import path, such"),
-        ("backbone: {class_path: verisphere.embed.Backbone, init_args: {embedding_size: 4}}",
+        ("backbone: {class_path: verisphere.backbones.Backbone, init_args: {embedding_size: 4}}",
          "Backbone computes no embeddings; name a backbone that derives from it"),
         ("pair_terms: [verisphere.pairs.PairTerm]", "pair_terms: PairTerm computes nothing; name one that derives"),
         ("epochs: 1\nepochs: 2", "'epochs' is there twice, in line 6 and in line 7"),
         ("optimizer: {rate: 0.1}\noptimizer.rate: 0.2", "'optimizer.rate': write it as 'rate' under 'optimizer'"),
         ("recipe: other.yaml", "there is no field 'recipe': one recipe cannot bring in another"),
-        ("data: {class_path: verisphere.data.SyntheticFaces, init_args: {people: 2000000000}}",
+        ("data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 2000000000}}",
          "people is 2,000,000,000 and images is 10; a set has at most 10,000,000 images"),
-        ("backbone: {class_path: verisphere.embed.MobileFaceNet, init_args: {width: 200}}",
+        ("backbone: {class_path: verisphere.backbones.MobileFaceNet, init_args: {width: 200}}",
          "width is 200.0; allowed is more than 0, and at most 16"),
-        ("backbone: {class_path: verisphere.embed.MobileFaceNet, init_args: {embedding_size: 100000000}}",
+        ("backbone: {class_path: verisphere.backbones.MobileFaceNet, init_args: {embedding_size: 100000000}}",
          "embedding_size is 100,000,000; an embedding has at most 65,536"),
         ("pair_terms: [{class_path: verisphere.pairs.ThresholdConsistency, init_args: {batches: 1000000000000}}]",
          "batches is 1,000,000,000,000; it must be at most 1,000,000"),
@@ -358,7 +358,7 @@ def test_a_long_value_is_quoted_in_part_and_at_once(recipe):
 )
 def test_code_of_ones_own_that_fails_is_named(recipe, name: str, says: str):
     path = recipe(
-        PLAIN.replace("verisphere.embed.sfnet.SFNet\n  init_args: {embedding_size: 4}", f"own_failures.{name}")
+        PLAIN.replace("verisphere.backbones.sfnet.SFNet\n  init_args: {embedding_size: 4}", f"own_failures.{name}")
     )
     with pytest.raises(ValueError, match=r"recipe\.yaml: ") as caught:
         read_recipe(path, [])

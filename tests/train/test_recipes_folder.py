@@ -9,7 +9,7 @@ import torch
 import yaml
 
 from verisphere import losses
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.sphereface2 import SphereFace2, TableRow, table_2
 from verisphere.train.recipe import Recipe, read_recipe
 
@@ -44,7 +44,7 @@ def text(path: Path) -> dict[str, Any]:
 def read(path: Path) -> Recipe:
     """The recipe, its images replaced by a few that are at hand; no memory is filled with weights."""
     with torch.device("meta"):
-        return read_recipe(path, ["--data", "verisphere.data.SyntheticFaces", "--data.people", "2"]).recipe
+        return read_recipe(path, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]).recipe
 
 
 def classes(loss: ClassLoss) -> set[str]:

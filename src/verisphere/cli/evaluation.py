@@ -5,26 +5,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
-from verisphere.cli.saying import progress
 from verisphere.vocabulary import FARS, RULES
 
 if TYPE_CHECKING:
-    from verisphere.workflows.evaluate import Evaluation, Options
+    from verisphere.measure.evaluate import Evaluation, Options
 
 SCREENS = ("int8", "bfloat16", "float32", "float64")
 
 
 def evaluate_scores(options: argparse.Namespace) -> str:
     """Operating points of a scores file."""
-    from verisphere.workflows import evaluate
+    from verisphere.measure import evaluate
 
     return _show(options, evaluate.evaluate_scores(options.scores, _options(options, options.scores)))
 
 
 def evaluate_pairs(options: argparse.Namespace) -> str:
     """Accuracy and operating points of listed pairs."""
-    from verisphere.workflows import evaluate
+    from verisphere.measure import evaluate
 
     return _show(
         options,
@@ -40,7 +40,7 @@ def evaluate_pairs(options: argparse.Namespace) -> str:
 
 def evaluate_all_pairs(options: argparse.Namespace) -> str:
     """Operating points over all pairs."""
-    from verisphere.workflows import evaluate
+    from verisphere.measure import evaluate
 
     asked = _options(options, options.embeddings, *options.against)
     result = evaluate.evaluate_all_pairs(options.embeddings, asked, options.against, options.replicates)
@@ -49,7 +49,7 @@ def evaluate_all_pairs(options: argparse.Namespace) -> str:
 
 def evaluate_one_threshold(options: argparse.Namespace) -> str:
     """Several domains at one threshold."""
-    from verisphere.workflows import evaluate
+    from verisphere.measure import evaluate
 
     asked = _options(options, *options.embeddings)
     return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked, options.replicates))
@@ -57,8 +57,8 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
 
 def evaluate_search(options: argparse.Namespace) -> str:
     """Identification: probes searched in galleries (1:N)."""
+    from verisphere.measure.identification import SearchOptions, search_files, search_split
     from verisphere.protocols.identification import FPIRS, RANKS
-    from verisphere.workflows.search import SearchOptions, search_files, search_split
 
     _check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
     if bool(options.top) != (options.candidates is not None):
@@ -94,7 +94,7 @@ def evaluate_search(options: argparse.Namespace) -> str:
 
 def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     """What an evaluation of these files is asked for."""
-    from verisphere.workflows.evaluate import Options
+    from verisphere.measure.evaluate import Options
 
     _check_outputs(options, ("json", "curve", "plot", "sweep"), [*inputs, options.calibration])
     return Options(
@@ -119,7 +119,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
 
 def _check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
     """Refuse, before any work, an output that cannot be written, or that takes the place of an input or of another."""
-    from verisphere.data.files import check_writable, real_path, refuse_overwriting
+    from verisphere.files.disk import check_writable, real_path, refuse_overwriting
 
     outputs = [out for name in names if (out := getattr(options, name)) is not None]
     for number, out in enumerate(outputs):

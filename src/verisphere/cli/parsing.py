@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from verisphere.cli.memory import LESS_MEMORY
-from verisphere.cli.saying import bounded, several
+from verisphere.cli.messages import bounded, several
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -4,19 +4,20 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
-from verisphere.cli.saying import progress
 from verisphere.vocabulary import FARS, printable
 
 if TYPE_CHECKING:
-    from verisphere.embed.model_folder import Model
-    from verisphere.workflows.people import FindFaces
+    from verisphere.models.folder import Model
+    from verisphere.ship.people import FindFaces
 
 
 def calibrate(options: argparse.Namespace) -> str:
     """Choose the threshold for a FAR on new people, with a guarantee."""
-    from verisphere.data.files import check_writable, refuse_overwriting
-    from verisphere.workflows.calibrate import calibrate as run
+    from verisphere.files.disk import check_writable, refuse_overwriting
+    from verisphere.report.calibration_tables import calibration_text
+    from verisphere.ship.calibrate import calibrate as run
 
     refuse_overwriting(options.out, [options.file, *options.check])
     check_writable(options.out)
@@ -33,7 +34,7 @@ def calibrate(options: argparse.Namespace) -> str:
     )
     calibration.write_json(options.out)
     out = printable(str(options.out))
-    return f"{calibration.text()}\n\n{out}: to ship it, verisphere export RUN --calibration {out} ..."
+    return f"{calibration_text(calibration)}\n\n{out}: to ship it, verisphere export RUN --calibration {out} ..."
 
 
 def add_calibrate(verbs: Verbs) -> None:
@@ -68,7 +69,7 @@ def add_calibrate(verbs: Verbs) -> None:
 
 def export(options: argparse.Namespace) -> str:
     """Make a model folder of a run: ONNX, weights, thresholds and a model card (extra: export)."""
-    from verisphere.workflows.export import export_model
+    from verisphere.ship.export import export_model
 
     return export_model(
         options.run,
@@ -111,7 +112,7 @@ def add_export(verbs: Verbs) -> None:
 
 def verify(options: argparse.Namespace) -> str:
     """Decide whether two photographs, or two folders of them, show the same person."""
-    from verisphere.workflows.verify import verify as run
+    from verisphere.ship.verify import verify as run
 
     model, find = _model(options, options.left, options.right)
     result = run(
@@ -136,7 +137,7 @@ def add_verify(verbs: Verbs) -> None:
 
 def identify(options: argparse.Namespace) -> str:
     """Find who of a gallery a photograph shows, or nobody."""
-    from verisphere.workflows.identify import identify as run
+    from verisphere.ship.identify import identify as run
 
     model, find = _model(options, options.probe, options.gallery)
     result = run(
@@ -165,10 +166,10 @@ def add_identify(verbs: Verbs) -> None:
 
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and how it gets its faces."""
-    from verisphere.embed.model_folder import load
-    from verisphere.workflows.device import choose_device
-    from verisphere.workflows.people import aligned_faces, detected_faces
-    from verisphere.workflows.unaligned import warn_if_files_unaligned
+    from verisphere.device import choose_device
+    from verisphere.images.detect.unaligned import warn_if_files_unaligned
+    from verisphere.models.folder import load
+    from verisphere.ship.people import aligned_faces, detected_faces
 
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
@@ -197,9 +198,9 @@ def _use(verb: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> str:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
-    from verisphere.data.files import refuse_overwriting
-    from verisphere.workflows.calibrate import read_calibration
-    from verisphere.workflows.report import make_report, subjects_of
+    from verisphere.files.disk import refuse_overwriting
+    from verisphere.measure.report import make_report, subjects_of
+    from verisphere.ship.calibrate import read_calibration
 
     refuse_overwriting(options.out, [*options.runs, options.faces, options.calibration])
     return make_report(

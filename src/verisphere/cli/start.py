@@ -14,12 +14,12 @@ from typing import NoReturn
 
 from verisphere import __version__
 from verisphere.cli.evaluation import add_evaluate
-from verisphere.cli.faces import add_align, add_embed, add_render
+from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
+from verisphere.cli.messages import fail, message_of, several, show, show_traceback
 from verisphere.cli.parsing import Parser
-from verisphere.cli.saying import fail, message_of, several, show, show_traceback
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
-from verisphere.cli.training import add_demo, add_figures, add_sweep, add_train
+from verisphere.cli.training import add_demo, add_sweep, add_train
 
 #: As `verisphere --help` lists them: from faces to a shipped model.
 VERBS = (
@@ -35,7 +35,6 @@ VERBS = (
     add_verify,
     add_identify,
     add_report,
-    add_figures,
 )
 
 
@@ -55,10 +54,10 @@ def _start(arguments: list[str]) -> int:
 
 def _do(options: argparse.Namespace) -> int:
     """Do it with the other processes or in place of them."""
+    from verisphere.cli.processes import end_with_launcher, first_of_launch
+    from verisphere.device import choose_device, keep_memory
     from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal
-    from verisphere.workflows.device import choose_device, keep_memory
-    from verisphere.workflows.processes import end_with_launcher, first_of_launch
 
     if not options.default_allocator:
         keep_memory()
@@ -104,13 +103,13 @@ def _code_of(error: BaseException, less_memory: str) -> int:
     if short:
         return fail(2, memory_line(error, less_memory))
     if isinstance(error, (ValueError, OSError)):
-        from verisphere.train.processes import FailedElsewhere
+        from verisphere.collectives import FailedElsewhere
 
         return 2 if isinstance(error, FailedElsewhere) else fail(2, message_of(error))
+    from verisphere.cli.processes import anything_said, gave_up, lost_another
     from verisphere.distributed import PATIENCE
+    from verisphere.experiments.run import RunsFailed
     from verisphere.train.loop import TrainingStopped
-    from verisphere.workflows.processes import anything_said, gave_up, lost_another
-    from verisphere.workflows.sweep.run import RunsFailed
 
     if isinstance(error, RunsFailed):
         return fail(1, str(error))

@@ -3,14 +3,14 @@
 import argparse
 from pathlib import Path
 
+from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Verbs, add_device, new_verb
-from verisphere.cli.saying import progress, show
 from verisphere.vocabulary import printable
 
 
 def demo(options: argparse.Namespace) -> str:
     """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
-    from verisphere.workflows.demo import run_demo
+    from verisphere.demo.demo import run_demo
 
     return run_demo(options.out, device=options.device, progress=progress())
 
@@ -25,10 +25,11 @@ def add_demo(verbs: Verbs) -> None:
 def train(options: argparse.Namespace) -> str:
     """Train as a recipe says."""
     from verisphere.distributed import world
+    from verisphere.measure.subjects import read_log
+    from verisphere.measure.validation import validation_figures
     from verisphere.report.outcome import training_outcome
     from verisphere.train.recipe import read_recipe
-    from verisphere.workflows.subjects import read_log
-    from verisphere.workflows.train import train_run
+    from verisphere.train.session import train_run
 
     if options.dry_run:
         return _plan(options)
@@ -40,6 +41,7 @@ def train(options: argparse.Namespace) -> str:
     train_run(
         read_recipe(options.recipe, options.overrides),
         options.out,
+        measure=validation_figures,
         resume=options.resume,
         device=options.device,
         tensorboard=options.tensorboard,
@@ -54,9 +56,9 @@ def train(options: argparse.Namespace) -> str:
 
 def _plan(options: argparse.Namespace) -> str:
     """What a training would take, by as many processes as were started; the first of them finds out and writes."""
-    from verisphere.data.files import refuse_overwriting
     from verisphere.distributed import world
-    from verisphere.workflows.plan.text import dry_run
+    from verisphere.files.disk import refuse_overwriting
+    from verisphere.train.dry_run.text import dry_run
 
     if options.out is not None or options.resume or options.tensorboard:
         raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json keeps the plan)")
@@ -105,9 +107,9 @@ def add_train(verbs: Verbs) -> None:
 def sweep(options: argparse.Namespace) -> str:
     """Train a grid of recipe fields, or the arms of a plan, and say what differs beyond chance."""
     from verisphere.distributed import launched
-    from verisphere.workflows.sweep.plan import read_plan
-    from verisphere.workflows.sweep.run import Launch
-    from verisphere.workflows.sweep.sweep import sweep as run
+    from verisphere.experiments.arms import read_plan
+    from verisphere.experiments.experiment import sweep as run
+    from verisphere.experiments.run import Launch
 
     if launched():
         raise ValueError("a sweep starts its trainings itself: start it without torchrun (--jobs trains several)")
@@ -155,17 +157,3 @@ def _seeds(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 0,1,2") from None
-
-
-def figures(options: argparse.Namespace) -> str:
-    """Draw the pictures of docs/losses.md: curves of the losses, and small trainings."""
-    from verisphere.workflows.figures import draw_figures
-
-    return draw_figures(options.out, options.only, progress()).text()
-
-
-def add_figures(verbs: Verbs) -> None:
-    """What `figures` takes."""
-    verb = new_verb(verbs, "figures", figures)
-    verb.add_argument("out", type=Path, metavar="OUT", help="folder for the pictures, PNG and SVG")
-    verb.add_argument("--only", action="append", default=[], metavar="NAME", help="one picture; repeat for several")

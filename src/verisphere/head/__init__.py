@@ -1,7 +1,7 @@
 """Class centers, and the engines that run a loss over them."""
 
+from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
-from verisphere.head.engine import Auto
 from verisphere.head.head import Head, HeadOutput
 from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int32
 from torch import Tensor
 
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 
 
 def inverse_length(centers: Float[Tensor, "centers columns"]) -> Float[Tensor, "centers"]:

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.contract import Waiting, WholeEngine, WholeView
+from verisphere.head.interface import Waiting, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
-from verisphere.losses.contract import ClassLoss, Similarity, compared_rows
+from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
 
 
 def dense_rest(

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.head.contract import Batch, Engine, View, Waiting
-from verisphere.head.engine import SAMPLE_RATE, engine_named
+from verisphere.head.auto import SAMPLE_RATE, engine_named
+from verisphere.head.interface import Batch, Engine, View, Waiting
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling, SubCenters
-from verisphere.losses.contract import NO_CLASS, ClassLoss, Rows, compared_rows
+from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Rows, compared_rows
 from verisphere.score.cosine import unit
 
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the

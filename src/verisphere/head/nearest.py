@@ -7,7 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import Similarity, compared_rows
+from verisphere.losses.class_loss import Similarity, compared_rows
 
 #: Cosines, or numbers of centers, that are held at once, where a call does not say.
 AT_ONCE = 2**22

@@ -12,7 +12,7 @@ from torch import Tensor
 from verisphere.compiling import fused
 from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
 from verisphere.head.subcenters import spread
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 
 #: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)
 #: over N classes, and with up to a hundred million of them each is above exp(-87): a loss with such a bound needs no

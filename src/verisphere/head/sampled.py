@@ -15,12 +15,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.distributed import world
-from verisphere.head.contract import View, Waiting, Weighing, WholeEngine
+from verisphere.head.interface import View, Waiting, Weighing, WholeEngine
 from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import NO_CLASS, Similarity
+from verisphere.losses.class_loss import NO_CLASS, Similarity
+from verisphere.seeds import Stream, mixed_seed
 
 #: A sample that the batch's own classes would outgrow is one of few sizes: each compiles element-wise work anew.
 _SIGNIFICANT_BITS = 5
@@ -183,7 +183,7 @@ class Sampled(WholeEngine):
 
 @dataclass(frozen=True, eq=False)
 class SampledGradient:
-    """A gradient of some of the centers; see `verisphere.head.contract.Waiting`.
+    """A gradient of some of the centers; see `verisphere.head.interface.Waiting`.
 
     Attributes:
         centers: all.
@@ -222,7 +222,7 @@ class SampledGradient:
 
 @dataclass(frozen=True, eq=False)
 class MadeGradient:
-    """A gradient that an engine has made after all, as the dense one does; see `verisphere.head.contract.Waiting`.
+    """A gradient that an engine has made after all, as the dense one does; see `verisphere.head.interface.Waiting`.
 
     Attributes:
         centers: what it is of.

@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from verisphere import distributed
-from verisphere.distributed import World
-from verisphere.head.contract import Batch, Engine, Own, View, Waiting
+from verisphere import collectives
+from verisphere.distributed import World, world
+from verisphere.head.interface import Batch, Engine, Own, View, Waiting
 from verisphere.head.passes import known_shift
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import NO_CLASS, ClassLoss, Similarity
+from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Similarity
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Sharded:
     """
 
     inner: Engine
-    world: World = field(default_factory=distributed.world)
+    world: World = field(default_factory=world)
     classes: int | None = None
 
     def __post_init__(self) -> None:
@@ -96,14 +96,14 @@ class Sharded:
         weights: Float[Tensor, "rows"] | None,
     ) -> Batch:
         """The rows of all processes, in their order."""
-        if distributed.world() != self.world:
+        if world() != self.world:
             raise ValueError(
-                f"the engine was made for {self.world} but this process is {distributed.world()}; "
+                f"the engine was made for {self.world} but this process is {world()}; "
                 "make it after the processes have met, and use it until they part"
             )
         # One number tells all three.
         wanted = torch.is_grad_enabled() and embeddings.requires_grad
-        told = distributed.counts(4 * len(labels) + 2 * wanted + (weights is not None))
+        told = collectives.counts(4 * len(labels) + 2 * wanted + (weights is not None))
         sizes, weighted = [number // 4 for number in told], sum(number % 2 for number in told)
         if 0 < weighted < len(told):
             raise ValueError(f"{weighted} of {len(told)} processes gave weights; all must, or none")
@@ -112,13 +112,13 @@ class Sharded:
             if not torch.is_grad_enabled():
                 raise ValueError("this process computes without gradient, another with one; all must, or none")
             embeddings = embeddings.detach().requires_grad_()
-        everyones = distributed.gathered_with_gradient(embeddings, sizes)
+        everyones = collectives.gathered_with_gradient(embeddings, sizes)
         first = sum(sizes[: self.world.rank])
         return Batch(
             everyones,
-            distributed.agreed(everyones),
-            distributed.gathered(labels, sizes),
-            None if weights is None else distributed.gathered(weights, sizes),
+            collectives.agreed(everyones),
+            collectives.gathered(labels, sizes),
+            None if weights is None else collectives.gathered(weights, sizes),
             slice(first, first + len(labels)),
         )
 
@@ -145,7 +145,7 @@ class Sharded:
 
 
 class ShardedView:
-    """The centers of all processes, for one batch; see `verisphere.head.contract.View`.
+    """The centers of all processes, for one batch; see `verisphere.head.interface.View`.
 
     Args:
         inner: those held here.
@@ -170,7 +170,7 @@ class ShardedView:
     def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> Own:
         """See `View.own`: each row's is 0 but on the process that holds its class."""
         part = self._inner.own(query, center)
-        return Own(distributed.summed(part.cosine), None if part.center is None else distributed.summed(part.center))
+        return Own(collectives.summed(part.cosine), None if part.center is None else collectives.summed(part.center))
 
     @torch.no_grad()
     def nearest(
@@ -179,7 +179,7 @@ class ShardedView:
         """See `View.nearest`: the largest of the largest."""
         part = self._inner.nearest(query, count, strangers=True)
         part = F.pad(part, (0, count - part.shape[1]), value=-math.inf)
-        found = distributed.gathered(part[None])  # (process, batch, count)
+        found = collectives.gathered(part[None])  # (process, batch, count)
         most = min(count, self._classes - (not strangers))
         return found.movedim(0, 1).flatten(1).topk(most, dim=1).values
 
@@ -193,20 +193,20 @@ class ShardedView:
         """The other classes of each row, of all processes; query and context are those that are `entering`."""
         part = self._inner.rest(loss, query, context, row_gradient)
         if loss.reduce == "sum":
-            return distributed.summed(part)
+            return collectives.summed(part)
         return _Joined.apply(part, known_shift(loss, self._classes))
 
     def spread(self, columns: int) -> Float[Tensor, ""]:
         """The mean over all classes of the distance between their sub-centers."""
-        return distributed.summed(self._inner.spread(columns) * (self._held / self._classes))
+        return collectives.summed(self._inner.spread(columns) * (self._held / self._classes))
 
     def entering(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """See `verisphere.distributed.entering`; what needs no gradient costs nothing."""
-        return distributed.entering(alike) if alike.requires_grad else alike
+        """See `verisphere.collectives.entering`; what needs no gradient costs nothing."""
+        return collectives.entering(alike) if alike.requires_grad else alike
 
     def summed(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """See `verisphere.distributed.summed`."""
-        return distributed.summed(partial)
+        """See `verisphere.collectives.summed`."""
+        return collectives.summed(partial)
 
 
 class _Joined(torch.autograd.Function):
@@ -219,11 +219,11 @@ class _Joined(torch.autograd.Function):
     def forward(ctx: Any, part: Tensor, shift: float | None) -> Tensor:
         top: Tensor | float
         if shift is None:
-            top = distributed.highest(part)
+            top = collectives.highest(part)
             top = top.masked_fill(top == -math.inf, 0.0)
         else:
             top = shift  # what a chunk's sums have room for, these sums of them have, too
-        whole = top + distributed.total((part - top).exp()).log()
+        whole = top + collectives.total((part - top).exp()).log()
         ctx.save_for_backward(torch.where(part == -math.inf, 0.0, (part - whole).exp()))
         return whole
 

@@ -21,10 +21,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from verisphere.head.chunk import ChunkTerms
-from verisphere.head.contract import Waiting, WholeEngine, WholeView
+from verisphere.head.interface import Waiting, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import ClassLoss, Similarity
+from verisphere.losses.class_loss import ClassLoss, Similarity
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -93,7 +93,7 @@ class Streamed(WholeEngine):
 
 
 class StreamedView(WholeView):
-    """The centers for one batch; see `verisphere.head.contract.View`.
+    """The centers for one batch; see `verisphere.head.interface.View`.
 
     Args:
         engine: precision and budget.

@@ -6,8 +6,8 @@ from verisphere.losses.am_lfs import AMLFS
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.cifp import CIFP
 from verisphere.losses.circle import Circle
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.coco import COCO
-from verisphere.losses.contract import ClassLoss, Rows
 from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.magface import MagFace
 from verisphere.losses.margin import (

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss, Rows, follow
+from verisphere.losses.class_loss import ClassLoss, Rows, follow
 from verisphere.score.cosine import angle
 
 #: Lengths are clipped to this range before anything else, as in the authors' code.

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 
 
 def piecewise_log(

@@ -13,7 +13,7 @@ from typing import NoReturn
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.score.cosine import angle
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.decide import Far, accepted_impostors
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CombinedMargin
 
 Penalty = Literal["counted", "squared"]

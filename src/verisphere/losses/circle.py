@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 
 
 def circle_own(cosine: Float[Tensor, "batch"], margin: float) -> Float[Tensor, "batch"]:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import Rows, follow
+from verisphere.losses.class_loss import Rows, follow
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.score.cosine import angle
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.losses.adjust import adjusted, checked_adjustment
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.score.cosine import angle
 
 Beyond = Literal["monotone", "plain", "released"]

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import Rows
+from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
 
 Kind = Literal["AM", "Arc"]

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 
 
 def modulating_function(

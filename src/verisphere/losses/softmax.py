@@ -3,7 +3,7 @@
 Nothing is of unit length: the logit of class j is <w_j, x> + b_j, for the own class and the others alike.
 """
 
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 
 
 class Softmax(ClassLoss):

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from verisphere.losses.adjust import adjusted, checked_adjustment
-from verisphere.losses.contract import ClassLoss, Rows
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import detached_gradient
 from verisphere.score.cosine import angle
 

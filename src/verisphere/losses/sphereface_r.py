@@ -11,7 +11,7 @@ from typing import get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.losses.contract import ClassLoss
+from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.margin import Gradient, detached_gradient
 from verisphere.score.cosine import angle
 

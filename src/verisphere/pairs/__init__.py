@@ -1,9 +1,9 @@
 """Pair terms: what a training adds to the class-center loss by comparing embeddings with each other."""
 
 from verisphere.pairs.anchor_face import AnchorFace
-from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.group_labels import GroupLabels
 from verisphere.pairs.memory import FeatureQueue, OnlineSet
+from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.threshold_consistency import ThresholdConsistency
 from verisphere.pairs.triplet import AngularTriplet
 

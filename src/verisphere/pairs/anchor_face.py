@@ -15,10 +15,11 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
+from verisphere.collectives import total
 from verisphere.decide.point import Far, accepted_impostors, exact_rate, far_text, short_far, threshold_at
-from verisphere.distributed import total, world
-from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.distributed import world
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
+from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.soft_rates import Precision, SoftCount, soft_count_of_listed, soft_count_of_others
 from verisphere.pairs.words import check_word
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints

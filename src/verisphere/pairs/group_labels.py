@@ -2,15 +2,15 @@
 
 from math import isfinite
 
-from verisphere.pairs.contract import Given, PairTerm, Step, Training
 from verisphere.pairs.implicit_domains import self_made_labels, self_made_loss
+from verisphere.pairs.pair_term import Given, PairTerm, Step, Training
 
 
 class GroupLabels(PairTerm):
     """Cross entropy of a backbone's group logits to labels that it makes itself, evened out over the global batch.
 
-    It goes with `verisphere.embed.GroupFace`, whose group decision network gives the logits in training. The expected
-    probabilities of eq. 8 are the batch's means.
+    It goes with `verisphere.backbones.GroupFace`, whose group decision network gives the logits in training. The
+    expected probabilities of eq. 8 are the batch's means.
 
     Logged: group_loss, and the shares of the batch that the largest and the smallest group take (group_largest_share,
     group_smallest_share).
@@ -33,7 +33,7 @@ class GroupLabels(PairTerm):
         if training.side < 2:
             raise ValueError(
                 f"GroupLabels needs a backbone that gives logits of 2 groups or more in training, this one gives "
-                f"{training.side}; verisphere.embed.GroupFace does"
+                f"{training.side}; verisphere.backbones.GroupFace does"
             )
 
     def forward(self, step: Step) -> Given:

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.distributed import total, world
+from verisphere.collectives import total
+from verisphere.distributed import world
 from verisphere.pairs.words import check_count, check_word
 from verisphere.score.stored import EMPTY, NO_CLASS, Stored
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from verisphere.decide import Far, accepted_impostors, exact_rate, short_far, threshold_at
 from verisphere.distributed import world
-from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.implicit_domains import (
     CrossEntropy,
     ImplicitDomains,
@@ -25,6 +24,7 @@ from verisphere.pairs.implicit_domains import (
     self_made_loss,
 )
 from verisphere.pairs.memory import FeatureQueue, Place, Storage
+from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
 from verisphere.pairs.words import check_count, check_word
 from verisphere.score.batch_pairs import BatchPairs, Hints
 

@@ -6,8 +6,8 @@ The text of table 2 has arccos<x_pos, x> + m <= arccos<x_neg, x>; by how much th
 import logging
 from math import isfinite, pi
 
-from verisphere.pairs.contract import Given, PairTerm, Step, Training
 from verisphere.pairs.memory import OnlineSet, Place, Storage
+from verisphere.pairs.pair_term import Given, PairTerm, Step, Training
 from verisphere.pairs.triplet_mining import Mining, triplets
 from verisphere.pairs.words import check_count, check_word
 

@@ -27,8 +27,8 @@ from verisphere.decide.identification import (
     rank_rate,
 )
 from verisphere.decide.point import Far
+from verisphere.score.exact.screen import Precision, Screen, as_product, full_float32, products, rounded, true_places
 from verisphere.score.pairs import pair_scores, unit_rows
-from verisphere.score.screen import Precision, Screen, as_product, full_float32, products, rounded, true_places
 from verisphere.score.top_k import top_k
 from verisphere.vocabulary import Embeddings, Progress, Rule, quietly
 

@@ -1,1 +1,1 @@
-"""Results for people and programs: tables, plots, JSON, progress."""
+"""Rendering alone: tables, plots, HTML and progress."""

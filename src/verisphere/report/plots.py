@@ -16,8 +16,8 @@ from PIL import Image
 from scipy.special import ndtri
 from torch import Tensor
 
-from verisphere.data.files import write_whole
 from verisphere.decide import Curve
+from verisphere.files.disk import write_whole
 from verisphere.vocabulary import printable
 
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"

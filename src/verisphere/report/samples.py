@@ -11,7 +11,7 @@ from jaxtyping import Int64, UInt8
 from PIL import Image
 from torch import Tensor
 
-from verisphere.data.faces import Faces
+from verisphere.images.faces import Faces
 
 SIDE = 112  # pixels of the longer side of a picture
 QUALITY = 85  # of its JPEG

@@ -18,13 +18,13 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.distributed import ALONE, World
+from verisphere.score.exact.pilot import Pilot
+from verisphere.score.exact.scan import Keeper, Plan, Sweep
+from verisphere.score.exact.screen import PRECISIONS, Precision, Screen, exact_int8, full_float32, products, rounded
+from verisphere.score.exact.tiles import BLOCK, DENSE, RUN, look, side_of
+from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error
-from verisphere.score.pilot import Pilot
-from verisphere.score.screen import PRECISIONS, Precision, Screen, exact_int8, full_float32, products, rounded
-from verisphere.score.sweep import Keeper, Plan, Sweep
-from verisphere.score.tiles import BLOCK, DENSE, RUN, look, side_of
-from verisphere.score.windows import Window, gap, window_at, window_of
 from verisphere.vocabulary import Progress, quietly
 
 _NEIGHBOURS = 16  # ranks that lie this close share a window

@@ -14,13 +14,14 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from verisphere.distributed import ALONE, World, total
+from verisphere.collectives import total
+from verisphere.distributed import ALONE, World
 from verisphere.score.batch_tiles import BatchTiles, fastest, tile_size
-from verisphere.score.screen import Precision, full_float32
+from verisphere.score.exact.scan import of_all
+from verisphere.score.exact.screen import Precision, full_float32
+from verisphere.score.exact.tiles import sift
+from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.stored import EMPTY, Stored, met_labels
-from verisphere.score.sweep import of_all
-from verisphere.score.tiles import sift
-from verisphere.score.windows import Window, gap, window_at, window_of
 
 RUN = 16  # tiles looked through before windows are narrowed
 SAMPLE = 1 << 20  # scores of a sample, where nothing tells where to look

@@ -9,10 +9,19 @@ import torch
 from jaxtyping import Float32, Float64, Int64, Shaped
 from torch import Tensor
 
+from verisphere.score.exact.screen import (
+    Keys,
+    Precision,
+    Rounded,
+    Screen,
+    product_type,
+    products,
+    rounded,
+    rounded_known,
+)
+from verisphere.score.exact.tiles import Patch
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
-from verisphere.score.screen import Keys, Precision, Rounded, Screen, product_type, products, rounded, rounded_known
 from verisphere.score.stored import Met, Stored
-from verisphere.score.tiles import Patch
 
 ROWS = 1 << 10  # rows of a batch in a tile
 KEYS = 9 << 19  # pairs of a tile of bfloat16 products: 9 MB

@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Bool, Float32, Int16, Int32, Int64
 from torch import Tensor
 
+from verisphere.score.exact.screen import KEYS, Precision, Rounded, Screen, full_float32, int8_unit, products, rounded
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listing import Listing, PackedListing, Strips, shares, side_of, strips_of
-from verisphere.score.screen import KEYS, Precision, Rounded, Screen, full_float32, int8_unit, products, rounded
 from verisphere.vocabulary import Progress, quietly
 
 TILE = 5 << 20  # products of a strip: 10 MB in bfloat16

@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.score.pairs import COLUMNS, pair_scores
-from verisphere.score.screen import (
+from verisphere.score.exact.screen import (
     PRECISIONS,
     Precision,
     Screen,
@@ -27,6 +26,7 @@ from verisphere.score.screen import (
     rounded,
     true_places,
 )
+from verisphere.score.pairs import COLUMNS, pair_scores
 from verisphere.vocabulary import Progress, quietly
 
 BLOCK = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device

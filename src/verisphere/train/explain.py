@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from verisphere.data.json_values import shown
+from verisphere.files.json_values import shown
 
 _LONGEST = 500
 _QUOTED = 4000  # letters at either end of a message that are looked at

@@ -8,8 +8,8 @@ from statistics import fmean
 
 import torch
 
-from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.distributed import world
+from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.sample import Sample
 from verisphere.train.schedule import Schedule

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.embed.backbone import Backbone
+from verisphere.backbones.backbone import Backbone
 from verisphere.head.head import Head
-from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step
+from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step
 
 log = logging.getLogger(__name__)
 

@@ -12,18 +12,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from verisphere.distributed import World, counts, gathered, world
-from verisphere.embed.backbone import Backbone
+from verisphere.backbones.backbone import Backbone
+from verisphere.distributed import World, world
 
 T = TypeVar("T")
 
 #: What DDP remarks where all is well: a 1 x 1 filter, which has its numbers in the same order in every memory format,
 #: calls that order by another name.
 _REMARK = "Grad strides do not match bucket view strides"
-
-
-class FailedElsewhere(ValueError):
-    """Another process cannot go on, and says why itself; this one's message repeats it."""
 
 
 class AddedUp:
@@ -149,47 +145,3 @@ def divided(batch: int, parts: int = 1, here: World | None = None) -> Division:
         share = here.share(len(piece))
         own.append(range(piece.start + share.start, piece.start + share.stop))
     return Division(tuple(own), tuple(len(piece) / batch for piece in pieces))
-
-
-def told(text: str) -> list[str]:
-    """What each process has to say, in their order."""
-    if world().size == 1:
-        return [text]
-    said = text.encode("utf-8", "surrogateescape")
-    sizes = counts(len(said))
-    if not max(sizes):
-        return [""] * len(sizes)
-    everything = gathered(torch.tensor(list(said), dtype=torch.uint8), sizes)
-    return [bytes(part.tolist()).decode("utf-8", "surrogateescape") for part in everything.split(sizes)]
-
-
-def together(work: Callable[[], T]) -> T:
-    """What `work` returns on this process; if it fails on any, it fails on all.
-
-    The work itself must not wait for other processes.
-
-    Raises:
-        FailedElsewhere: on a process whose own work went well while another's did not.
-        ValueError, OSError: what the work raised here.
-    """
-    failure: ValueError | OSError | None = None
-    try:
-        result = work()
-    except (ValueError, OSError) as error:
-        failure = error
-    said = told("" if failure is None else str(failure) or type(failure).__name__)
-    if failure is not None:
-        raise failure
-    for rank, text in enumerate(said):
-        if text:
-            raise FailedElsewhere(f"process {rank}: {text}")
-    return result
-
-
-def first_alone(work: Callable[[], str]) -> str:
-    """What `work` returns on the first process, which alone does it; known to all.
-
-    Raises:
-        FailedElsewhere: it failed there.
-    """
-    return told(together(lambda: work() if world().first else ""))[0]

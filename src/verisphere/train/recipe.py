@@ -14,19 +14,20 @@ import jsonargparse
 import torch
 import yaml
 
-from verisphere.data.augment import Augment
-from verisphere.data.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
-from verisphere.data.faces import Faces
-from verisphere.data.files import check_file
-from verisphere.data.json_values import shown
-from verisphere.data.loader import MOST_WORKERS
+from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
-from verisphere.embed.backbone import Backbone
-from verisphere.head.engine import SAMPLE_RATE
+from verisphere.files.class_paths import present_name, present_names
+from verisphere.files.disk import check_file
+from verisphere.files.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
+from verisphere.files.json_values import shown
+from verisphere.head.auto import SAMPLE_RATE
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
-from verisphere.losses.contract import ClassLoss
-from verisphere.pairs.contract import PairTerm
+from verisphere.images.augment import Augment
+from verisphere.images.faces import Faces
+from verisphere.images.loader import MOST_WORKERS
+from verisphere.losses.class_loss import ClassLoss
+from verisphere.pairs.pair_term import PairTerm
 from verisphere.train.explain import check_given, explain
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
@@ -207,6 +208,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
     if path is not None:
         check_file(path, "recipe")
         _check_file(path)
+    overrides = [present_name(word) for word in overrides]
     _check_words(overrides)
     # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
     parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=_BOUNDED)
@@ -291,7 +293,7 @@ def _check_built(built: jsonargparse.Namespace) -> None:
 
 def _bounded_yaml(text: str) -> Any:
     check_yaml(text)
-    return jsonargparse.get_loader("yaml")(text)
+    return present_names(jsonargparse.get_loader("yaml")(text))
 
 
 #: jsonargparse reads recipes, and values on the command line, by the loader of its "mode".

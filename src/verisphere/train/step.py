@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.distributed import highest
+from verisphere.collectives import highest, told
 from verisphere.train.objective import Objective, Progressed
-from verisphere.train.processes import told
 from verisphere.train.sample import Sample
 
 _NAMED = 5  # records in a message

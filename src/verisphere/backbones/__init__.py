@@ -1,0 +1,20 @@
+"""Backbones: networks from aligned images to embeddings, and the extraction of a whole set."""
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.extract import extract
+from verisphere.backbones.group_face import GroupFace
+from verisphere.backbones.iresnet import IResNet, SEResNet
+from verisphere.backbones.mobilefacenet import MobileFaceNet
+from verisphere.backbones.pixels import Pixels
+from verisphere.backbones.sfnet import SFNet
+
+__all__ = [
+    "Backbone",
+    "GroupFace",
+    "IResNet",
+    "MobileFaceNet",
+    "Pixels",
+    "SEResNet",
+    "SFNet",
+    "extract",
+]

@@ -1,0 +1,59 @@
+"""What every backbone promises: a size, a normalisation, and raw embeddings of one length."""
+
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from verisphere.images.augment import normalise
+
+#: Numbers in an embedding; published ones have 128 to 1,024.
+LARGEST_EMBEDDING = 2**16
+
+
+class Backbone(nn.Module):
+    """Base of the backbones: aligned RGB faces in, embeddings out. A subclass fills in `embed`.
+
+    Embeddings keep their length (quality-aware losses read it); a score divides by it.
+
+    Attributes:
+        embedding_size: numbers in an embedding.
+        input_size: height and width of a face, in pixels.
+        mean: what `normalise` subtracts from a pixel in [0, 255].
+        scale: what it then divides by.
+        side_columns: how many further columns `embed` gives while training, for a pair term; no part of an embedding.
+    """
+
+    input_size: tuple[int, int] = (112, 112)
+    mean: float = 127.5
+    scale: float = 127.5
+    side_columns: int = 0
+
+    def __init__(self, embedding_size: int) -> None:
+        super().__init__()
+        if type(self).embed is Backbone.embed and type(self).forward is Backbone.forward:
+            raise ValueError(f"{type(self).__name__} computes no embeddings; name a backbone that derives from it")
+        if embedding_size < 1:
+            raise ValueError(f"embedding_size is {embedding_size}; an embedding needs at least 1 number")
+        if embedding_size > LARGEST_EMBEDDING:
+            raise ValueError(f"embedding_size is {embedding_size:,}; an embedding has at most {LARGEST_EMBEDDING:,}")
+        self.embedding_size = embedding_size
+
+    def normalise(self, images: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
+        """RGB pixels in [0, 255] as the float32 input of `forward`, (pixel - mean) / scale, in channels_last order."""
+        return normalise(images, self.mean, self.scale)
+
+    def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        """Embeddings, not yet of unit length, of normalised images; in training with `side_columns` more.
+
+        Raises:
+            ValueError: the images are not of `input_size`.
+        """
+        if images.shape[2:] != self.input_size:
+            raise ValueError(
+                f"images are {images.shape[2]} x {images.shape[3]} pixels but {type(self).__name__} takes "
+                f"{self.input_size[0]} x {self.input_size[1]}; were they aligned for another backbone?"
+            )
+        return self.embed(images)
+
+    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        """The network itself, on images of the right size."""
+        raise NotImplementedError(f"{type(self).__name__} has no embed(); a backbone computes its embeddings there")

@@ -1,0 +1,84 @@
+"""From images to an embeddings set, batch by batch."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.collectives import gathered
+from verisphere.distributed import World
+from verisphere.images.faces import Faces
+from verisphere.images.loader import batches
+from verisphere.vocabulary import Embeddings, Progress, quietly
+
+
+@torch.inference_mode()
+def extract(
+    backbone: Backbone,
+    faces: Faces,
+    *,
+    batch_size: int = 128,
+    workers: int = 0,
+    flip: bool = False,
+    precision: torch.dtype = torch.float32,
+    progress: Progress = quietly,
+    here: World | None = None,
+) -> Embeddings:
+    """The embedding of every image, in the set's order; images are read as they are needed.
+
+    Processes that share the work take whole batches each, so that a batch is made of the same images, and gives the
+    same numbers, however many there are. Every one of them gets all embeddings.
+
+    The backbone is used in evaluation mode, on the device it is on, and left in the mode it was in.
+
+    Args:
+        backbone: the network.
+        faces: aligned images of the backbone's input size.
+        batch_size: images at a time.
+        workers: processes that read images; 0 reads in this one.
+        flip: add the embedding of the mirror image before anything is normalised.
+        precision: float32, or bfloat16 by autocast.
+        progress: shown while embedding.
+        here: this process among those that share the work, each of which calls this alike; None does all of it here.
+
+    Raises:
+        ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
+    """
+    if not len(faces):
+        raise ValueError("there is no image to embed")
+    device = next((tensor.device for tensor in backbone.parameters()), torch.device("cpu"))
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
+    here = World() if here is None else here
+    shares = [
+        _images(here.share(-(-len(faces) // batch_size), rank), batch_size, len(faces)) for rank in range(here.size)
+    ]
+    own = shares[here.rank]
+    rows = np.empty((len(own), backbone.embedding_size), np.float32)
+    mode = backbone.training
+    backbone.eval()
+
+    def embed(images: Tensor) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
+            return backbone(images).float()
+
+    try:
+        order = torch.arange(own.start, own.stop)
+        everything = batches(faces, order, batch_size, workers, pin=device.type == "cuda")
+        for batch in progress(everything, "embedding", -(-len(own) // batch_size)):
+            images = backbone.normalise(batch.images.to(device, non_blocking=True))
+            embedded = embed(images)
+            if flip:
+                embedded = embedded + embed(images.flip(-1))
+            rows[batch.indices.numpy() - own.start] = embedded.cpu().numpy()
+    finally:
+        backbone.train(mode)
+    if here.size > 1:
+        rows = gathered(torch.from_numpy(rows), [len(share) for share in shares]).numpy()
+    domains = None if faces.domains is None else np.array(faces.domains)
+    return Embeddings(rows, np.array(faces.names), np.array(faces.identities), domains)
+
+
+def _images(numbers: range, batch_size: int, images: int) -> range:
+    """The images of some batches in a row."""
+    return range(min(numbers.start * batch_size, images), min(numbers.stop * batch_size, images))

@@ -1,0 +1,103 @@
+"""GroupFace: an embedding enriched by those of the groups that a face belongs to (Kim et al. 2020, arXiv:2005.10497).
+
+What is not here is the paper's group-aware similarity, which takes from the cosine a distance between features inside
+the group decision network: an evaluation in this house compares embeddings alone.
+"""
+
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from verisphere.backbones.backbone import Backbone
+
+Ensemble = Literal["soft", "hard"]
+
+#: Width of the two layers between in the group decision network; the descriptions that we have do not say.
+HIDDEN = 256
+#: Groups, and width of those layers, at most.
+MOST = 2**14
+
+
+def group_ensemble(
+    instance: Float[Tensor, "batch dim"],
+    groups: Float[Tensor, "batch groups dim"],
+    logits: Float[Tensor, "batch groups"],
+    ensemble: Ensemble = "soft",
+) -> Float[Tensor, "batch dim"]:
+    """The instance embedding plus the group embeddings, weighted by the groups' probabilities.
+
+    Args:
+        instance: e_0.
+        groups: e_m of each group.
+        logits: of the groups, before the softmax.
+        ensemble: "soft" is e_0 + sum_m p_m e_m (S-GroupFace), "hard" is e_0 + e_m of the likeliest group (H-GroupFace).
+    """
+    share = logits.softmax(1) if ensemble == "soft" else F.one_hot(logits.argmax(1), logits.shape[1]).to(groups)
+    return instance + (share[:, :, None] * groups).sum(1)
+
+
+class GroupFace(Backbone):
+    """GroupFace around any backbone, whose embedding it takes for the feature that all groups share.
+
+    A fully connected layer makes the instance embedding of the shared feature, another one each group's. The group
+    decision network, three fully connected layers with ReLUs between, says from the instance embedding how much each
+    group counts. In training its logits follow as further columns, for `verisphere.pairs.GroupLabels`, without which
+    nothing keeps the groups apart or even.
+
+    Faces are those that the inner backbone takes.
+
+    Args:
+        backbone: gives the shared feature; its `embedding_size` is that feature's.
+        groups: how many; 32 in the paper.
+        embedding_size: numbers in an embedding.
+        ensemble: "soft" or "hard", see `group_ensemble`.
+        hidden: width of the group decision network.
+
+    Raises:
+        ValueError: a count out of range, an unknown ensemble, or a backbone that itself gives further columns.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        groups: int = 32,
+        embedding_size: int = 512,
+        ensemble: Ensemble = "soft",
+        hidden: int = HIDDEN,
+    ) -> None:
+        super().__init__(embedding_size)
+        for name, value, least in (("groups", groups, 2), ("hidden", hidden, 1)):
+            if not least <= value <= MOST:
+                raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST:,}")
+        if ensemble not in get_args(Ensemble):
+            raise ValueError(f"ensemble is {ensemble!r}; allowed are {', '.join(get_args(Ensemble))}")
+        if backbone.side_columns:
+            raise ValueError(
+                f"backbone is {type(backbone).__name__}, which gives {backbone.side_columns} columns of its own"
+            )
+        self.backbone, self.ensemble, self.side_columns = backbone, ensemble, groups
+        self.input_size, self.mean, self.scale = backbone.input_size, backbone.mean, backbone.scale
+        shared = backbone.embedding_size
+        self.instance = nn.Linear(shared, embedding_size)
+        self.groups = nn.Linear(shared, groups * embedding_size)  # a layer a group, side by side
+        self.decide = nn.Sequential(
+            nn.Linear(embedding_size, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, groups),
+        )
+
+    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        """The network on images of the right size; in training the group logits follow the embedding."""
+        shared = self.backbone(images)
+        instance, groups = (
+            self.instance(shared),
+            self.groups(shared).unflatten(1, (self.side_columns, self.embedding_size)),
+        )
+        logits = self.decide(instance)
+        embeddings = group_ensemble(instance, groups, logits, self.ensemble)
+        return torch.cat([embeddings, logits.to(embeddings)], 1) if self.training else embeddings

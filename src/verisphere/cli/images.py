@@ -1,0 +1,118 @@
+"""Images: drawn, cut out of photographs, embedded."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
+
+
+def render(options: argparse.Namespace) -> str:
+    """Render synthetic faces into a zip archive."""
+    from verisphere.images.synthetic.synthetic_faces import DOMAINS, SyntheticFaces
+    from verisphere.measure.render import render_zip
+
+    faces = SyntheticFaces(
+        people=options.people,
+        images=options.images,
+        seed=options.seed,
+        difficulty=options.difficulty,
+        label_noise=options.label_noise,
+        first_person=options.first_person,
+        domains=tuple(options.domain or DOMAINS),
+    )
+    return render_zip(faces, options.out, options.sheet, progress())
+
+
+def add_render(verbs: Verbs) -> None:
+    """What `render` takes."""
+    verb = new_verb(verbs, "render", render)
+    verb.add_argument("out", type=Path, metavar="OUT.zip", help="archive to write, one folder a person")
+    verb.add_argument("--people", type=int, default=200, help="how many people (200)")
+    verb.add_argument("--images", type=int, default=10, help="images of each (10)")
+    verb.add_argument("--seed", type=int, default=0, help="another seed, other people (0)")
+    verb.add_argument("--first-person", type=int, default=0, help="number of the first person (0)")
+    verb.add_argument("--domain", action="append", help="capture condition; repeat for several (all)")
+    verb.add_argument("--difficulty", default="medium", help="easy, medium or hard (medium)")
+    verb.add_argument("--label-noise", type=float, default=0.0, help="share of images under a wrong name (0)")
+    verb.add_argument("--sheet", type=Path, help="also write a contact sheet, a PNG")
+
+
+def align(options: argparse.Namespace) -> str:
+    """Find the face on each photograph and cut it out, aligned for a model (extra: detect)."""
+    from verisphere.ship.align import align_photos
+
+    return align_photos(
+        options.source,
+        options.out,
+        template=options.template,
+        landmarks=options.landmarks,
+        image_format=options.format,
+        min_face=options.min_face,
+        device=options.device,
+        progress=progress(),
+    ).text()
+
+
+def add_align(verbs: Verbs) -> None:
+    """What `align` takes."""
+    verb = new_verb(verbs, "align", align)
+    verb.add_argument("source", type=Path, metavar="SRC", help="folder or zip archive of photographs, at any depth")
+    verb.add_argument(
+        "out",
+        type=Path,
+        metavar="DST",
+        help="folder, or .zip archive, for the crops: the photographs' paths, with the suffix of --format",
+    )
+    add_template(verb)
+    verb.add_argument(
+        "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV: finds none itself"
+    )
+    verb.add_argument("--format", choices=("png", "jpg"), default="png", help="of the crops (png)")
+    add_min_face(verb)
+    add_device(verb)
+
+
+def embed(options: argparse.Namespace) -> str:
+    """Embed aligned images with a trained model, or an untrained one."""
+    import torch
+
+    from verisphere.device import choose_device
+    from verisphere.models.embed import embed_photos
+
+    return embed_photos(
+        options.model,
+        options.faces,
+        options.out,
+        people=options.people,
+        flip=options.flip,
+        batch_size=options.batch_size,
+        workers=options.workers,
+        precision=torch.bfloat16 if options.bfloat16 else torch.float32,
+        device=choose_device(options.device),
+        trust=options.trust_code,
+        progress=progress(),
+    )
+
+
+def add_embed(verbs: Verbs) -> None:
+    """What `embed` takes."""
+    verb = new_verb(verbs, "embed", embed, shared=True, less_memory="lower --batch-size or --workers")
+    verb.add_argument(
+        "model",
+        type=Path,
+        help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, for its untrained network",
+    )
+    verb.add_argument("faces", type=Path, help="folder Name/image.jpg, zip of the same, or list of images")
+    verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
+    verb.add_argument("--people", type=Path, help="embed only the people of this list")
+    verb.add_argument(
+        "--flip",
+        action=argparse.BooleanOptionalAction,
+        help="add the embedding of the mirror image (as an exported model was calibrated; else not)",
+    )
+    verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
+    verb.add_argument("--workers", type=int, default=1, help="processes that read images (1)")
+    verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
+    add_trust_code(verb)
+    add_device(verb)

@@ -1,0 +1,1 @@
+"""The whole road in a few minutes, on drawn faces."""

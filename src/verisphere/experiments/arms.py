@@ -1,0 +1,255 @@
+"""What a sweep is asked for: a recipe with a grid of its fields, or a plan of named arms, as plain data.
+
+A plan is YAML:
+
+    recipe: arcface.yaml                # relative to the plan's folder
+    set: {batch_size: 64}               # fields of all trainings, the first one too
+    warm: {epochs: 4}                   # one training first, whose weights every arm starts from
+    arms:                               # fields of each arm; {} is the recipe itself
+      ArcFace: {}
+      narrow: {loss.init_args.margin: 0.1}
+    grid: {optimizer.rate: [0.05, 0.1]} # each arm at each combination
+    seeds: [0, 1, 2]
+    baseline: ArcFace
+    evaluate:                           # sets measured after the trainings
+      unseen: {faces: {class_path: ..., init_args: {...}}, far: ["1e-2", "1e-3"], one_far: "1e-2"}
+"""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from verisphere.experiments.grid import (
+    Scalar,
+    Settings,
+    check_folders,
+    check_plain,
+    check_values,
+    crossed,
+    parse_grid,
+    parted,
+    parted_words,
+)
+from verisphere.files.disk import check_file
+from verisphere.files.documents import LARGEST_YAML, read_text, read_yaml
+from verisphere.files.json_values import shown
+
+KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
+SEED, START = "seed", "start"
+
+
+@dataclass(frozen=True, eq=False)
+class SweepPlan:
+    """Trainings to be made and measured.
+
+    Attributes:
+        recipe: the recipe they share.
+        common: `--field value` words for all of them, after the recipe.
+        warm: fields of the training whose weights every arm starts from; None where each starts anew.
+        arms: fields of each arm, the grid's values among them.
+        seeds: of each arm; None leaves the recipe's.
+        baseline: the arm that the others are compared with.
+        evaluate: sets to measure on, as a plan holds them; None takes the recipe's validation.
+        inside: what is changed inside lists for all of them, such as `pair_terms.0.init_args.far`, after `common`.
+    """
+
+    recipe: Path
+    common: tuple[str, ...]
+    warm: Settings | None
+    arms: dict[str, Settings]
+    seeds: tuple[int, ...] | None
+    baseline: str
+    evaluate: dict[str, dict[str, Any]] | None = None
+    inside: Settings = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.arms:
+            raise ValueError("there is no arm to train")
+        if self.baseline not in self.arms:
+            raise ValueError(f"baseline: {_unknown('arm', self.baseline, list(self.arms))}")
+        for name, settings in self.arms.items():
+            for owned, instead in ((SEED, "seeds"), (START, "warm")):
+                if owned in settings and (owned == SEED or self.warm is not None):
+                    raise ValueError(f"arm {name!r} sets {owned}, which is for `{instead}` to say")
+        if self.seeds is not None:
+            _check_seeds(self.seeds)
+        check_folders("arms", self.arms)
+        check_folders("sets", self.evaluate or {})
+
+
+def read_plan(
+    path: Path, overrides: Sequence[str] = (), grid: Sequence[str] = (), seeds: Sequence[int] | None = None
+) -> SweepPlan:
+    """The plan of a file, a recipe or a plan, with what the command line adds.
+
+    Args:
+        path: YAML; a file that has `recipe` or `arms` is a plan.
+        overrides: `--field value` words, for all trainings.
+        grid: `FIELD=V1,V2,...` words; a field that the plan's grid has takes these values instead.
+        seeds: in place of the plan's.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: not YAML; a key that no plan has; a field given in two places; an arm, seed or baseline that cannot
+            be.
+    """
+    check_file(path, "recipe or plan")
+    asked, text = parse_grid(grid), read_text(path, LARGEST_YAML)
+    try:
+        content = read_yaml(text)
+        if not isinstance(content, Mapping) or not ({"recipe", "arms"} & content.keys()):
+            content = {"recipe": path.name}
+        return _plan(path, content, list(overrides), asked, seeds)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _plan(
+    path: Path,
+    content: Mapping[str, Any],
+    overrides: list[str],
+    asked: dict[str, list[Scalar]],
+    seeds: Sequence[int] | None,
+) -> SweepPlan:
+    _check_keys(content)
+    recipe = content.get("recipe")
+    if not isinstance(recipe, str):
+        raise ValueError(f"recipe is {shown(recipe)}; expected the path of a recipe, relative to the plan")
+    shared = _settings("set", content.get("set"))
+    warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
+    named = content.get("arms")
+    if named is not None and (not isinstance(named, Mapping) or not named):
+        raise ValueError(f"arms is {shown(named)}; expected names, each with its fields ({{}} for none)")
+    arms = {_name("an arm", name): _settings(f"arm {name!r}", given) for name, given in (named or {}).items()} or {
+        "": {}
+    }
+    points = _grid(content.get("grid")) | asked
+    if SEED in points and (seeds is not None or content.get("seeds") is not None):
+        raise ValueError("seed is in the grid and `seeds` are given; leave one of them out")
+    if SEED in points:
+        seeds = _whole(points.pop(SEED))
+    elif seeds is None and content.get("seeds") is not None:
+        seeds = _whole(content["seeds"])
+    _check_once(shared, warm, arms, points, overrides, seeds)
+    crossing = crossed(arms, points)
+    if list(crossing) == [""]:
+        crossing = {"recipe": {}}
+    whole, inside = parted(shared)
+    more, more_inside = parted_words(overrides)
+    return SweepPlan(
+        recipe=path.parent / recipe,
+        common=(*words(whole), *more),
+        warm=warm,
+        arms=crossing,
+        seeds=None if seeds is None else tuple(seeds),
+        baseline=_baseline(content.get("baseline"), list(arms), list(crossing)),
+        evaluate=_sets(content.get("evaluate")),
+        inside=inside | more_inside,
+    )
+
+
+def words(settings: Settings) -> list[str]:
+    """Settings as `--field value` words, as `train` takes them.
+
+    >>> words({"epochs": 2, "engine": "dense", "clip": None, "validation_far": ["1e-3"]})
+    ['--epochs=2', '--engine=dense', '--clip=null', '--validation_far=["1e-3"]']
+    """
+    return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()]
+
+
+def overridden(overrides: Sequence[str]) -> set[str]:
+    """The fields that `--field value` or `--field=value` words name."""
+    return {word[2:].partition("=")[0] for word in overrides if word.startswith("--")}
+
+
+def _check_keys(content: Mapping[str, Any]) -> None:
+    for key in content:
+        if key not in KEYS:
+            raise ValueError(_unknown("key", key, list(KEYS)))
+
+
+def _unknown(kind: str, name: object, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(str(name), allowed, n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    return f"there is no {kind} {name!r}{guess}; allowed are {', '.join(allowed)}"
+
+
+def _settings(where: str, given: object) -> Settings:
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} is {shown(given)}; expected fields and their values")
+    for name, value in given.items():
+        if not isinstance(name, str) or not name or name.startswith("-"):
+            raise ValueError(f"{where} names the field {shown(name)}; expected one such as loss.init_args.margin")
+        check_plain(f"{where}: {name}", value)
+    return dict(given)
+
+
+def _name(kind: str, name: object) -> str:
+    if isinstance(name, str) and name and name == name.strip() and name.isprintable():
+        return name
+    raise ValueError(f"{kind} is called {shown(name)}; expected a name, quoted where YAML takes it for a number")
+
+
+def _grid(given: object) -> dict[str, list[Scalar]]:
+    return {name: check_values(f"grid: {name}", values) for name, values in _settings("grid", given).items()}
+
+
+def _sets(given: object) -> dict[str, dict[str, Any]] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"evaluate is {shown(given)}; expected names, each with faces and far")
+    return {_name("a set", name): _settings(f"evaluate: {name}", one) for name, one in given.items()}
+
+
+def _whole(values: object) -> tuple[int, ...]:
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise ValueError(f"seeds is {shown(values)}; expected a list of whole numbers")
+    return tuple(values)
+
+
+def _check_seeds(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        if not 0 <= seed < 2**31:
+            raise ValueError(f"a seed must be 0 or more and below 2^31, got {seed}")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds is {list(seeds)}; expected one or more, each once")
+
+
+def _check_once(
+    shared: Settings,
+    warm: Settings | None,
+    arms: Mapping[str, Settings],
+    points: Mapping[str, Sequence[Scalar]],
+    overrides: Sequence[str],
+    seeds: Sequence[int] | None,
+) -> None:
+    """Refuse a value that another one would silently take the place of."""
+    for name, settings in arms.items():
+        both = sorted(settings.keys() & points.keys())
+        if both:
+            raise ValueError(f"arm {name!r} and the grid both set {both[0]}")
+    if seeds is not None and (SEED in shared or SEED in overridden(overrides)):
+        raise ValueError("seed is set and `seeds` are given; leave one of them out")
+    owners: dict[str, Mapping[str, Any]] = {"warm": warm or {}, "the grid": points} | {
+        f"arm {name!r}": one for name, one in arms.items()
+    }
+    for owner, given in owners.items():
+        for name in sorted(overridden(overrides)):
+            inside = bool(parted({name: None})[1])
+            lost = name in given or (inside and any(name.startswith(f"{whole}.") for whole in given))
+            if lost:
+                raise ValueError(f"--{name}: {owner} sets it; change it there")
+
+
+def _baseline(given: object, arms: list[str], crossing: list[str]) -> str:
+    """The arm to compare with: an arm, or an arm of the grid; of an arm that the grid crosses, its first."""
+    if given is None:
+        return crossing[0]
+    if given in crossing or given not in arms:
+        return str(given)
+    return crossing[arms.index(str(given)) * (len(crossing) // len(arms))]

@@ -1,0 +1,6 @@
+"""File formats, one a file, the reader beside the writer; every file is written whole or not at all."""
+
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.scores import read_scores
+
+__all__ = ["read_embeddings", "read_scores", "write_embeddings"]

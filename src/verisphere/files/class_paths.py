@@ -1,0 +1,55 @@
+"""Class paths in files: recipes, checkpoints and model folders name classes by import path, and those may move.
+
+A path that was public stays readable: `MOVED` says where its module is now, and whoever reads class paths from a file
+or from the command line passes them through `present_names` first.
+"""
+
+import re
+from typing import Any
+
+#: Modules that have moved, by their old names. A name stands for all below it; the longest that fits counts.
+MOVED = {
+    "verisphere.data": "verisphere.images",
+    "verisphere.data.synthetic": "verisphere.images.synthetic.synthetic_faces",
+    "verisphere.embed": "verisphere.backbones",
+    "verisphere.losses.contract": "verisphere.losses.class_loss",
+    "verisphere.pairs.contract": "verisphere.pairs.pair_term",
+}
+_DOTTED = re.compile(r"verisphere(\.\w+)+")
+_DEEPEST = 64
+
+
+def present_name(path: str) -> str:
+    """A class path as it is spelled today; any other text is returned unchanged.
+
+    >>> present_name("verisphere.embed.iresnet.IResNet")
+    'verisphere.backbones.iresnet.IResNet'
+    >>> present_name("my_networks.Tiny")
+    'my_networks.Tiny'
+    """
+    if not _DOTTED.fullmatch(path):
+        return path
+    module, below = path, ""
+    while "." in module:
+        if module in MOVED:
+            return MOVED[module] + below
+        module, _, last = module.rpartition(".")
+        below = f".{last}{below}"
+    return path
+
+
+def present_names(value: Any, depth: int = 0) -> Any:
+    """Plain data from a file, with every class path in it as it is spelled today.
+
+    Args:
+        value: dictionaries, lists and scalars.
+        depth: of the value within the whole; what lies deeper than any recipe is returned unchanged.
+    """
+    if isinstance(value, str):
+        return present_name(value)
+    if depth < _DEEPEST:
+        if isinstance(value, dict):
+            return {name: present_names(entry, depth + 1) for name, entry in value.items()}
+        if isinstance(value, list):
+            return [present_names(entry, depth + 1) for entry in value]
+    return value

@@ -1,0 +1,234 @@
+"""YAML and JSON from files as plain values, within limits: a small file may ask for neither much memory nor much time.
+
+Every reader of YAML or JSON in this package comes here, so that one rule holds for all of them.
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from verisphere.files.disk import read_file
+from verisphere.files.json_values import shown
+
+#: Bytes of a YAML file; the longest recipe here has 3,000.
+LARGEST_YAML = 2**18
+#: Bytes of a JSON file that is read whole.
+LARGEST_JSON = 2**26
+#: Lists and mappings inside each other; a class with its arguments takes two.
+DEEPEST = 32
+
+_MOST = 2**20  # letters that a YAML text may come to once its aliases are written out
+_A_VALUE = 32  # letters that a value counts for besides its own, for what it takes as an object
+_AGAIN = 4  # times that a text in quotes may be loaded in its turn
+_NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
+_TAG = "tag:yaml.org,2002:"  # what !! stands for
+_LONGEST_NUMBER = 40  # letters of a whole number: 2^64 has 20 digits, and Python's own limit of 4,300 is another error
+
+
+class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which of the two, C decides
+    """Safe YAML that reads 1e-3 as a number, as recipes do."""
+
+
+PlainLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def read_text(path: Path, largest: int) -> str:
+    """The text of a UTF-8 file, read no further than it may be long.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no regular file, is longer than `largest` bytes, or is not UTF-8.
+    """
+    content = read_file(path, largest)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text: byte {error.start} is 0x{content[error.start]:02x}") from None
+
+
+def read_yaml_file(path: Path) -> Any:
+    """Plain values from a YAML file, by `read_yaml`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as `read_yaml`, and names the file.
+    """
+    text = read_text(path, LARGEST_YAML)
+    try:
+        return read_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_yaml(text: str) -> Any:
+    """Plain values from YAML.
+
+    Raises:
+        ValueError: it is not YAML, or more than `check_yaml` lets pass; one line.
+    """
+    try:
+        check_yaml(text)
+        return yaml.load(text, Loader=PlainLoader)  # a safe loader
+    except yaml.YAMLError as error:
+        raise ValueError(f"not YAML: {yaml_problem(error)}") from None
+
+
+def yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong with some YAML, in one line."""
+    mark = getattr(error, "problem_mark", None)
+    where = f" in line {mark.line + 1}" if mark is not None else ""
+    return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
+
+
+def check_yaml(text: str) -> None:
+    """Pass over YAML that a loader can be given: bounded in size and depth, each name of a mapping once.
+
+    Nothing is built: the limits are found out from the events of the parser, so that aliases that stand for aliases
+    (the "billion laughs") are counted and not written out. A text in quotes has the same limits where it is YAML in its
+    turn, for the reader of recipes loads a text that stands where a number or a list is expected.
+
+    Raises:
+        ValueError: it goes beyond a limit, gives a name twice, or has a tag; says in which line.
+        yaml.YAMLError: it is not YAML.
+    """
+    _check(text, _AGAIN)
+
+
+def _check(text: str, again: int) -> None:
+    if len(text) > LARGEST_YAML:
+        raise ValueError(f"{len(text):,} letters of YAML; at most {LARGEST_YAML:,} are read")
+    open_ones: list[_Open] = [_Open(None, False)]
+    sizes: dict[str, int] = {}
+    for event in yaml.parse(text, Loader=PlainLoader):
+        line = event.start_mark.line + 1 if event.start_mark is not None else 0
+        tag = getattr(event, "tag", None) or ""
+        if tag.startswith(_TAG):
+            # a loader's own functions for these take what they are given for what it claims to be
+            raise ValueError(f"the tag !!{shown(tag.removeprefix(_TAG))[1:-1]} in line {line}; no tag is read")
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(open_ones) > DEEPEST:
+                raise ValueError(f"nested more than {DEEPEST} deep in line {line}")
+            open_ones.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent)))
+            continue
+        anchor = None
+        if isinstance(event, yaml.CollectionEndEvent):
+            ended = open_ones.pop()
+            anchor, size = ended.anchor, ended.size
+        elif isinstance(event, yaml.ScalarEvent):
+            anchor, size = event.anchor, len(event.value) + _A_VALUE
+            _check_number(event, line)
+            if again and event.style:
+                _check_text(event.value, again - 1, line)
+            open_ones[-1].name(event.value, line)
+        elif isinstance(event, yaml.AliasEvent):
+            if any(one.anchor == event.anchor for one in open_ones):
+                raise ValueError(f"*{shown(event.anchor)} in line {line} stands inside what it stands for")
+            size = sizes.get(event.anchor or "", _A_VALUE)
+        else:
+            continue
+        open_ones[-1].add(size)
+        if anchor is not None:
+            sizes[anchor] = size
+        if open_ones[-1].size > _MOST:
+            raise ValueError(f"more than {_MOST:,} letters by line {line}, with what aliases stand for written out")
+
+
+class _Open:
+    """A list or mapping that has begun: its anchor, the letters in it so far, and the names of a mapping."""
+
+    def __init__(self, anchor: str | None, mapping: bool) -> None:
+        self.anchor, self.mapping, self.size, self.entries = anchor, mapping, _A_VALUE, 0
+        self.lines: dict[str, int] = {}
+
+    def add(self, size: int) -> None:
+        self.size += size
+        self.entries += 1
+
+    def name(self, text: str, line: int) -> None:
+        """Take note of a scalar, which is a name where it comes first of two in a mapping."""
+        if self.mapping and self.entries % 2 == 0:
+            if text in self.lines:
+                raise ValueError(f"{shown(text)} is there twice, in line {self.lines[text]} and in line {line}")
+            self.lines[text] = line
+
+
+def _check_text(text: str, again: int, line: int) -> None:
+    """Refuse a text that would go beyond the limits if it were read as YAML; one that is not YAML is a text."""
+    try:
+        _check(text, again)
+    except yaml.YAMLError:
+        pass
+    except ValueError as error:
+        raise ValueError(f"the text in line {line} holds YAML with {error}") from None
+
+
+def _check_number(event: yaml.ScalarEvent, line: int) -> None:
+    """Refuse a whole number that Python would not read, or could not write down again."""
+    if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
+        raise ValueError(f"a whole number of {len(event.value):,} letters in line {line}")
+
+
+def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = False) -> Any:
+    """Plain values from a JSON file, by `read_json`; errors do not name the file, for the caller says what it is.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as `read_json`, or it is longer than `largest` bytes.
+    """
+    return read_json(read_text(path, largest), not_finite)
+
+
+def read_json(text: str, not_finite: bool = False) -> Any:
+    """Plain values from JSON.
+
+    Args:
+        text: of the document.
+        not_finite: whether NaN and Infinity, which Python writes and JSON does not know, are numbers.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, gives a name twice, or has a number that cannot be held.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_once,
+            parse_int=_whole,
+            parse_float=float if not_finite else _finite,
+            parse_constant=float if not_finite else _no_number,
+        )
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise ValueError(f"{shown(name)} stands in it twice")
+            names.add(name)
+    return fields
+
+
+def _whole(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a whole number of {len(text):,} letters")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{shown(text)} is too large a number")
+    return number
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")

@@ -1,0 +1,203 @@
+"""The embeddings file: an .npz with a row, a name and an identity for each image."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verisphere.files.disk import write_whole
+from verisphere.files.documents import read_json
+from verisphere.files.json_values import shortened, shown
+from verisphere.files.npz import names_in_npz, read_npz
+from verisphere.vocabulary import Embeddings, Origin
+
+REQUIRED = ("embeddings", "names", "identities")
+OPTIONAL = ("domains",)
+#: What numpy and pandas make of a missing value as text (`astype(str)`).
+MISSING = ("nan", "NaN", "<NA>", "NaT", "None")
+_SURROGATES = range(0xD800, 0xE000)  # halves of characters, which no UTF-8 text can hold
+_LONGEST_ORIGIN = 1 << 16  # characters
+
+
+def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
+    """A column as strings; numbers are spelled out.
+
+    Args:
+        path: file it was read from, for errors.
+        field: name of the column, for errors.
+        column: what was read.
+        names: name of each row, for errors; of a column with one entry a row.
+
+    Raises:
+        ValueError: bytes that are not ASCII, text that is not Unicode, a NaN or infinity, neither text nor numbers.
+    """
+    if column.dtype.kind not in "USbiuf":
+        raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
+    if column.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(column.ravel()))
+        if len(wrong):
+            first = f"row {wrong[0]}" + ("" if names is None else f", {shown(str(names[wrong[0]]), 200)}")
+            raise ValueError(
+                f"{path}: {field} holds NaN or infinity in {len(wrong)} of {column.size} rows, first in {first}; a "
+                "missing value would count as a value of its own: leave such rows out"
+            )
+    try:
+        text = column.astype(str, copy=False)
+        text = text.astype(text.dtype.newbyteorder("="), copy=False)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: {field} holds bytes that are not ASCII; save it as an array of str") from None
+    letters = np.ascontiguousarray(text).view(np.uint32)
+    if letters.max(initial=0) >= _SURROGATES.start:  # almost no text has such letters; the row costs more to find
+        rows = letters.reshape(text.size, -1)
+        foreign = (rows > sys.maxunicode) | ((rows >= _SURROGATES.start) & (rows < _SURROGATES.stop))
+        if foreign.any():
+            row = f" in row {foreign.any(axis=1).argmax()}" if text.ndim else ""
+            raise ValueError(f"{path}: {field} holds characters that are not Unicode{row}; is the file damaged?")
+    return text
+
+
+def read_embeddings(path: str | Path) -> Embeddings:
+    """An embeddings file, checked.
+
+    Identities and domains that are numbers become strings; NaN among them is refused, since all rows that have it would
+    become one person, and so is an identity that is what a missing value becomes as text (`MISSING`). `origin`, where
+    it is there, says which model made the embeddings. No other array is read.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique; an identity that
+            is empty, NaN or one of `MISSING`; a row without a domain among others that have one.
+    """
+    arrays = read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
+    missing = [name for name in REQUIRED if name not in arrays]
+    if missing:
+        raise ValueError(
+            f"{path}: no array {' and no array '.join(missing)}; an embeddings file has {', '.join(REQUIRED)}, "
+            f"this one has {shortened(', '.join(names_in_npz(path)), 200) or 'nothing'}"
+        )
+    rows = arrays["embeddings"]
+    if rows.ndim != 2 or rows.dtype.kind != "f":
+        raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {rows.dtype} {rows.shape}")
+    if not rows.size:
+        raise ValueError(f"{path}: it holds no embedding (shape {rows.shape})")
+    columns: dict[str, np.ndarray] = {}
+    for field in (*REQUIRED[1:], *OPTIONAL):
+        if field in arrays:
+            column = arrays[field]
+            if column.shape != rows.shape[:1]:  # before it is made text, which may take more memory than it does
+                raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
+            columns[field] = text_column(path, field, column, columns.get("names"))
+    _refuse_missing(path, columns["identities"], columns["names"])
+    made_by = text_column(path, "origin", arrays["origin"]) if "origin" in arrays else None
+    try:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
+            origin = None if made_by is None else _read_origin(made_by)
+            embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if embeddings.domains is not None and (embeddings.domains == "").any():
+        row = int((embeddings.domains == "").argmax())
+        raise ValueError(
+            f"{path}: {shown(str(embeddings.names[row]), 200)} (row {row}) has an empty domain; name one for every "
+            "row, or leave the array out (in a scores file an empty domain marks a pair across domains)"
+        )
+    return embeddings
+
+
+def _refuse_missing(path: str | Path, identities: np.ndarray, names: np.ndarray) -> None:
+    wrong = np.flatnonzero(np.isin(identities, MISSING))
+    if len(wrong):
+        row = wrong[0]
+        raise ValueError(
+            f"{path}: the identity of {shown(str(names[row]), 200)} (row {row}) is {str(identities[row])!r}, as in "
+            f"{len(wrong)} of {len(identities)} rows; that is what a missing value becomes as text; leave such rows "
+            "out, or rename the person"
+        )
+
+
+def _read_origin(column: np.ndarray) -> Origin:
+    try:
+        if column.ndim == 0 and column.itemsize <= 4 * _LONGEST_ORIGIN:
+            fields = read_json(str(column))
+            origin = Origin(**fields)
+            if all(isinstance(getattr(origin, name), kind) for name, kind in Origin.__annotations__.items()):
+                return origin
+    except (ValueError, TypeError):
+        pass
+    raise ValueError(
+        f"its array origin is not what `verisphere embed` writes (JSON with {', '.join(Origin.__annotations__)}); "
+        "leave the array out where the model is not known"
+    )
+
+
+def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
+    """Write an embeddings file, whole or not at all.
+
+    Raises:
+        ValueError: the name does not end in .npz.
+    """
+    if Path(path).suffix != ".npz":
+        raise ValueError(f"{path}: an embeddings file ends in .npz")
+    columns: dict[str, Any] = {"names": embeddings.names, "identities": embeddings.identities}
+    if embeddings.domains is not None:
+        columns["domains"] = embeddings.domains
+    if embeddings.origin is not None:
+        columns["origin"] = np.array(json.dumps(asdict(embeddings.origin)))
+    write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))
+
+
+def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
+    """Several sets as one with domains: each set's own domains where it has them, else the set's name.
+
+    A name stands for one image and an identity for one person in all sets; equal image names of two sets are told
+    apart by the set's name. The origin is kept where it is the same for all.
+
+    Raises:
+        ValueError: two sets have one name, or one has the name of a domain in another; the embeddings differ in size.
+    """
+    titles = [title for title, _ in sets]
+    if len(set(titles)) < len(titles):
+        raise ValueError(f"two embeddings files are both called {max(titles, key=titles.count)!r}; rename one")
+    if len(sets) == 1:
+        title, only = sets[0]
+        domains = np.full(len(only), title) if only.domains is None else only.domains
+        return replace(only, domains=domains)
+    named = {str(domain) for _, part in sets if part.domains is not None for domain in part.domains}
+    both = named & {title for title, part in sets if part.domains is None}
+    if both:
+        raise ValueError(f"{min(both)!r} is the name of one embeddings file and a domain in another; rename the file")
+    sizes = {title: embeddings.embeddings.shape[1] for title, embeddings in sets}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"embeddings of different sizes cannot be compared: {sizes}")
+    return Embeddings(
+        np.concatenate([embeddings.embeddings for _, embeddings in sets]),
+        names=np.concatenate([np.char.add(f"{title}/", embeddings.names) for title, embeddings in sets]),
+        identities=np.concatenate([embeddings.identities for _, embeddings in sets]),
+        domains=np.concatenate(
+            [
+                np.full(len(embeddings), title) if embeddings.domains is None else embeddings.domains
+                for title, embeddings in sets
+            ]
+        ),
+        origin=_pooled_origin([part.origin for _, part in sets]),
+    )
+
+
+def _pooled_origin(origins: Sequence[Origin | None]) -> Origin | None:
+    """The origin of several sets, where the same weights made all in the same way; drawn if any of them is."""
+    known = [origin for origin in origins if origin is not None]
+    first = known[0] if len(known) == len(origins) else None
+    if first is None or not all(first.made_alike(other) for other in known):
+        return None
+    drawn = {origin.drawn for origin in known}
+    alignments = {origin.alignment for origin in known}
+    return replace(
+        first,
+        images="",
+        drawn=True if True in drawn else None if None in drawn else False,
+        alignment=first.alignment if len(alignments) == 1 else None,
+    )

@@ -1,0 +1,143 @@
+"""images.json: what a folder or archive of images says of them, written beside the images by `render` and `align`.
+
+A training or calibration on these images carries the record on to the model, so that whoever decides by the model's
+threshold can read on what it was set. Sets made elsewhere have no such file; then nothing of this is known.
+"""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.files.class_paths import present_name
+from verisphere.files.disk import read_file, real_path, regular
+from verisphere.files.documents import read_json
+from verisphere.files.json_values import from_json
+from verisphere.vocabulary import ImageSource
+
+NAME = "images.json"
+#: What is recorded of images that `verisphere.images.SyntheticFaces` makes.
+SYNTHETIC = ImageSource("verisphere.images.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
+FORMAT = 1
+_LARGEST = 2**16  # bytes
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class _Content:
+    """The fields of the file.
+
+    Attributes:
+        format: version of the format.
+        drawn: a renderer drew the images, of people who do not exist; None where nothing is known.
+        alignment: template and finder of the landmarks; None where nothing is known.
+    """
+
+    format: int
+    drawn: bool | None
+    alignment: str | None
+
+
+def images_json(drawn: bool | None, alignment: str | None) -> str:
+    """The text of `images.json`.
+
+    Args:
+        drawn: a renderer drew the images, of people who do not exist; None where nothing is known.
+        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`.
+    """
+    return json.dumps({"format": FORMAT, "drawn": drawn, "alignment": alignment}, indent=2) + "\n"
+
+
+def read_source(path: Path, names: Sequence[str]) -> ImageSource:
+    """Where the images of a folder, archive or list come from.
+
+    `images.json` speaks for all images below the folder that it lies in. It is looked for in every folder that all of
+    the images share, from the set's own downward, and in the folder above the set's own; the lowest one counts.
+
+    Args:
+        path: folder, zip archive, or list.
+        names: paths of the images, below the folder, in the archive, or as the list has them.
+
+    Returns:
+        a source of which nothing but its name is known, where there is no such file.
+
+    Raises:
+        ValueError: an `images.json` is not what `verisphere align` or `render` writes.
+    """
+    packed = path.suffix.lower() == ".zip" and not path.is_dir()
+    root = path if packed or path.is_dir() else path.parent
+    shared = _shared_folder(names)
+    folders = ["/".join(shared[:depth]) for depth in range(len(shared), -1, -1)]
+    if not packed:
+        folders += [os.pardir] if path.is_dir() else []
+    place = real_path(path).name
+    for folder in folders:
+        name = f"{folder}/{NAME}" if folder else NAME
+        text = _content(root, name)
+        if text is not None:
+            return _parsed(text, place, root / name)
+    return ImageSource(place)
+
+
+def described_source(description: Mapping[str, Any]) -> ImageSource:
+    """What a data set's entry in a recipe shows of its images: for trainings from before this was recorded.
+
+    Args:
+        description: `class_path` and `init_args`; a set may be made of another, as `ByLight` is.
+    """
+    arguments = description.get("init_args")
+    arguments = arguments if isinstance(arguments, Mapping) else {}
+    inner = [one for one in arguments.values() if isinstance(one, Mapping) and "class_path" in one]
+    sources = [described_source(one) for one in inner]
+    place = present_name(str(description.get("class_path", "")))
+    if place.startswith("verisphere.images.") and place.endswith(".SyntheticFaces"):
+        return SYNTHETIC
+    if any(source.drawn for source in sources):
+        return next(source for source in sources if source.drawn)
+    if sources:
+        return sources[0]
+    path = arguments.get("path")
+    return ImageSource(Path(path).name if isinstance(path, str) else place)
+
+
+def _shared_folder(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the folders, from the top, that all images lie in."""
+    try:
+        shared = os.path.commonpath({os.path.dirname(name) for name in names})
+    except ValueError:  # no images, or absolute paths among relative ones
+        return ()
+    return tuple(shared.split("/")) if shared else ()
+
+
+def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
+    try:
+        found = from_json(_Content, read_json(text.decode("utf-8")))
+        if found.format != FORMAT:
+            raise ValueError(f"its format is {found.format}, this version reads {FORMAT}")
+    except ValueError as error:
+        raise ValueError(f"{file}: not what `verisphere align` or `render` writes: {error}") from None
+    return ImageSource(place, found.drawn, found.alignment)
+
+
+def _content(root: Path, name: str) -> bytes | None:
+    """A small file below a folder or in an archive; None where there is none."""
+    if root.is_dir():
+        file = root / name
+        if not file.is_file():
+            return None
+        return read_file(file, _LARGEST)
+    try:
+        with open(root, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive:
+            entries = {info.filename: info for info in archive.infolist() if info.filename == name}
+            if name not in entries:
+                return None
+            size = entries[name].file_size
+            if size > _LARGEST:
+                raise ValueError(f"{root / name}: {size:,} bytes, more than the {_LARGEST:,} allowed")
+            return archive.read(entries[name])
+    except _DAMAGE as error:
+        raise ValueError(f"{root / name}: cannot be read from the archive ({error})") from None

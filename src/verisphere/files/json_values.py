@@ -1,0 +1,104 @@
+"""From plain JSON values back to the dataclasses they were written from, each checked against its annotation."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+_LARGEST = 10**308  # of a whole number that stands for a float
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
+          list: "a list", tuple: "a list"}  # fmt: skip
+
+
+def from_json(kind: type[T], value: object, where: str = "") -> T:
+    """A dataclass from a JSON object; the way back from `verisphere.files.results.to_json`.
+
+    Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `list` or `dict[str, X]` of these, or a
+    choice (`X | None`, `Literal`). A field that the object has and the dataclass has not is passed over. A number that
+    is not finite stands as null beside a `<name>_is_infinite`.
+
+    Args:
+        kind: the dataclass.
+        value: what `json.loads` gave.
+        where: what to call the value in an error.
+
+    Raises:
+        ValueError: a field is missing or of another type, or the dataclass refuses its values; names the field.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where or 'it'} is {shown(value)}, not an object")
+    hints, fields = get_type_hints(kind), {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # a dataclass, which `type[T]` cannot say
+        name = f"{where}.{field.name}" if where else field.name
+        if field.name not in value:
+            if field.default is not dataclasses.MISSING:
+                continue  # a field that files written before it was introduced lack
+            raise ValueError(f"{name} is missing")
+        fields[field.name] = _value(hints[field.name], _finite_or_not(value, field.name), name)
+    try:
+        return kind(**fields)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+
+def as_kind(hint: Any, value: object, where: str) -> Any:
+    """A plain value as a field of this annotation holds it: 1 as 1.0 where a float stands; see `from_json`.
+
+    Raises:
+        ValueError: it is of another kind; names the field.
+    """
+    return _value(hint, value, where)
+
+
+def _value(hint: Any, value: object, where: str) -> Any:
+    """A value of this annotation. True is no number, and 1.0 no whole one; 1 is a number."""
+    origin, options = get_origin(hint) or hint, get_args(hint)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return from_json(hint, value, where)
+    if origin is Literal and type(value) is str and value in options:
+        return value
+    if origin is UnionType:
+        if value is None and NoneType in options:
+            return None
+        return _value(next(option for option in options if option is not NoneType), value, where)
+    if origin is tuple and type(value) is list:
+        return tuple(_value(options[0], entry, f"{where}[{place}]") for place, entry in enumerate(value))
+    if origin is dict and isinstance(value, Mapping):
+        return {name: _value(options[1], entry, f"{where}.{name}") for name, entry in value.items()}
+    if origin is Any or type(value) is origin:
+        return value
+    if origin is float and type(value) is int and abs(value) <= _LARGEST:
+        return float(value)
+    allowed = " or ".join(map(repr, options)) if origin is Literal else _WORDS.get(origin, str(origin))
+    raise ValueError(f"{where} is {shown(value)}, not {allowed}")
+
+
+def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
+    """A field's value; infinite or NaN where null stands for that."""
+    if fields[name] is not None or f"{name}_is_infinite" not in fields:
+        return fields[name]
+    return math.copysign(math.inf, fields.get(f"{name}_sign") or 1) if fields[f"{name}_is_infinite"] else math.nan
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value as an error shows it: as Python spells it, not longer than so many letters.
+
+    >>> shown([1, 2.5]), len(shown("x" * 99))
+    ('[1, 2.5]', 60)
+    """
+    return _cut(repr(value), longest)
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """A text as an error shows it: its beginning where it is longer than so many letters, without control characters.
+
+    >>> shortened("a\\x1bb"), len(shortened("x" * 99))
+    ('a\\\\x1bb', 60)
+    """
+    return _cut(repr(text)[1:-1], longest)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

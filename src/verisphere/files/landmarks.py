@@ -1,0 +1,234 @@
+"""Landmarks of one's own: a JSON or CSV file with five points for each face of each photo.
+
+A photo is named by its path below the folder, or inside the archive, that the photos are in. Points are left eye, right
+eye, nose, left and right mouth corner; left and right as seen in the photo, so that in an upright face the left eye has
+the smaller x. Coordinates are pixels of the photo; the centre of the first pixel is (0, 0). A box is left, top, width
+and height.
+
+JSON: `{"a/1.jpg": {"landmarks": [[x, y], ... five], "box": [...], "score": 0.9}}`; box and score may be left out, a
+photo with several faces has a list of such objects, and an empty list says that there is no face.
+
+CSV: a header that names `name`, `left_eye_x`, `left_eye_y`, `right_eye_x`, `right_eye_y`, `nose_x`, `nose_y`,
+`left_mouth_x`, `left_mouth_y`, `right_mouth_x`, `right_mouth_y`, and perhaps `box_left`, `box_top`, `box_width`,
+`box_height` and `score`, in any order; others are passed over. One line a face; a line without any point says that
+there is no face. So the `align.csv` that `verisphere align` writes is such a file.
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from verisphere.files.disk import MAX_TABLE, check_file, read_file
+from verisphere.files.documents import read_json
+from verisphere.files.json_values import shown
+from verisphere.files.text import text_lines
+
+#: The columns of the points in a CSV file, in order.
+POINT_COLUMNS = tuple(
+    f"{point}_{axis}" for point in ("left_eye", "right_eye", "nose", "left_mouth", "right_mouth") for axis in "xy"
+)
+#: The columns of the box.
+BOX_COLUMNS = ("box_left", "box_top", "box_width", "box_height")
+
+# How far to the wrong side the right eye may lie of the left one, or the mouth's corners, as a share of the distance
+# from eyes to mouth: seen from the side they nearly coincide, and swapped they are about one such distance off.
+_WRONG_SIDE = 0.2
+_FAR_OUTSIDE = 0.5  # how far outside the photo a point may lie, in the photo's width or height
+_LARGEST = 1e9  # of a coordinate; single precision holds them, and no photo reaches there
+
+
+@dataclass(frozen=True, eq=False)
+class ListedFaces:
+    """The faces that a file lists for one photo.
+
+    Attributes:
+        boxes: left, top, right, bottom; where none is listed, a square about the points of twice their extent.
+        landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner.
+        scores: NaN where none is listed.
+        where: what to call the photo's entry in an error.
+    """
+
+    boxes: Float32[np.ndarray, "faces 4"]
+    landmarks: Float32[np.ndarray, "faces 5 2"]
+    scores: Float32[np.ndarray, " faces"]
+    where: str
+
+    def check_inside(self, height: int, width: int) -> None:
+        """Refuse points that lie far outside a photo of this size.
+
+        Raises:
+            ValueError: one does.
+        """
+        size = np.array([width, height])
+        outside = (np.abs(self.landmarks + 0.5 - size / 2) > (0.5 + _FAR_OUTSIDE) * size).any(axis=(1, 2))
+        middle = self.landmarks.mean(axis=1) + 0.5
+        outside |= ((middle < 0) | (middle > size)).any(axis=1)
+        if outside.any():
+            raise ValueError(
+                f"{self.where}: landmarks {_text(self.landmarks[outside.argmax()])} lie outside the photo's {width} x "
+                f"{height} pixels; were they found at another resolution, or before the photo was turned upright?"
+            )
+
+
+def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
+    """The faces of each photo that a landmarks file lists; JSON by its suffix, else CSV.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is malformed or lists nothing, a photo stands twice in JSON, points are not finite or lie
+            in one place, or left and right are swapped; names the line or the entry.
+    """
+    path = Path(path)
+    check_file(path)
+    faces = _faces_in_json(path) if path.suffix.lower() == ".json" else _faces_in_csv(path)
+    photos: dict[str, list[_Face]] = {}
+    where: dict[str, str] = {}
+    for name, place, face in faces:
+        where.setdefault(name, place)
+        photos.setdefault(name, []).extend([] if face is None else [face])
+    if not photos:
+        raise ValueError(f"{path}: lists no photo; is it empty?")
+    return {name: _listed(found, where[name]) for name, found in photos.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Face:
+    landmarks: Float32[np.ndarray, "5 2"]
+    box: Float32[np.ndarray, "4"]
+    score: float
+
+
+def _listed(faces: Sequence[_Face], where: str) -> ListedFaces:
+    return ListedFaces(
+        boxes=np.array([face.box for face in faces], np.float32).reshape(-1, 4),
+        landmarks=np.array([face.landmarks for face in faces], np.float32).reshape(-1, 5, 2),
+        scores=np.array([face.score for face in faces], np.float32),
+        where=where,
+    )
+
+
+def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
+    """Name of the photo, place in the file, and face; None where an entry says that there is none."""
+    try:
+        content = read_json(read_file(path, MAX_TABLE).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: not an object with the names of photos, but {shown(content)}")
+    for name, entry in content.items():
+        faces = entry if isinstance(entry, list) else [entry]
+        if not faces:
+            yield name, f"{path}: {shown(name, 200)}", None
+        for number, face in enumerate(faces):
+            place = f"{path}: {shown(name, 200)}" + (f" face {number + 1}" if len(faces) > 1 else "")
+            if not isinstance(face, dict) or "landmarks" not in face:
+                raise ValueError(f"{place}: {shown(face)} where an object with `landmarks` is expected")
+            points = _numbers(face["landmarks"], (5, 2), f"{place}: landmarks")
+            box = None if face.get("box") is None else _numbers(face["box"], (4,), f"{place}: box")
+            score = math.nan if face.get("score") is None else float(_numbers(face["score"], (), f"{place}: score"))
+            yield name, place, _face(points, box, score, place)
+
+
+def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.ndarray, "..."]:
+    """A JSON value as finite numbers of this shape."""
+    cells = np.array(value, object)
+    # by type, for to Python true is the number 1
+    if cells.shape != shape or not all(type(cell) in (int, float) and abs(cell) < _LARGEST for cell in cells.flat):
+        expected = {(5, 2): "five points [x, y]", (4,): "[left, top, width, height]", (): "a number"}[shape]
+        raise ValueError(f"{where}: {shown(value)} where {expected} with finite numbers are expected")
+    return cells.astype(np.float32)
+
+
+def _faces_in_csv(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
+    """As `_faces_in_json`."""
+    with text_lines(path) as lines:
+        yield from _rows(path, lines)
+
+
+def _rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, str, _Face | None]]:
+    reader = csv.DictReader(lines)
+    try:
+        columns = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = columns
+        _check_header(path, columns)
+        for row in reader:
+            place = f"{path}: line {reader.line_num}"
+            if None in row or None in row.values():
+                raise ValueError(f"{place}: not as many values as the header has columns")
+            name = row["name"].strip()
+            if not name:
+                raise ValueError(f"{place}: no photo in column 'name'")
+            if not any(row[column].strip() for column in POINT_COLUMNS):
+                yield name, place, None
+                continue
+            points = np.array([_number(row[column], column, place) for column in POINT_COLUMNS], np.float32)
+            given = [row.get(column, "").strip() for column in BOX_COLUMNS]
+            box = [_number(cell, column, place) for cell, column in zip(given, BOX_COLUMNS, strict=True) if any(given)]
+            score = _number(row["score"], "score", place) if row.get("score", "").strip() else math.nan
+            yield name, place, _face(points.reshape(5, 2), np.array(box, np.float32) if box else None, score, place)
+    except csv.Error as error:
+        raise ValueError(f"{path}: line {reader.reader.line_num}: {error}") from None  # where the next line was begun
+
+
+def _check_header(path: Path, columns: Sequence[str]) -> None:
+    absent = [name for name in ("name", *POINT_COLUMNS) if name not in columns]
+    if absent:
+        raise ValueError(
+            f"{path}: line 1: no column {absent[0]!r} among {shown(list(columns), 200)}; is it a JSON file named .csv?"
+        )
+    twice = [name for name in ("name", *POINT_COLUMNS, *BOX_COLUMNS, "score") if columns.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path}: line 1: two columns are named {twice[0]!r}")
+
+
+def _number(cell: str, column: str, place: str) -> float:
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.nan
+    if not abs(number) < _LARGEST:
+        raise ValueError(f"{place}: {column} is {shown(cell.strip())}, not a finite number")
+    return number
+
+
+def _face(points: Float32[np.ndarray, "5 2"], box: Float32[np.ndarray, "4"] | None, score: float, place: str) -> _Face:
+    """A face whose points lie as those of a face do.
+
+    Raises:
+        ValueError: they do not.
+    """
+    _check_sides(points, place)
+    if box is None:
+        low, high = points.min(axis=0), points.max(axis=0)
+        half = (high - low).max()
+        return _Face(points, np.concatenate([(low + high) / 2 - half, (low + high) / 2 + half]), score)
+    if min(box[2:]) <= 0:
+        raise ValueError(f"{place}: box {shown(box.tolist())} has no area; it is left, top, width and height")
+    return _Face(points, np.concatenate([box[:2], box[:2] + box[2:]]), score)
+
+
+def _check_sides(points: Float32[np.ndarray, "5 2"], place: str) -> None:
+    """Refuse a face whose left and right are swapped, however it is turned in the photo."""
+    left_eye, right_eye, _, left_mouth, right_mouth = points.astype(np.float64)
+    down = (left_mouth + right_mouth - left_eye - right_eye) / 2
+    length = math.hypot(*down)
+    if length < 1e-3:
+        raise ValueError(f"{place}: landmarks {_text(points)} have eyes and mouth at one place; did a detection fail?")
+    rightward = np.array([down[1], -down[0]]) / length**2  # with y downward, the way to the right of an upright face
+    for name, left, right in (("eyes", left_eye, right_eye), ("mouth corners", left_mouth, right_mouth)):
+        if (right - left) @ rightward < -_WRONG_SIDE:
+            raise ValueError(
+                f"{place}: left and right {name} are swapped: {_text(points)}; left is what is left as seen in the "
+                "photo, not the person's left, and eyes come before the mouth"
+            )
+
+
+def _text(points: np.ndarray) -> str:
+    return " ".join(f"({x:.6g}, {y:.6g})" for x, y in points)

@@ -1,0 +1,148 @@
+"""Arrays of an .npz archive: only those that are asked for, each checked by its header before any of it is unpacked."""
+
+import ast
+import lzma
+import math
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.files.disk import check_file, regular
+from verisphere.files.json_values import shown
+
+# An archive may unpack to `_ALWAYS` bytes, and beyond that to `_TIMES` its own size. What `numpy.savez` writes unpacks
+# to its own size, so a large file is never refused unless it was compressed a hundredfold.
+_ALWAYS, _TIMES = 1 << 26, 100
+_LONGEST_HEADER = 10_000  # bytes; as numpy has it, whose own headers take about a hundred
+_AT_ONCE = 1 << 20
+_NPY = ".npy"
+_TYPE = re.compile(
+    r"[<>|=]?[?A-Za-z][0-9]*(\[[0-9]*[A-Za-z]+\])?"
+)  # <f4, <U12, <M8[us]; no records, no arrays in arrays
+# What zipfile and zlib raise for an archive that is damaged or encrypted.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, OverflowError)
+
+
+def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
+    """Those of the named arrays that an .npz file has. Nothing in it is executed, and no other array is read.
+
+    Raises:
+        ValueError: not an .npz file; one of the arrays holds Python objects, which only unpickling could read, is
+            damaged, or unpacks to more than 64 MiB and more than 100 times the size of the file.
+        FileNotFoundError: there is no such file.
+        OSError: the file cannot be opened.
+    """
+    with _opened(path) as (archive, size):
+        entries = _entries(archive)
+        wanted = {name: entries[name] for name in names if name in entries}
+        unpacked, most = sum(entry.file_size for entry in wanted.values()), max(_ALWAYS, _TIMES * size)
+        if unpacked > most:
+            raise ValueError(
+                f"{', '.join(wanted)} would unpack to {unpacked:,} bytes; from a file of {size:,} bytes at most "
+                f"{most:,} are unpacked; save it by numpy.savez, without compression"
+            )
+        return {name: _array(archive, entry, size) for name, entry in wanted.items()}
+
+
+def names_in_npz(path: str | Path) -> tuple[str, ...]:
+    """Names of the arrays of an .npz file, from its directory alone; raises as `read_npz`."""
+    with _opened(path) as (archive, _):
+        return tuple(_entries(archive))
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
+    """An archive, and its size in bytes; what is wrong with it is told as one ValueError that names the file."""
+    path = Path(path)
+    check_file(path)
+    try:
+        with open(path, "rb", opener=regular) as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(
+                    "it is no zip archive; single arrays are not read, and pickles of Python objects are never loaded"
+                )
+            file.seek(0)
+            with zipfile.ZipFile(file) as archive:
+                yield archive, path.stat().st_size
+    except (ValueError, *_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # no right to read it, say: nothing is wrong with its content
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{path}: not an .npz file of plain arrays: {reason[:300]}") from None
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of an archive by their names; other entries, such as notes, are passed over."""
+    entries: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(_NPY)
+        if name != info.filename and entries.setdefault(name, info) is not info:
+            raise ValueError(f"it has two arrays named {shown(name)}")
+    return entries
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.ndarray:
+    """One array, whose entry must be exactly as long as its header says."""
+    name = shown(entry.filename.removesuffix(_NPY))
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.header_offset >= size:
+        raise ValueError(f"array {name} lies outside the file, or is compressed by another method than deflate")
+    with archive.open(entry) as file:
+        try:
+            shape, dtype, fortran, length = _header(file.read)
+            content = math.prod(shape) * dtype.itemsize
+            if length + content != entry.file_size:
+                raise ValueError(
+                    f"shape {shape} of {dtype} takes {content:,} bytes, but {entry.file_size - length:,} follow"
+                )
+            flat = np.empty(math.prod(shape), dtype)
+        except ValueError as error:
+            raise ValueError(f"array {name}: {error}") from None
+        into, done = flat.view(np.uint8), 0
+        while done < content:
+            part = file.read(min(_AT_ONCE, content - done))
+            if not part:
+                raise ValueError(f"array {name} is cut short")
+            into[done : done + len(part)] = np.frombuffer(part, np.uint8)
+            done += len(part)
+        file.read(1)  # at the end of the entry its checksum is compared
+    if dtype.kind == "b" and into.max(initial=0) > 1:
+        raise ValueError(f"array {name} of truths holds bytes other than 0 and 1")
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _header(read: Callable[[int], bytes]) -> tuple[tuple[int, ...], np.dtype, bool, int]:
+    """Shape, type, whether columns follow each other, and the header's length; see numpy.lib.format."""
+    begin = read(8)
+    wide = 2 if begin[6:7] == b"\x01" else 4
+    if len(begin) < 8 or begin[:6] != b"\x93NUMPY" or begin[6] not in (1, 2, 3):
+        raise ValueError("it does not begin as an array of numpy does")
+    length = int.from_bytes(read(wide), "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError(f"its header takes {length:,} bytes; allowed are {_LONGEST_HEADER:,}")
+    text = read(length).decode("utf-8" if begin[6] == 3 else "latin1")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd spelling; what the text means is checked below
+            fields = ast.literal_eval(text)
+        descr, fortran, shape = (fields[key] for key in ("descr", "fortran_order", "shape"))
+    except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"its header is not one of numpy: {shown(text)}") from None
+    if type(shape) is not tuple or len(shape) > 32 or not all(type(one) is int and 0 <= one < 1 << 63 for one in shape):
+        raise ValueError(f"its shape is {shown(shape)}; allowed is a tuple of at most 32 whole numbers from 0")
+    if type(fortran) is not bool:
+        raise ValueError(f"its fortran_order is {shown(fortran)}, not True or False")
+    try:
+        dtype = np.dtype(descr) if type(descr) is str and _TYPE.fullmatch(descr) else None
+    except (ValueError, TypeError, MemoryError):
+        dtype = None
+    if dtype is None or (dtype.itemsize == 0 and not dtype.hasobject):
+        raise ValueError(f"its type is {shown(descr)}; allowed are numbers and text")
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded; save plain arrays")
+    return shape, dtype, fortran, 8 + wide + length

@@ -1,0 +1,48 @@
+"""The lines of a text file, one at a time, so that a list of millions is never held as text."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from verisphere.files.disk import MAX_TABLE, read_file, regular
+
+LONGEST = 1 << 20  # characters of a line; a table of pairs or scores has some hundred
+#: Characters of a person's or a domain's name. Arrays of text give every entry the room of the longest one, so that one
+#: long name in a small file could otherwise take all memory.
+LONGEST_NAME = 255
+
+
+@contextmanager
+def text_lines(path: str | Path) -> Iterator[Iterator[str]]:
+    """Opens a UTF-8 file for its lines, each with its end, as `csv.reader` wants them; drops a byte-order mark.
+
+    Raises:
+        ValueError: while lines are read: not UTF-8, with the first byte that is wrong; a line of more than a million
+            characters.
+    """
+    with open(path, encoding="utf-8-sig", newline="", opener=regular) as file:
+        yield _lines(path, file)
+
+
+def _lines(path: str | Path, file: TextIO) -> Iterator[str]:
+    number = 0
+    try:
+        while line := file.readline(LONGEST + 1):
+            number += 1
+            if len(line) > LONGEST:
+                raise ValueError(
+                    f"{path}: line {number}: longer than {LONGEST:,} characters; is it a list or a table at all?"
+                )
+            yield line
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not UTF-8 text (byte {_first_wrong(path)})") from None
+
+
+def _first_wrong(path: str | Path) -> int:
+    """The first byte that is not UTF-8; an error of reading bit by bit counts from somewhere in the file."""
+    try:
+        read_file(path, MAX_TABLE).decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    return 0  # the file has changed meanwhile

@@ -1,0 +1,68 @@
+"""Domains for a set that knows none: its images by how bright they are.
+
+OneFace (Liu et al. 2022, section 4.2) calls a domain any images that share a property, seen or not. Light is one that
+every image has and that needs no one's judgement of a person.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from verisphere.images.faces import Faces
+from verisphere.vocabulary import ImageSource
+
+LUMA = 0.299, 0.587, 0.114  # ITU-R BT.601
+_TOGETHER = 256
+
+
+class ByLight(Faces):
+    """Another set's images, with domains by their mean brightness: equally many images in each, the darkest first.
+
+    All images are read once when the set is made.
+
+    Args:
+        faces: the set; domains that it knows are replaced.
+        names: of the domains, from dark to bright; two or more.
+
+    Raises:
+        ValueError: fewer than two names, a name twice, or fewer images than names.
+    """
+
+    def __init__(self, faces: Faces, names: Sequence[str] = ("dark", "medium", "bright")) -> None:
+        if isinstance(names, str):
+            raise ValueError(f"names is the text {names!r}; it is a list of names")
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise ValueError(f"names are {list(names)}; there must be at least two domains, each named once")
+        if len(faces) < len(names):
+            raise ValueError(f"{len(faces)} images cannot be {len(names)} domains")
+        self.faces = faces
+        # `names` of a set are those of its images
+        self.names, self.identities = faces.names, faces.identities
+        self.domains = _by_rank(_brightness(faces), names)
+
+    @property
+    def source(self) -> ImageSource:
+        """Where the other set's images come from."""
+        return self.faces.source
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The images at these positions."""
+        return self.faces.images(indices)
+
+
+def _brightness(faces: Faces) -> Tensor:
+    """Mean luma of each image, (images,), in [0, 255]."""
+    weights = torch.tensor(LUMA, dtype=torch.float64)
+    found = []
+    for start in range(0, len(faces), _TOGETHER):
+        images = faces.images(range(start, min(start + _TOGETHER, len(faces))))
+        found.append(images.double().mean((2, 3)) @ weights)
+    return torch.cat(found)
+
+
+def _by_rank(brightness: Tensor, names: Sequence[str]) -> tuple[str, ...]:
+    """The name of each image's domain; images of one brightness go in their order."""
+    rank = brightness.argsort(stable=True).argsort()
+    return tuple(names[place * len(names) // len(rank)] for place in rank.tolist())

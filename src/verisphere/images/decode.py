@@ -1,0 +1,151 @@
+"""From the bytes of an image file to RGB pixels, refusing what is too large or broken."""
+
+import importlib.util
+import io
+import os
+import warnings
+from functools import cache
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from verisphere.files.image_suffixes import HEIC_SUFFIXES
+
+MAX_PIXELS = 64_000_000
+"""Pixels, width times height, above which an image is refused before any of them is decoded."""
+
+MAX_BYTES = 4 * MAX_PIXELS
+"""Size above which a file is refused unread: an uncompressed image of `MAX_PIXELS` with four channels."""
+
+# Endings of photographs and pictures that are never read. The last two lines are cameras' raw files.
+_OTHER_SUFFIXES = (
+    *(".avif", ".gif", ".j2k", ".jp2", ".jpx", ".jxl", ".psd", ".tga"),
+    *(".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".kdc", ".mrw", ".nef", ".nrw", ".orf"),
+    *(".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"),
+)
+_SAVE_ANEW = "save it as PNG or JPEG"
+_EXTRA = "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
+
+# Formats that Pillow decodes itself or by a maintained library; EPS would run Ghostscript, and the many rare ones only
+# widen what a hostile file can reach.
+_FORMATS = ("JPEG", "PNG", "PPM", "BMP", "WEBP", "TIFF")
+_ORIENTATION = 0x0112  # EXIF tag
+_SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
+_NO_RANGE = ("I", "F")  # 32 bits a pixel: nothing says which value is white
+
+
+def why_unread(name: str) -> str:
+    """Why a file with the name of a photograph is not read; empty where it is read, or is no photograph by its name.
+
+    >>> why_unread("Ann/1.jpg"), why_unread("Ann/notes.txt"), why_unread("Ann/1.gif")
+    ('', '', '.gif is not read; save it as PNG or JPEG')
+    """
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix in _OTHER_SUFFIXES:
+        return f"{suffix} is not read; {_SAVE_ANEW}"
+    return _EXTRA if suffix in HEIC_SUFFIXES and importlib.util.find_spec("pillow_heif") is None else ""
+
+
+def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
+    """The pixels of an encoded image: RGB, [0, 255], upright.
+
+    JPEG, PNG, PPM / PGM, BMP, WebP and TIFF, and HEIC where the extra `heif` is installed; of several frames the first
+    (of HEIC the primary one). What the bytes are counts, not the name. Grey, palette and CMYK images become RGB,
+    16-bit grey keeps its upper 8 bits, transparency is dropped. The EXIF orientation is applied; an EXIF block that
+    cannot be read counts as absent. HEIC states its rotation outside of EXIF, and that one is applied.
+
+    Args:
+        data: the file's content.
+        name: what to call the image in an error.
+        max_pixels: refuse more pixels than this, going by the header, before decoding.
+
+    Raises:
+        ValueError: the bytes are not a whole image of these formats, or it has too many pixels.
+    """
+    with warnings.catch_warnings():
+        # Pillow warns of large images, which are refused here, and of odd metadata, which changes no pixel.
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        try:
+            image = Image.open(io.BytesIO(data), formats=_formats(data))
+            if image.width * image.height <= max_pixels:
+                return np.asarray(_rgb(_upright(image)))
+        except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
+            reason = f"more than the {max_pixels} pixels allowed"
+        except UnidentifiedImageError:
+            reason = (
+                _why_unidentified(data)
+                or f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
+            )
+        except Exception as error:  # a decoder may raise anything on hostile bytes, and all of it means the same
+            reason = next(iter(str(error).splitlines()), "").strip() or type(error).__name__
+        else:
+            reason = f"{image.width} x {image.height} pixels, more than the {max_pixels} allowed"
+    raise ValueError(f"{name}: not an image that can be decoded ({reason})")
+
+
+def _formats(data: bytes) -> tuple[str, ...]:
+    """What may decode these bytes: HEIC's decoder sees nothing but HEIC."""
+    return ("HEIF",) if _other_format(data) == "HEIC" and _register_heif() else _FORMATS
+
+
+@cache
+def _register_heif() -> bool:
+    """Make Pillow know HEIC; whether it can."""
+    try:
+        import pillow_heif
+    except ImportError:
+        return False
+    # One thread, as every other decoder here; pictures beside the primary one are of no use.
+    pillow_heif.register_heif_opener(decode_threads=1, thumbnails=False, depth_images=False, aux_images=False)
+    return True
+
+
+def _other_format(data: bytes) -> str:
+    """The format, outside `_FORMATS`, that bytes begin as; empty where it is none that is known here."""
+    if data[4:8] == b"ftyp":  # a container that names its brands: the first, a version, then all others
+        brands = data[8 : min(int.from_bytes(data[:4], "big"), 256)]
+        if b"avif" in brands or b"avis" in brands:
+            return "AVIF"
+        if any(brand in brands for brand in (b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1")):
+            return "HEIC"
+    return next((kind for beginning, kind in _BEGINNINGS.items() if data.startswith(beginning)), "")
+
+
+def _why_unidentified(data: bytes) -> str:
+    """Why bytes of a known format outside `_FORMATS` give no image; empty for others."""
+    kind = _other_format(data)
+    if kind == "HEIC":
+        return "it begins as HEIC does but is damaged or cut short" if _register_heif() else f"it is HEIC; {_EXTRA}"
+    return kind and f"it is {kind}, which is not read; {_SAVE_ANEW}"
+
+
+_BEGINNINGS = {
+    b"GIF87a": "GIF",
+    b"GIF89a": "GIF",
+    b"\x00\x00\x00\x0cjP  ": "JPEG 2000",
+    b"\xff\x4f\xff\x51": "JPEG 2000",
+    b"\x00\x00\x00\x0cJXL ": "JPEG XL",
+    b"\xff\x0a": "JPEG XL",
+    b"8BPS": "a Photoshop file",
+}
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        orientation = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # broken metadata around whole pixels is common, and every viewer shows such an image as it lies
+        return image
+    return image if orientation == 1 else ImageOps.exif_transpose(image)
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB":
+        return image
+    if image.mode in _SIXTEEN_BIT or (image.mode == "I" and image.format == "PPM"):  # 16-bit PGM is widened to "I"
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode in _NO_RANGE:
+        raise ValueError(f"pixels of mode {image.mode} have no stated range; save it with 8 bits a channel")
+    if image.mode in ("P", "PA"):
+        image = image.convert("RGBA")  # straight to RGB, Pillow warns about the transparency that is dropped here
+    return image.convert("RGB")

@@ -1,0 +1,69 @@
+"""The one face of a photo that is meant, and its aligned crop."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32, UInt8
+
+from verisphere.images.detect.alignment import Template, align
+from verisphere.images.detect.detector import Detections, Detector
+
+Image = UInt8[np.ndarray, "_ _ 3"]
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """An aligned face.
+
+    Attributes:
+        pixels: RGB, [0, 255], of the template's size.
+        landmarks, box, score: of the face in the photo, as in `Detections`.
+        faces: how many faces the photo has.
+    """
+
+    pixels: UInt8[np.ndarray, "height width 3"]
+    landmarks: Float32[np.ndarray, "5 2"]
+    box: Float32[np.ndarray, "4"]
+    score: float
+    faces: int
+
+
+def choose_face(detections: Detections, height: int, width: int) -> int:
+    """Position of the face that a photo is of: the most central one, of equally central ones the largest.
+
+    How far from central a face is: the distance from the middle of the photo to its box, which is 0 for each box that
+    holds the middle. So of two faces in the middle the larger one is taken, and a face of the crowd behind it never is.
+
+    Args:
+        detections: the faces, at least one.
+        height, width: of the photo, in pixels.
+    """
+    if not len(detections):
+        raise ValueError("there is no face to choose from")
+    low, high = detections.boxes[:, :2], detections.boxes[:, 2:]
+    middle = np.array([width / 2, height / 2])
+    away = np.linalg.norm(np.maximum(np.maximum(low - middle, middle - high), 0), axis=1)
+    return int(np.lexsort((-(high - low).prod(axis=1), away))[0])
+
+
+def crop_face(image: Image, detections: Detections, template: Template) -> Crop:
+    """The aligned crop of the chosen face.
+
+    Raises:
+        ValueError: there is no face, or its landmarks cannot be aligned.
+    """
+    index = choose_face(detections, *image.shape[:2])
+    landmarks = detections.landmarks[index]
+    return Crop(
+        pixels=align(image, landmarks, template),
+        landmarks=landmarks,
+        box=detections.boxes[index],
+        score=float(detections.scores[index]),
+        faces=len(detections),
+    )
+
+
+def why_none(detector: Detector, height: int, width: int) -> str:
+    """Why a photo of this size may have given no face."""
+    scale = max(1, max(height, width) / detector.max_side)
+    return f"no face found in {width} x {height} pixels (looked for from {detector.min_face * scale:.0f} pixels a side)"

@@ -1,0 +1,146 @@
+"""Whether images look like aligned crops of faces: a judgement about a sample of a set, never about one image alone.
+
+With the detector, five landmarks are found in each image. The similarity that brings them to the template moves the
+template's own points by a distance: about 2 of 112 pixels for crops aligned by another detector's landmarks, 7 and more
+for faces cut out by their boxes, 14 for whole photographs.
+
+Without it, brightness has to do: below an eye, and near the tip of the nose, a face is brighter than at the eye itself.
+In aligned crops the places of the template show that; where the face lies elsewhere, they do not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+
+from verisphere.images.by_light import LUMA
+from verisphere.images.detect.alignment import TEMPLATES, Points, Template, inverse, similarity
+from verisphere.images.detect.crop import choose_face
+from verisphere.images.detect.detector import Detector
+
+Image = UInt8[np.ndarray, "_ _ 3"]
+
+#: Images looked at, of a set.
+SAMPLE = 64
+
+_AWAY = 5 / 112  # of the crop's height: half of the faces further from their places are no aligned set
+# Lower quartile of the detector's scores: lower ones say that these may be drawings, or no faces at all.
+_SURE = 0.995
+_LEAST_CONTRAST = 0.45  # standard deviations of an image's brightness
+_LEAST_IMAGES = 32  # whose mean contrast means something
+_LEAST_FACES = 16  # whose places do, where the images may be drawings
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why images do not look like aligned crops.
+
+    Attributes:
+        reason: what was seen, and what aligned crops show.
+        examples: positions of the images that are furthest from it, the furthest first.
+    """
+
+    reason: str
+    examples: tuple[int, ...]
+
+
+def template_of_size(size: tuple[int, int]) -> Template | None:
+    """The template whose crops have this (height, width), if there is one."""
+    return next((template for template in TEMPLATES.values() if template.size == size), None)
+
+
+def doubt_alignment(
+    images: Sequence[Image], template: Template, detector: Detector | None, *, photographs: bool = False
+) -> Doubt | None:
+    """Why images do not look aligned to a template; None where they do, or where nothing can be said.
+
+    Args:
+        images: a sample of a set, evenly spaced; RGB, [0, 255], of the template's size.
+        template: that they should be aligned to.
+        detector: finds the faces; without it brightness has to do, which notices less.
+        photographs: that the images are no drawings is known; then fewer than sixteen may be judged by their landmarks.
+    """
+    if detector is None:
+        return _doubt_by_brightness(images, template)
+    return None if len(images) < _LEAST_FACES and not photographs else _doubt_by_landmarks(images, template, detector)
+
+
+def _doubt_by_landmarks(images: Sequence[Image], template: Template, detector: Detector) -> Doubt | None:
+    found = [(position, faces) for position, faces in enumerate(detector.detect(images)) if len(faces)]
+    if 2 * len(found) <= len(images):
+        return None
+    chosen = [choose_face(faces, *template.size) for _, faces in found]
+    if np.quantile([faces.scores[face] for (_, faces), face in zip(found, chosen, strict=True)], 0.25) < _SURE:
+        return None
+    away = np.array(
+        [displacement(faces.landmarks[face], template) for (_, faces), face in zip(found, chosen, strict=True)]
+    )
+    middle = float(np.median(away))
+    if middle <= _AWAY * template.height:
+        return None
+    return Doubt(
+        f"the faces found in {len(found)} of {len(images)} images lie {middle:.0f} pixels from their places in "
+        f"{template.name} (median; 2 to 3 where images are aligned)",
+        tuple(found[index][0] for index in np.argsort(-away, kind="stable")),
+    )
+
+
+def displacement(landmarks: Points, template: Template) -> float:
+    """How far a face lies from where the template puts it, in pixels.
+
+    It is the mean distance by which the template's points move under the similarity that is closest to the landmarks. A
+    face turned to the side fits the template badly and may still lie in its place: its landmarks do not.
+    """
+    points = np.array(template.points)
+    try:
+        back = inverse(similarity(landmarks, points))
+    except ValueError:  # not shaped like a face's
+        return float(template.height)
+    return float(np.linalg.norm(points @ back[:, :2].T + back[:, 2] - points, axis=1).mean())
+
+
+def _doubt_by_brightness(images: Sequence[Image], template: Template) -> Doubt | None:
+    if len(images) < _LEAST_IMAGES:
+        return None
+    contrast = np.array([eye_contrast(image, template) for image in images])
+    if contrast.mean() >= _LEAST_CONTRAST:
+        return None
+    return Doubt(
+        f"in {len(images)} images the places of the eyes in {template.name} are darker than cheeks and nose by "
+        f"{contrast.mean():.1f} standard deviations of brightness (mean; about 2 where images are aligned)",
+        tuple(np.argsort(contrast, kind="stable").tolist()),
+    )
+
+
+def eye_contrast(image: Image, template: Template) -> float:
+    """By how much the template's places below the eyes, and above the tip of the nose, are brighter than its eyes.
+
+    The sum of both differences, in standard deviations of the image's brightness: about 2.3 in aligned crops.
+    """
+    grey = image.astype(np.float64) @ LUMA
+    unit = float(np.linalg.norm(np.subtract(template.points[1], template.points[0])))  # between the eyes: 35 of 112
+
+    def brightness(x: float, y: float, wide: float, high: float) -> float:
+        left, right, top, bottom = (round(edge) for edge in (x - wide, x + wide, y - high, y + high))
+        return float(grey[max(top, 0) : bottom + 1, max(left, 0) : right + 1].mean())
+
+    eyes = template.points[:2]
+    dark = np.mean([brightness(x, y, 0.17 * unit, 0.085 * unit) for x, y in eyes])
+    below = np.mean([brightness(x, y + 0.27 * unit, 0.17 * unit, 0.085 * unit) for x, y in eyes])
+    x, y = template.points[2]
+    nose = brightness(x, y - 0.1 * unit, 0.115 * unit, 0.115 * unit)
+    return float((below + nose - 2 * dark) / (grey.std() + 0.001 * 255))
+
+
+def checking_detector() -> Detector | None:
+    """A detector for `doubt_alignment`; None where its weights are not installed.
+
+    It looks once at each image: for want of a face in an image nothing is said of it.
+    """
+    try:
+        with torch.random.fork_rng(devices=()):  # networks are made with random weights first: a training's go on
+            return Detector("cpu", border=0)
+    except ValueError:
+        return None

@@ -1,0 +1,96 @@
+"""A warning about images that do not look like aligned crops, once for each set; nothing is refused for it.
+
+A network that is handed loose photographs in place of aligned crops trains and embeds without an error, and its figures
+are worth little. So a sample is looked at of every set of which nothing says that it was drawn or aligned. That takes
+about half a second, and changes nothing but the talk: there is no switch to turn it off.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.images_json import read_source
+from verisphere.images.decode import decode
+from verisphere.images.detect.placement import SAMPLE, Image, checking_detector, doubt_alignment, template_of_size
+from verisphere.images.faces import Faces
+from verisphere.images.image_files import FilesOnDisk, image_files
+from verisphere.vocabulary import ImageSource
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 3  # images that the warning names
+
+
+def warn_if_unaligned(*sets: Faces | None) -> None:
+    """Warn where a sample of a set does not look aligned to the template of its size.
+
+    Drawn faces, images that were aligned to it as `images.json` beside them says, and images of a size that no template
+    has, are not judged.
+
+    Args:
+        sets: each is looked at by itself; None stands for one that is not there.
+    """
+    for faces in sets:
+        if faces is not None and len(faces):
+            _look_at(faces)
+
+
+def _look_at(faces: Faces) -> None:
+    source = faces.source
+    if source.drawn:
+        return
+    rows = _evenly(len(faces))
+    try:
+        pixels = faces.images(rows)
+    except ValueError:  # whoever needs the image says so
+        return
+    images = [image.permute(1, 2, 0).numpy() for image in pixels]
+    _warn(images, [faces.names[row] for row in rows], source)
+
+
+def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = False) -> None:
+    """The same of photographs that a verb takes as aligned: an image, or those of a folder or an archive.
+
+    Args:
+        path: an image file, a folder or a zip archive; anything else is left to whoever reads it.
+        size: (height, width) that the model takes; images of other sizes are left to whoever reads them.
+        drawn: the model was trained on drawn faces, so these may be drawn as well: few images are not judged.
+    """
+    one = not path.is_dir() and path.suffix.lower() != ".zip"
+    if one and path.suffix.lower() not in SUFFIXES:
+        return
+    try:
+        files = FilesOnDisk(path.parent, (path.name,)) if one else image_files(path)
+        source = read_source(path, files.names)
+        rows = _evenly(len(files.names))
+        read = zip([files.names[row] for row in rows], files.read(rows), strict=True)
+        images = [(name, decode(data, label)) for name, (label, data) in read]
+    except (ValueError, OSError):  # whoever needs the images says so
+        return
+    fitting = [(name, pixels) for name, pixels in images if pixels.shape[:2] == size]
+    if not source.drawn:
+        where = replace(source, place=str(path))
+        _warn([pixels for _, pixels in fitting], [name for name, _ in fitting], where, photographs=not drawn)
+
+
+def _evenly(count: int) -> list[int]:
+    """Positions of up to `SAMPLE` images, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).round().astype(np.int64)).tolist()
+
+
+def _warn(images: Sequence[Image], names: Sequence[str], source: ImageSource, photographs: bool = False) -> None:
+    template = template_of_size(images[0].shape[:2]) if images else None
+    if template is None or (source.alignment or "").split(" by ")[0] == template.name:
+        return
+    doubt = doubt_alignment(images, template, checking_detector(), photographs=photographs)
+    if doubt is not None:
+        shown = ", ".join(names[position] for position in doubt.examples[:_SHOWN])
+        log.warning(
+            "%s: these do not look like aligned faces: %s; the furthest: %s. Figures of a model that takes them so are "
+            "worth little; align them first: verisphere align",
+            source.place, doubt.reason, shown,
+        )  # fmt: skip

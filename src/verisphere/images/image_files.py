@@ -1,0 +1,259 @@
+"""Image files below a folder, inside a zip archive, or named by a list: their names, and their bytes on request."""
+
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.files.disk import read_file, regular
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.json_values import shown
+from verisphere.images.decode import MAX_BYTES, why_unread
+
+_DEEPEST = 16  # levels of folders; a link that points back at a folder above it ends here
+
+
+@runtime_checkable
+class ImageFiles(Protocol):
+    """Image files, known by position; nothing stays open between requests, so that workers can each have a copy.
+
+    Attributes:
+        names: path of each below the folder, inside the archive, or as a list spells it; always with / between parts.
+        unread: photographs of formats that are not read, in the same way; `decode.why_unread` says why.
+    """
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Path of each file."""
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """Path of each photograph of a format that is not read."""
+
+    def keep(self, positions: Sequence[int]) -> "ImageFiles":
+        """The same, for these files alone."""
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """What to call each file in an error, and its bytes.
+
+        Raises:
+            ValueError: a file cannot be read, is damaged, or larger than an image can be.
+        """
+
+
+def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
+    """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
+
+    Hidden files, and files without an image suffix, are passed over; links are followed. Photographs of formats that
+    are not read are named apart.
+
+    Args:
+        path: the folder or archive.
+        expected: how images are looked for, to say so where there are none.
+
+    Raises:
+        FileNotFoundError: nothing is at `path`.
+        ValueError: there is no image, a file's name is not UTF-8, or the archive is malformed or holds an unsafe name.
+    """
+    if path.is_dir():
+        return FilesOnDisk(path, *_images(_walk(path, ""), path, expected))
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such folder or archive")
+    if path.suffix.lower() != ".zip":
+        raise ValueError(f"{path}: neither a folder nor a .zip archive")
+    return _open_archive(path, expected)
+
+
+def counted(unread: Sequence[str]) -> str:
+    """How many photographs of which formats are not read, and why.
+
+    >>> counted(["a/1.gif", "a/2.avif", "b/1.gif"])
+    '3 photographs are not read (.gif 2, .avif 1), the first a/1.gif: .gif is not read; save it as PNG or JPEG'
+    """
+    formats = Counter(os.path.splitext(name)[1].lower() for name in unread)
+    kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in formats.most_common())
+    many = f"{len(unread):,} photographs are" if len(unread) > 1 else "1 photograph is"
+    return f"{many} not read ({kinds}), the first {unread[0]}: {why_unread(unread[0])}"
+
+
+def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the paths that name images, and those that name photographs of formats that are not read; sorted."""
+    images, unread, others = [], [], Counter[str]()
+    for path in paths:
+        if not _is_text(path):
+            raise ValueError(
+                f"{where}: the file name {shown(path, 200)} is not UTF-8, so no list can hold it; rename the file"
+            )
+        suffix = os.path.splitext(path)[1].lower()
+        if why_unread(path):
+            unread.append(path)
+        elif suffix in SUFFIXES:
+            images.append(path)
+        else:
+            others[suffix or "none"] += 1
+    unread.sort(key=lambda name: name.split("/"))
+    if not images:
+        others.update(os.path.splitext(path)[1].lower() for path in unread)
+        seen = ", ".join(f"{suffix} {count}" for suffix, count in others.most_common(5)) or "no file at all"
+        hint = f"; {counted(unread)}" if unread else ""
+        raise ValueError(f"{where}: no images; they are looked for as {expected}, and found was: {seen}{hint}")
+    return tuple(sorted(images, key=lambda name: name.split("/"))), tuple(unread)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name read from the disk is Unicode; bytes that are not UTF-8 become lone surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- folders ---
+
+
+@dataclass(frozen=True)
+class FilesOnDisk:
+    """Image files by their paths below a folder."""
+
+    root: Path
+    names: Sequence[str]
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Sequence[int]) -> "FilesOnDisk":
+        """The same, for these files alone."""
+        return FilesOnDisk(self.root, tuple(self.names[index] for index in positions), self.unread)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """What to call each file in an error, and its bytes."""
+        for index in positions:
+            name = os.path.join(self.root, self.names[index])
+            try:
+                data = read_file(name, MAX_BYTES)
+            except OSError as error:
+                raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+            yield name, data
+
+
+def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
+    """Paths, relative to the root, of all files that are not hidden; links are followed."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{root / below}: folders {depth} levels deep; does a link point back at a folder above it?")
+    with os.scandir(root / below) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            inside = f"{below}/{entry.name}" if below else entry.name
+            if entry.is_dir():
+                yield from _walk(root, inside, depth + 1)
+            else:
+                yield inside
+
+
+# --- archives ---
+
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of the name and of the extra field
+_STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+
+@dataclass(frozen=True)
+class FilesInArchive:
+    """Entries of a zip file, read where they lie.
+
+    The directory is read once, into an array: a `ZipFile` in each worker would cost about a kilobyte an image there,
+    and share its file position with the other processes.
+    """
+
+    path: Path
+    names: Sequence[str]
+    entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Sequence[int]) -> "FilesInArchive":
+        """The same, for these files alone."""
+        names = tuple(self.names[index] for index in positions)
+        return FilesInArchive(self.path, names, self.entries[positions], self.unread)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """What to call each file in an error, and its bytes."""
+        try:
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
+                for index in positions:
+                    name = f"{self.path}/{self.names[index]}"
+                    yield name, _entry(file.fileno(), name, *self.entries[index].tolist())
+        except OSError as error:
+            raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
+
+
+def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
+    """The bytes of one archive entry, checked against the size and the CRC-32 that the directory states."""
+    header = os.pread(file, _LOCAL_HEADER.size, offset)
+    if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+        raise ValueError(f"{name}: no archive entry at byte {offset}; has the archive changed since it was opened?")
+    _, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+    data = os.pread(file, stored, offset + _LOCAL_HEADER.size + name_length + extra_length)
+    if method == _DEFLATED:
+        try:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: room to notice a longer one
+        except zlib.error as error:
+            raise ValueError(f"{name}: damaged archive entry at byte {offset} ({error})") from None
+    if len(data) != size or zlib.crc32(data) != checksum:
+        raise ValueError(f"{name}: damaged archive entry at byte {offset}: {len(data)} of {size} bytes, or a wrong CRC")
+    return data
+
+
+def _open_archive(path: Path, expected: str) -> FilesInArchive:
+    try:
+        with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
+            infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
+    by_name: dict[str, zipfile.ZipInfo] = {}
+    size = path.stat().st_size
+    for info in infos:
+        _check_entry(path, size, info)
+        if by_name.setdefault(info.filename, info) is not info:
+            raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
+    names, unread = _images((name for name in by_name if not _is_hidden(name)), path, expected)
+    found = [by_name[name] for name in names]
+    entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in found]
+    return FilesInArchive(path, names, np.array(entries, np.int64), unread)
+
+
+def _check_entry(path: Path, size: int, info: zipfile.ZipInfo) -> None:
+    name = info.filename
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts or "" in parts or "\\" in name or parts[0].endswith(":"):
+        raise ValueError(
+            f"{path}: entry {shown(name, 200)} has an unsafe name; archives hold relative paths with / between parts"
+        )
+    if info.flag_bits & 0x1:
+        raise ValueError(f"{path}: entry {shown(name, 200)} is encrypted; unpack it and use the folder")
+    if info.compress_type not in (_STORED, _DEFLATED):
+        raise ValueError(
+            f"{path}: entry {shown(name, 200)} is compressed by method {info.compress_type}; use store or deflate"
+        )
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise ValueError(f"{path}: entry {shown(name, 200)} is a symbolic link")
+    _check_size(f"{path}/{name}", max(info.file_size, info.compress_size))
+    if info.header_offset >= size:
+        raise ValueError(f"{path}: entry {shown(name, 200)} lies behind the end of the archive; is it cut short?")
+
+
+def _is_hidden(name: str) -> bool:
+    # __MACOSX holds the resource forks that macOS adds to archives, under the images' own names.
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_BYTES:
+        raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")

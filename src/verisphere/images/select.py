@@ -1,0 +1,94 @@
+"""Parts of a set of faces, chosen by person: named people, enough images, a seeded split."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import torch
+
+from verisphere.files.json_values import shown
+from verisphere.images.faces import Faces
+
+
+def with_people(faces: Faces, people: Collection[str]) -> Faces:
+    """The images of these people, in the set's order.
+
+    Raises:
+        ValueError: people that the set does not have; says how many and the first.
+    """
+    return faces.select(positions_of_people(faces.identities, people))
+
+
+def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> Faces:
+    """The people with `at_least` images or more; of people with more than `at_most`, the first `at_most` images.
+
+    Raises:
+        ValueError: no person has that many images, or the numbers make no sense.
+    """
+    return faces.select(positions_with_images(faces.identities, at_least, at_most))
+
+
+def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Faces]:
+    """Two parts that share no person: `round(share * people)` people drawn by `seed`, and the others.
+
+    The draw depends on the seed and the people's names alone, not on the order of images. Each part keeps the set's
+    order and gets at least one person.
+
+    Raises:
+        ValueError: share outside (0, 1), or fewer than two people.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}; allowed is a number between 0 and 1, both excluded")
+    require_people(faces, at_least=2)
+    count = min(max(round(share * len(faces.people)), 1), len(faces.people) - 1)
+    drawn = torch.randperm(len(faces.people), generator=torch.Generator().manual_seed(seed))[:count]
+    first = {faces.people[label] for label in drawn.tolist()}
+    inside = [person in first for person in faces.identities]
+    return (
+        faces.select([index for index, chosen in enumerate(inside) if chosen]),
+        faces.select([index for index, chosen in enumerate(inside) if not chosen]),
+    )
+
+
+def require_people(faces: Faces, at_least: int = 2) -> None:
+    """Refuse a set with too few people for what is to be done with it.
+
+    Raises:
+        ValueError: fewer than `at_least` people; names the first few.
+    """
+    if len(faces.people) < at_least:
+        seen = ", ".join(repr(person) for person in faces.people[:3]) or "none"
+        raise ValueError(
+            f"{len(faces.people)} people found ({seen}) but at least {at_least} are needed; is each person's folder "
+            "inside the folder that was given?"
+        )
+
+
+def positions_of_people(identities: Sequence[str], people: Collection[str]) -> list[int]:
+    """Positions of the images of these people; raises as `with_people`."""
+    present = set(identities)
+    missing = [person for person in people if person not in present]
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {len(people)} people are not in the set, first {shown(missing[0], 200)}; "
+            f"names there look like {shown(min(present, default=''), 200)}"
+        )
+    wanted = set(people)
+    return [index for index, person in enumerate(identities) if person in wanted]
+
+
+def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most: int | None = None) -> list[int]:
+    """Positions of the images that `with_images` keeps; raises as it does."""
+    if at_least < 1 or (at_most is not None and at_most < at_least):
+        raise ValueError(f"at least {at_least} and at most {at_most} images; allowed is 1 <= at_least <= at_most")
+    counts = Counter(identities)
+    if max(counts.values(), default=0) < at_least:
+        raise ValueError(
+            f"no person has at least {at_least} images; the most that one has is {max(counts.values(), default=0)}"
+        )
+    kept: list[int] = []
+    taken: Counter[str] = Counter()
+    for index, person in enumerate(identities):
+        if counts[person] >= at_least and (at_most is None or taken[person] < at_most):
+            kept.append(index)
+            taken[person] += 1
+    return kept

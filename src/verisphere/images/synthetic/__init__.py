@@ -1,0 +1,1 @@
+"""The renderer: drawn faces with known people and circumstances, for demonstrations, tests and experiments."""

@@ -1,0 +1,1 @@
+"""What a model is worth: evaluations, comparisons of models, identification, and the report page."""

@@ -1,0 +1,118 @@
+"""One model against others on the same images: differences over redrawn people, and whether they may be chance."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.decide import (
+    Far,
+    PairedDifference,
+    PairScores,
+    accuracy_difference,
+    tar_differences_at,
+    whole_thresholds,
+)
+from verisphere.decide.point import far_text
+from verisphere.files.embeddings import read_embeddings
+from verisphere.measure.evaluation import Difference
+from verisphere.protocols import ListedPairsResult, PairsOfSet
+from verisphere.protocols.redrawn import differences_of_sets
+from verisphere.vocabulary import Embeddings, Progress, quietly
+
+
+def difference(figure: str, far: Far | None, against: Path, found: PairedDifference) -> Difference:
+    """A difference under the name of the other model's file."""
+    interval = found.interval
+    return Difference(
+        figure=figure,
+        far_target=None if far is None else far_text(far),
+        rule=None if far is None else "at_most",
+        against=against.name,
+        value=interval.value,
+        lower_95=interval.lower_95,
+        upper_95=interval.upper_95,
+        replicates=interval.replicates,
+        inside_noise=interval.holds_zero,
+        only_ours=found.only_ours,
+        only_theirs=found.only_theirs,
+        compared=found.compared,
+    )
+
+
+def all_pairs_against(
+    pairs: PairsOfSet,
+    embeddings: Embeddings,
+    against: Sequence[Path],
+    fars: Sequence[Far],
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> list[Difference]:
+    """TAR over all pairs, at each target FAR and against each other model.
+
+    Raises:
+        ValueError: a model misses images, or gives one to another person.
+    """
+    others = [PairsOfSet(same_rows(embeddings, file), progress) for file in against]
+    found = differences_of_sets(pairs, others, fars, replicates, seed, progress)
+    return [
+        difference("tar", far, file, row[place])
+        for place, far in enumerate(fars)
+        for file, row in zip(against, found, strict=True)
+    ]
+
+
+def listed_against(
+    ours: ListedPairsResult,
+    theirs: ListedPairsResult,
+    people: Int64[np.ndarray, "pairs 2"],
+    file: Path,
+    fars: Sequence[Far],
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Progress = quietly,
+) -> list[Difference]:
+    """Accuracy of one list of pairs, and TAR at each target FAR, against another model.
+
+    Args:
+        ours: what the list says of our model.
+        theirs: of the other.
+        people: the two people of each pair.
+        file: the other model's.
+        fars: target FARs; both models' thresholds are found by the rule `at_most`.
+        replicates: of the bootstrap over people.
+        seed: of its draws.
+        progress: shown over replicates.
+    """
+    genuine = ours.scores.genuine
+    interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, replicates, seed)
+    right = ours.right_decisions > 0, theirs.right_decisions > 0
+    found = [difference("accuracy", None, file, PairedDifference.of(interval, *right))]
+    if not fars:
+        return found
+    first, second = (PairScores.of_list(result.scores.score, genuine, people) for result in (ours, theirs))
+    gaps = tar_differences_at(first, second, fars, replicates, seed, progress)
+    cuts = zip(whole_thresholds(first, fars), whole_thresholds(second, fars), strict=True)
+    for far, gap, (own, other) in zip(fars, gaps, cuts, strict=True):
+        accepted = ours.scores.score[genuine] > own, theirs.scores.score[genuine] > other
+        found.append(difference("tar", far, file, PairedDifference.of(gap, *accepted)))
+    return found
+
+
+def same_rows(embeddings: Embeddings, file: Path) -> Embeddings:
+    """Another model's embeddings of the same images, in the same order.
+
+    Raises:
+        ValueError: it misses images, or gives one to another person.
+    """
+    other = read_embeddings(file)
+    row = {str(name): number for number, name in enumerate(other.names)}
+    missing = [str(name) for name in embeddings.names if str(name) not in row]
+    if missing:
+        raise ValueError(f"{file}: {len(missing)} of {len(embeddings)} images are missing, the first is {missing[0]!r}")
+    rows = np.array([row[str(name)] for name in embeddings.names])
+    if not np.array_equal(other.identities[rows], embeddings.identities):
+        raise ValueError(f"{file}: it gives some of the images to other people, so the two cannot be compared")
+    return Embeddings(other.embeddings[rows], embeddings.names, embeddings.identities, embeddings.domains)

@@ -1,0 +1,416 @@
+"""From an embeddings or scores file to figures, as an object, as text, as JSON, and as a curve."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.decide import (
+    Curve,
+    Far,
+    GroupDifferences,
+    OneThreshold,
+    Ordered,
+    PairScores,
+    PointIntervals,
+    ScoresLike,
+    SortedScores,
+    accuracy_interval,
+    differences_of,
+    enough,
+    exact_rate,
+    one_threshold,
+    operating_point,
+    point_intervals,
+    roc,
+    split_domains,
+    thinned_roc,
+    with_points,
+)
+from verisphere.device import choose_device
+from verisphere.distributed import world
+from verisphere.files.disk import digest
+from verisphere.files.embeddings import pool_embeddings, read_embeddings
+from verisphere.files.lists import read_pairs
+from verisphere.files.results import EvaluatedFile
+from verisphere.files.scan_state import SweepFile
+from verisphere.files.scores import read_scores
+from verisphere.measure.comparison import Difference, all_pairs_against, listed_against
+from verisphere.measure.evaluation import Evaluation
+from verisphere.protocols import (
+    ListedPairsResult,
+    PairsOfSet,
+    all_pairs,
+    calibration_impostors,
+    listed_operating_points,
+    listed_pairs,
+    repeated_text,
+)
+from verisphere.protocols.pictures import thinned_curve
+from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
+from verisphere.score import Precision
+from verisphere.vocabulary import (
+    Comparisons,
+    Embeddings,
+    OperatingPoint,
+    Origin,
+    Progress,
+    Rule,
+    Scores,
+    Union,
+    quietly,
+)
+
+__all__ = [
+    "Difference",
+    "Evaluation",
+    "Options",
+    "evaluate_all_pairs",
+    "evaluate_one_threshold",
+    "evaluate_pairs",
+    "evaluate_scores",
+]
+
+MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while they are collected, 0.8 GB after
+WHOLE = 20_000  # scores of which every one is a point of the curve
+
+
+def evaluated(path: Path, origin: Origin | None = None) -> EvaluatedFile:
+    """How a result names a file."""
+    return EvaluatedFile(path.name, digest(path), origin)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every kind of evaluation takes; see `threshold_at` and `one_threshold`.
+
+    Attributes:
+        intervals: redraw people for the interval of each figure, as often as each evaluation is told.
+        seed: of every redrawing.
+        alpha: weight of FAR against FRR in the differences of groups.
+        curve: also make the curve of all thresholds.
+        processes: how many compare pairs, where all pairs of a set are compared.
+        screen: type of the products that screen them; chosen by itself without.
+        device: where they are compared.
+        sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
+        points_only: of listed pairs, operating points alone, which needs no score of each pair.
+        keep_repeated: of listed pairs, count those of an image with itself and those that are listed twice.
+    """
+
+    fars: Sequence[Far]
+    rule: Rule = "at_most"
+    union: Union = "all"
+    calibration: Path | None = None
+    skip_empty: bool = False
+    progress: Progress = quietly
+    intervals: bool = False
+    seed: int = 0
+    alpha: float = 0.5
+    curve: bool = False
+    processes: int = 1
+    screen: Precision | None = None
+    device: str = "cpu"
+    sweep: Path | None = None
+    points_only: bool = False
+    keep_repeated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"processes must be at least 1, got {self.processes}")
+        for far in self.fars:
+            exact_rate(far)  # a slip in a FAR is told before minutes of work, not after
+        if self.seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {self.seed}")
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha must lie between 0 and 1, got {self.alpha}")
+
+
+def evaluate_scores(path: Path, options: Options) -> Evaluation:
+    """Figures of a scores file; with a domain column also at one threshold.
+
+    `options.calibration` is another scores file, whose impostors alone set the common threshold. People are unknown, so
+    there are no intervals over them.
+    """
+    if options.intervals:
+        raise ValueError(f"{path}: a scores file does not say who was compared, so no people can be redrawn")
+    calibration = None
+    if options.calibration is not None:
+        other = read_scores(options.calibration)
+        calibration = other.score[~other.genuine]
+        if not len(calibration):
+            raise ValueError(f"{options.calibration}: no impostor score in it, so it can set no threshold")
+    scores = read_scores(path)
+    if scores.genuine.all() or not scores.genuine.any():
+        kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
+        raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
+    with _naming(path):
+        points, common = _points(scores, options), _by_domain(scores, options, calibration)
+    return Evaluation(
+        points,
+        (evaluated(path),),
+        one_threshold=common,
+        group_differences=_apart(common, options),
+        curve=_curve(scores, points) if options.curve else None,
+        people_known=False,
+    )
+
+
+def evaluate_pairs(
+    path: Path, pairs: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
+) -> Evaluation:
+    """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points."""
+    _check_redrawing(options, against, replicates)
+    embeddings = read_embeddings(path)
+    comparisons, people = _comparisons(embeddings, pairs, path)
+    kept = repeated_text(embeddings, comparisons) if options.keep_repeated else ""
+    notes = (f"repeated pairs were kept: {kept}",) if kept else ()
+    if options.points_only:
+        if against or options.calibration or options.intervals or options.curve:
+            raise ValueError(
+                "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
+                "--plot need"
+            )
+        with _naming(pairs):
+            points = listed_operating_points(
+                embeddings, comparisons, options.fars, options.rule, options.progress, options.keep_repeated
+            )
+        return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)), notes=notes)
+    with _naming(pairs):
+        result = listed_pairs(embeddings, comparisons, options.fars, options.rule, options.keep_repeated)
+    resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
+    differences: list[Difference] = []
+    for file in against:
+        rows = read_embeddings(file)
+        theirs, _ = _comparisons(rows, pairs, file)
+        other = listed_pairs(rows, theirs, options.fars, options.rule, options.keep_repeated)
+        differences += listed_against(
+            result,
+            other,
+            people,
+            file,
+            resolved if options.rule == "at_most" else (),
+            replicates,
+            options.seed,
+            options.progress,
+        )
+    calibration = _calibration_impostors(embeddings, path, options)
+    common = _by_domain(result.scores, options, calibration)
+    return Evaluation(
+        result.operating_points,
+        (evaluated(path, embeddings.origin), evaluated(pairs)),
+        result.accuracy,
+        common,
+        tuple(differences) or None,
+        _apart(common, options),
+        _listed_intervals(result, people, resolved, replicates, options) if options.intervals else None,
+        accuracy_interval(result.right_decisions, people, result.weights, replicates, options.seed)
+        if options.intervals
+        else None,
+        _curve(result.scores, result.operating_points) if options.curve else None,
+        notes=notes,
+    )
+
+
+def evaluate_all_pairs(
+    path: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
+) -> Evaluation:
+    """Figures of all pairs of an embeddings file; with domains also at one threshold."""
+    embeddings = read_embeddings(path)
+    return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against, replicates)
+
+
+def evaluate_one_threshold(paths: Sequence[Path], options: Options, replicates: int = 1000) -> Evaluation:
+    """Figures of several embeddings files, each a domain, or of one with domains, at one threshold."""
+    sets = [(path.stem, read_embeddings(path)) for path in paths]
+    if len(sets) == 1 and sets[0][1].domains is None:
+        raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
+    sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
+    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options, (), replicates)
+
+
+def _all_pairs(
+    embeddings: Embeddings,
+    sources: Sequence[EvaluatedFile],
+    source: str,
+    options: Options,
+    against: Sequence[Path] = (),
+    replicates: int = 1000,
+) -> Evaluation:
+    images = np.unique(embeddings.identities, return_counts=True)[1]
+    if len(images) == 1:
+        raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
+    if images.max() == 1:
+        raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
+    if against and options.rule != "at_most":
+        raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
+    _check_redrawing(options, against, replicates)
+    calibration = _calibration_impostors(embeddings, source, options)
+    keeper = None if options.sweep is None else SweepFile(options.sweep)
+    device = choose_device(options.device)
+    with _naming(source):
+        pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device, world())
+        result = all_pairs(
+            pairs,
+            options.fars,
+            options.rule,
+            options.union,
+            calibration,
+            options.skip_empty,
+            options.progress,
+        )
+    how = replicates, options.seed, options.progress
+    groups, intervals, notes = _apart(result.one_threshold, options), None, list[str]()
+    if options.intervals:
+        within, notes = _within_memory(result.operating_points)
+        intervals = intervals_of_set(pairs, within, *how)
+        if groups is not None:
+            bounded = {one.far_target: pairs.everything(genuine=False).above(one.threshold) for one in groups}
+            notes += [
+                f"group differences at FAR {far}: bounds are binomial, for {count:,} impostor scores lie above the one "
+                f"threshold, more than the {MOST_SCORES:,} that are held in memory"
+                for far, count in bounded.items()
+                if far in within and count > MOST_SCORES
+            ]
+            groups = tuple(
+                domain_bounds(pairs, one, *how)
+                if one.far_target in within and bounded[one.far_target] <= MOST_SCORES
+                else one
+                for one in groups
+            )
+    differences = all_pairs_against(pairs, embeddings, against, options.fars, *how) if against else []
+    return Evaluation(
+        result.operating_points,
+        tuple(sources),
+        one_threshold=result.one_threshold,
+        differences=tuple(differences) or None,
+        group_differences=groups,
+        intervals=intervals,
+        curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
+        notes=tuple(notes),
+    )
+
+
+# --- over redrawn people ---
+
+
+def _check_redrawing(options: Options, against: Sequence[Path], replicates: int) -> None:
+    """Tell a slip before minutes of work."""
+    if (against or options.intervals) and replicates < 1:
+        raise ValueError(f"replicates must be at least 1, got {replicates}")
+    if options.intervals and options.rule != "at_most":
+        raise ValueError(f"--intervals redraws people at the rule at_most; leave --rule {options.rule} out")
+
+
+def _within_memory(points: Sequence[OperatingPoint]) -> tuple[list[str], list[str]]:
+    """Target FARs that have an interval, and why the others that can be resolved have none."""
+    resolved = {point.far_target: enough(point.far_target, point.impostor_total) for point in points
+                if not point.below_resolution}  # fmt: skip
+    notes = [
+        f"no interval at FAR {far}: it would take {count:,} impostor scores in memory, more than {MOST_SCORES:,}"
+        for far, count in resolved.items()
+        if count > MOST_SCORES
+    ]
+    return [far for far, count in resolved.items() if count <= MOST_SCORES], notes
+
+
+def _listed_intervals(
+    result: ListedPairsResult, people: np.ndarray, fars: Sequence[str], replicates: int, options: Options
+) -> tuple[PointIntervals, ...]:
+    scores = PairScores.of_list(result.scores.score, result.scores.genuine, people)
+    return point_intervals(scores, fars, replicates, options.seed, options.progress) if fars else ()
+
+
+# --- groups and curves ---
+
+
+def _apart(common: Sequence[OneThreshold] | None, options: Options) -> tuple[GroupDifferences, ...] | None:
+    return None if common is None else tuple(differences_of(one, options.alpha) for one in common)
+
+
+def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
+    """The curve of scores in memory; of many of them thinned, but for the operating points."""
+    genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
+    if len(scores.score) <= WHOLE:
+        return with_points(roc(genuine, impostor), points)
+    return with_points(thinned_roc(SortedScores(genuine), SortedScores(impostor)), points)
+
+
+@contextmanager
+def _naming(source: str | Path) -> Iterator[None]:
+    """Put the file before what is wrong with its content."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+
+
+def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Comparisons, np.ndarray]:
+    listed = read_pairs(pairs)
+    try:
+        left, right = listed.positions([str(name) for name in embeddings.names])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    folds = None if listed.folds is None else np.array(listed.folds, np.int64)
+    comparisons = Comparisons(left, right, np.array(listed.genuine), folds, listed.lines)
+    _, person = np.unique(embeddings.identities, return_inverse=True)
+    wrong = np.flatnonzero((person[left] == person[right]) != comparisons.genuine)
+    if len(wrong):
+        says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
+        line = f"line {listed.lines[wrong[0]]}: " if listed.lines else ""
+        raise ValueError(
+            f"{pairs}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such "
+            f"{'pair' if len(wrong) == 1 else 'pairs'})"
+        )
+    return comparisons, np.stack([person[left], person[right]], 1).astype(np.int64)
+
+
+def _points(scores: Scores, options: Options) -> tuple[OperatingPoint, ...]:
+    genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
+    return tuple(operating_point(genuine, impostor, far, options.rule) for far in options.fars)
+
+
+def _by_domain(
+    scores: Scores, options: Options, calibration: "ScoresLike | Ordered | None"
+) -> tuple[OneThreshold, ...] | None:
+    if scores.domains is None or not scores.domains.astype(bool).any():
+        if calibration is not None:
+            raise ValueError("--calibration sets the one threshold of domains, but there are no domains here")
+        return None
+    split, across = split_domains(scores.score, scores.genuine, scores.domains)
+    return tuple(
+        one_threshold(
+            split,
+            far,
+            across=across,
+            calibration=calibration,
+            rule=options.rule,
+            union=options.union,
+            skip_empty=options.skip_empty,
+        )
+        for far in options.fars
+    )
+
+
+def _calibration_impostors(embeddings: Embeddings, source: str | Path, options: Options) -> Ordered | None:
+    """All impostor pairs of the calibration file, made by the same model as `embeddings`.
+
+    Raises:
+        ValueError: it is of another size, or has no impostor pair; there are no domains to decide at its threshold.
+    """
+    if options.calibration is None:
+        return None
+    if embeddings.domains is None:
+        raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
+    calibration = read_embeddings(options.calibration)
+    ours, theirs = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
+    if ours != theirs:
+        raise ValueError(
+            f"{options.calibration}: {theirs} numbers a row, but {source} has {ours}; a threshold holds for the scores "
+            "of one model alone"
+        )
+    try:
+        return calibration_impostors(calibration, options.fars, options.progress)
+    except ValueError as error:
+        raise ValueError(f"{options.calibration}: {error}") from None

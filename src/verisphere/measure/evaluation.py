@@ -1,0 +1,194 @@
+"""What one evaluation found: as tables, as JSON, as a curve and as its picture."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
+from verisphere.files.disk import write_whole
+from verisphere.files.results import EvaluatedFile, curve_csv, json_text
+from verisphere.report.plots import save_plot
+from verisphere.report.score_plots import curve_plot
+from verisphere.report.tables import (
+    accuracy_line,
+    group_differences_table,
+    interval_text,
+    intervals_table,
+    noise_line,
+    number,
+    one_threshold_table,
+    operating_points_table,
+    table,
+)
+from verisphere.vocabulary import OperatingPoint, printable
+
+THIRD_DECIMAL = 0.001
+PEOPLE_UNKNOWN = (
+    "The bounds take comparisons as independent. A scores file does not say who was compared; where comparisons share "
+    "people the bounds are too narrow, and only an evaluation of embeddings can redraw people."
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One model less another on the same images, with its 95 % interval over redrawn people.
+
+    Attributes:
+        figure: what is compared: `tar` at a target FAR, or `accuracy`.
+        rule: by which each model's threshold at the FAR is found; None for accuracy.
+        against: the other model's file.
+        inside_noise: the interval holds zero: the difference may be chance.
+        only_ours: comparisons that ours alone decides rightly; of TAR genuine ones alone.
+        only_theirs: those that the other alone decides rightly.
+        compared: all comparisons; of TAR all genuine ones.
+    """
+
+    figure: str
+    far_target: str | None
+    rule: str | None
+    against: str
+    value: float
+    lower_95: float
+    upper_95: float
+    replicates: int
+    inside_noise: bool
+    only_ours: int
+    only_theirs: int
+    compared: int
+
+    @property
+    def title(self) -> str:
+        """What is compared, in words."""
+        return self.figure + (f" at FAR {self.far_target}" if self.far_target else "")
+
+    @property
+    def interval(self) -> Interval:
+        """The figure with its interval."""
+        return Interval(self.value, self.lower_95, self.upper_95, self.replicates)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything one call of `verisphere evaluate` found.
+
+    Attributes:
+        operating_points: one for each target FAR.
+        sources: the files.
+        accuracy: of listed pairs.
+        one_threshold: one for each target FAR, where there are domains.
+        differences: of this model and others.
+        group_differences: of the domains, one for each of `one_threshold`.
+        intervals: over redrawn people, where they were asked for, for each target FAR that can be resolved.
+        accuracy_interval: the same of the accuracy.
+        curve: where it was asked for; not part of the JSON.
+        people_known: who was compared is known; not part of the JSON.
+        notes: what was asked for and left out, and why.
+    """
+
+    operating_points: tuple[OperatingPoint, ...]
+    sources: tuple[EvaluatedFile, ...]
+    accuracy: Accuracy | None = None
+    one_threshold: tuple[OneThreshold, ...] | None = None
+    differences: tuple[Difference, ...] | None = None
+    group_differences: tuple[GroupDifferences, ...] | None = None
+    intervals: tuple[PointIntervals, ...] | None = None
+    accuracy_interval: Interval | None = None
+    curve: Curve | None = None
+    people_known: bool = True
+    notes: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The figures as tables, and in plain words what of them is inside the noise."""
+        parts = [operating_points_table(self.operating_points, self.intervals)]
+        if self.intervals:
+            parts.append(intervals_table(self.intervals))
+        if self.accuracy is not None:
+            parts.append(accuracy_line(self.accuracy))
+        parts += [one_threshold_table(result) for result in self.one_threshold or ()]
+        if self.group_differences:
+            parts.append(group_differences_table(self.group_differences))
+        if self.differences:
+            parts.append(_differences_text(self.differences))
+        parts += ["\n".join(lines) for lines in (list(self._third_decimals()), list(self.notes)) if lines]
+        if not self.people_known:
+            parts.append(PEOPLE_UNKNOWN)
+        return "\n\n".join(parts)
+
+    def _third_decimals(self) -> Iterator[str]:
+        """Single figures whose third decimal says nothing: of so few comparisons, or people, that it may be another."""
+        redrawn = {one.far_target: one.tar for one in self.intervals or ()}
+        ends = {
+            point.far_target: (found.lower_95, found.upper_95)
+            if (found := redrawn.get(point.far_target))
+            else (point.tar_lower_95, point.tar_upper_95)
+            for point in self.operating_points
+            if not point.below_resolution
+        }
+        wide = [far for far, (lower, upper) in ends.items() if upper - lower > THIRD_DECIMAL]
+        if wide:
+            whose = "95 % interval over people" if redrawn else "95 % bounds"
+            yield f"third decimal inside the noise ({whose} wider than 0.001): TAR at FAR {', '.join(wide)}"
+        interval, accuracy = self.accuracy_interval, self.accuracy
+        if interval is not None:
+            ends_are = f"95 % of redrawn people give {number(interval.lower_95)} to {number(interval.upper_95)}"
+            inside = interval.upper_95 - interval.lower_95 > THIRD_DECIMAL
+            yield f"accuracy: {ends_are}" + (", so its third decimal is inside the noise" if inside else "")
+        elif accuracy is not None and 4 * accuracy.standard_error > THIRD_DECIMAL:  # two of them on each side
+            yield f"third decimal inside the noise (standard error {accuracy.standard_error:.5f}): accuracy"
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures; keys of what was not asked for are left out."""
+        present = {name: value for name, value in vars(self).items() if value not in (None, ())}
+        for name in ("curve", "people_known", "group_differences"):
+            present.pop(name, None)
+        if self.one_threshold:
+            groups = self.group_differences or (None,) * len(self.one_threshold)
+            present["one_threshold"] = [
+                asdict(one) | ({} if apart is None else {"group_differences": _without_gaps(apart)})
+                for one, apart in zip(self.one_threshold, groups, strict=True)
+            ]
+        write_whole(path, lambda partial: partial.write_text(json_text(present)))
+
+    def write_curve(self, path: Path) -> None:
+        """Write the curve as CSV; see `curve_csv`."""
+        assert self.curve is not None, "the evaluation was not asked for a curve"
+        text = curve_csv(self.curve, self.operating_points)
+        write_whole(path, lambda partial: partial.write_text(text))
+
+    def write_plot(self, path: Path) -> None:
+        """Draw the curve, ROC above and DET below, with the operating points."""
+        assert self.curve is not None, "the evaluation was not asked for a curve"
+        title = ", ".join(source.file for source in self.sources)
+        save_plot(curve_plot(self.curve, self.operating_points, title), path)
+
+
+def _differences_text(differences: tuple[Difference, ...]) -> str:
+    rows = [
+        [
+            one.against,
+            one.title,
+            interval_text(one.interval),
+            f"{one.only_ours:,} : {one.only_theirs:,} of {one.compared:,}",
+            "inside" if one.inside_noise else "beyond",
+        ]
+        for one in differences
+    ]
+    header = ["against", "figure", "difference, 95 % over people", "right by one alone", "the noise"]
+    lines = [table(header, rows)]
+    rules = dict.fromkeys(one.rule for one in differences if one.rule is not None)
+    lines += [f"rule: {rule}, each model at a threshold of its own" for rule in rules]
+    lines += [
+        noise_line(one.interval, printable(f"{one.title} against {one.against}"))
+        for one in differences
+        if one.inside_noise
+    ]
+    return "\n".join(lines)
+
+
+def _without_gaps(differences: GroupDifferences) -> dict[str, Any]:
+    """Group differences as JSON has them: a figure without a value or a bound has no such key, and says why."""
+    fields = asdict(differences)
+    for name in differences.measures:
+        fields[name] = {key: value for key, value in fields[name].items() if value is not None}
+    return fields

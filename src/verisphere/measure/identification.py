@@ -1,0 +1,284 @@
+"""From embeddings files to 1:N figures: probes searched in galleries, as tables, JSON, candidates and a picture."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.decide.identification import Searches, exact_fpir, identification_curve
+from verisphere.decide.point import Far
+from verisphere.files.disk import digest, write_whole
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.protocols.identification import (
+    FPIRS,
+    RANKS,
+    IdentificationResult,
+    identification,
+    search_gallery,
+    split_gallery,
+)
+from verisphere.report.identification_plots import identification_plot
+from verisphere.report.identification_tables import open_set_table, ranks_table
+from verisphere.report.plots import save_plot
+from verisphere.score.exact.screen import Precision
+from verisphere.score.pairs import unit_rows
+from verisphere.score.top_k import top_k
+from verisphere.vocabulary import Embeddings, Progress, Rule, printable, quietly
+
+CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What searches are asked for; see `identification`.
+
+    Attributes:
+        fpirs: target FPIRs; none asks for closed-set ranks alone.
+        ranks: closed-set ranks.
+        open_rank: in open-set points a mate counts where its rank is no higher.
+        top: how many images of the gallery to list for each probe.
+        screen: type of the products that screen; changes speed, never a figure.
+    """
+
+    fpirs: Sequence[Far] = FPIRS
+    ranks: Sequence[int] = RANKS
+    rule: Rule = "at_most"
+    open_rank: int = 1
+    top: int = 0
+    screen: Precision = "float32"
+    progress: Progress = quietly
+
+    def __post_init__(self) -> None:
+        for fpir in self.fpirs:
+            exact_fpir(fpir)  # a slip is told before minutes of work, not after
+        for name, ranks in (("rank", self.ranks), ("open_rank", [self.open_rank])):
+            if min(ranks, default=1) < 1:
+                raise ValueError(f"{name} must be at least 1, got {min(ranks)}")
+        if self.top < 0:
+            raise ValueError(f"top must be at least 0, got {self.top}")
+
+
+@dataclass(frozen=True)
+class Split:
+    """How probes and galleries were drawn from one file; see `split_gallery`.
+
+    Attributes:
+        enrol: images a person in a gallery.
+        strangers: share of the people who are not enrolled.
+        seeds: of each gallery's draw.
+    """
+
+    enrol: int
+    strangers: float
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The best images of one gallery for each probe.
+
+    Attributes:
+        gallery: its name.
+        probes: what was searched.
+        enrolled: what it was searched in.
+        scores: of each probe, descending.
+        rows: rows of `enrolled`; of equal scores the lower row first.
+    """
+
+    gallery: str
+    probes: Embeddings
+    enrolled: Embeddings
+    scores: Float64[np.ndarray, "probes top"]
+    rows: Int64[np.ndarray, "probes top"]
+
+    def lines(self) -> Iterator[list[str | int]]:
+        """One for each candidate, as `CANDIDATE_COLUMNS` says."""
+        for probe, (scores, rows) in enumerate(zip(self.scores.tolist(), self.rows.tolist(), strict=True)):
+            name, identity = str(self.probes.names[probe]), str(self.probes.identities[probe])
+            for place, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
+                person = str(self.enrolled.identities[row])
+                found = str(self.enrolled.names[row])
+                yield [self.gallery, name, identity, place, found, person, repr(score), int(person == identity)]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchEvaluation:
+    """Everything one call of `verisphere evaluate search` found.
+
+    Attributes:
+        result: figures of each gallery, and their mean.
+        sources: files that were read.
+        options: what was asked for.
+        split: where probes and galleries were drawn from one file.
+        searches: of each gallery.
+        candidates: of each gallery, where asked for.
+    """
+
+    result: IdentificationResult
+    sources: tuple[EvaluatedFile, ...]
+    options: SearchOptions
+    split: Split | None
+    searches: Mapping[str, Searches]
+    candidates: tuple[Candidates, ...]
+
+    def text(self) -> str:
+        """The figures as tables."""
+        galleries = self.result.galleries
+        parts = [
+            "\n".join(
+                f"{printable(name)}: {one.people:,} people by {one.images:,} images; {one.mated_probes:,} mated and "
+                f"{one.nonmated_probes:,} non-mated probes"
+                for name, one in galleries.items()
+            )
+        ]
+        if self.options.fpirs:
+            points = {name: one.operating_points for name, one in galleries.items()}
+            parts.append(open_set_table(points, self.result.mean_points))
+        parts.append(ranks_table({name: one.ranks for name, one in galleries.items()}, self.result.mean_ranks))
+        return "\n\n".join(parts)
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures; keys of what was not asked for are left out."""
+        present = {
+            "rule": self.options.rule,
+            "sources": self.sources,
+            "split": self.split,
+            "galleries": self.result.galleries,
+            "mean_points": self.result.mean_points,
+            "mean_ranks": self.result.mean_ranks,
+        }
+        kept = {name: value for name, value in present.items() if value is not None}
+        write_whole(path, lambda partial: partial.write_text(json_text(kept)))
+
+    def write_candidates(self, path: Path) -> None:
+        """Write every probe's candidates as CSV."""
+
+        def write(partial: Path) -> None:
+            with open(partial, "w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(CANDIDATE_COLUMNS)
+                for one in self.candidates:
+                    writer.writerows(one.lines())
+
+        write_whole(path, write)
+
+    def write_plot(self, path: Path) -> None:
+        """Draw the CMC, and TPIR over FPIR unless only ranks were asked for."""
+        cmcs = {name: one.cmc for name, one in self.result.galleries.items()}
+        curves = {}
+        if self.options.fpirs:
+            rank = self.options.open_rank
+            curves = {name: identification_curve(found, rank) for name, found in self.searches.items()}
+        save_plot(identification_plot(cmcs, curves, "identification"), path)
+
+
+def search_files(probes: Path, galleries: Sequence[Path], options: SearchOptions) -> SearchEvaluation:
+    """Figures of a file of probes searched in one or more files of galleries.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is no embeddings file; two galleries have one name; embeddings of different models or sizes;
+            an image stands on both sides; no mated, or for an FPIR no non-mated probes.
+    """
+    names = [path.stem for path in galleries]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
+    shown = read_embeddings(probes)
+    sources = [EvaluatedFile(probes.name, digest(probes), shown.origin)]
+    sides = []
+    for name, path in zip(names, galleries, strict=True):
+        enrolled = read_embeddings(path)
+        _check_sides(probes, shown, path, enrolled)
+        sources.append(EvaluatedFile(path.name, digest(path), enrolled.origin))
+        sides.append((name, f"{probes} searched in {path}", shown, enrolled))
+    return _evaluate(sides, tuple(sources), options, None)
+
+
+def search_split(
+    path: Path, options: SearchOptions, enrol: int = 1, strangers: float = 0.5, seed: int = 0, galleries: int = 1
+) -> SearchEvaluation:
+    """Figures of one file, of which probes and galleries are drawn.
+
+    Args:
+        path: embeddings file.
+        options: what is asked for.
+        enrol: images a person in a gallery.
+        strangers: share of the people who are not enrolled.
+        seed: of the first gallery's draw; the others have the seeds that follow.
+        galleries: how many are drawn.
+
+    Raises:
+        FileNotFoundError: the file is missing.
+        ValueError: it is no embeddings file; a split that cannot be; no mated, or for an FPIR no non-mated probes.
+    """
+    if galleries < 1:
+        raise ValueError(f"galleries must be at least 1, got {galleries}")
+    whole = read_embeddings(path)
+    seeds = tuple(range(seed, seed + galleries))
+    sides = []
+    for number in seeds:
+        shown, enrolled = split_gallery(whole, enrol, strangers, number)
+        if not len(shown):
+            raise ValueError(f"{path}: enrolling {enrol} images a person leaves no image to search with")
+        sides.append((f"seed {number}", str(path), shown, enrolled))
+    source = EvaluatedFile(path.name, digest(path), whole.origin)
+    return _evaluate(sides, (source,), options, Split(enrol, strangers, seeds))
+
+
+def _evaluate(
+    sides: Sequence[tuple[str, str, Embeddings, Embeddings]],
+    sources: tuple[EvaluatedFile, ...],
+    options: SearchOptions,
+    split: Split | None,
+) -> SearchEvaluation:
+    """Figures of searches, each given by its gallery's name, what it is called in an error, probes and gallery."""
+    searches: dict[str, tuple[Searches, int]] = {}
+    candidates = []
+    for name, where, probes, gallery in sides:
+        if options.top > len(gallery):
+            raise ValueError(f"{where}: {options.top} candidates were asked for, but there are {len(gallery)} images")
+        found = search_gallery(probes, gallery, options.screen, progress=options.progress)
+        if not len(found.mate):
+            raise ValueError(f"{where}: none of {len(probes)} probes shows a person of the gallery, so none is mated")
+        if options.fpirs and not len(found.stranger):
+            raise ValueError(
+                f"{where}: all {len(probes)} probes show people of the gallery, so there is no FPIR; "
+                "--closed-set asks for ranks alone"
+            )
+        searches[name] = found, len(gallery)
+        if options.top:
+            units, rows = unit_rows(probes.embeddings), unit_rows(gallery.embeddings)
+            scores, best = top_k(units, rows, options.top, options.screen, progress=options.progress)
+            candidates.append(Candidates(name, probes, gallery, scores.numpy(), best.numpy()))
+    return SearchEvaluation(
+        identification(searches, options.fpirs, options.ranks, options.rule, options.open_rank),
+        sources,
+        options,
+        split,
+        {name: found for name, (found, _) in searches.items()},
+        tuple(candidates),
+    )
+
+
+def _check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings) -> None:
+    ours, theirs = shown.embeddings.shape[1], enrolled.embeddings.shape[1]
+    if ours != theirs:
+        raise ValueError(
+            f"{gallery}: {theirs} numbers a row, but {probes} has {ours}; scores compare embeddings of one model alone"
+        )
+    made = [(side.origin.model, side.origin.flip) for side in (shown, enrolled) if side.origin is not None]
+    if len(set(made)) > 1:
+        raise ValueError(f"{gallery}: not made by the model, or with the mirror image, as {probes} was")
+    _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)
+    same = (shown.embeddings[left] == enrolled.embeddings[right]).all(1)
+    same &= shown.identities[left] == enrolled.identities[right]
+    if same.any():
+        first = str(shown.names[left[same.argmax()]])
+        raise ValueError(
+            f"{gallery}: {same.sum()} of its images are probes in {probes} too, the first is {first!r}; an image that "
+            "meets itself is always found"
+        )

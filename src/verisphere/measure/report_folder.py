@@ -1,0 +1,149 @@
+"""The folder of a report: `report.html`, `figures.json`, `plots/`; written whole, and known again by what it says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verisphere.decide import Curve
+from verisphere.decide.histogram import Histogram
+from verisphere.files.disk import replace_whole
+from verisphere.files.documents import read_json_file
+from verisphere.files.results import json_text
+from verisphere.report.findings import ALL, Calibrated, Contents, Findings
+from verisphere.report.page import figures_of, render_page
+from verisphere.report.plots import save_plot
+from verisphere.report.samples import Picture, SamplePair
+from verisphere.vocabulary import OperatingPoint
+
+FORMAT = "verisphere report"
+VERSION = 1
+PAGE, FIGURES, PLOTS = "report.html", "figures.json", "plots"
+
+
+def require_free(out: Path) -> None:
+    """Refuse a path that holds something other than a former report.
+
+    Raises:
+        FileExistsError: a file, or a folder with anything in it that a report does not have.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not out.is_dir():
+        raise FileExistsError(f"{out}: a file; a report is a folder, choose another name")
+    if not _is_report(out / FIGURES):
+        raise FileExistsError(
+            f"{out}: a folder that holds something, and no report that could be replaced; choose another"
+        )
+    foreign = sorted({path.name for path in out.iterdir()} - {PAGE, FIGURES, PLOTS})
+    if foreign:
+        raise FileExistsError(
+            f"{out}: a former report, but with {foreign[0]!r} in it, which is no part of one and would be lost; move it"
+        )
+
+
+def write_report(out: Path, contents: Contents) -> Path:
+    """Write the folder, and only then put it in the place of a former report.
+
+    Returns:
+        the page.
+    """
+    require_free(out)  # again: measuring took a while
+    replace_whole(out, lambda partial: _write(partial, contents))
+    return out / PAGE
+
+
+def _write(folder: Path, contents: Contents) -> None:
+    (folder / PLOTS).mkdir(parents=True)
+    plots = {}
+    for name, figure in figures_of(contents).items():
+        save_plot(figure, folder / PLOTS / f"{name}.png")
+        plots[name] = save_plot(figure, folder / PLOTS / f"{name}.svg").read_bytes()
+    (folder / PAGE).write_text(render_page(contents, plots), encoding="utf-8")
+    (folder / FIGURES).write_text(json_text(_numbers(contents)), encoding="utf-8")
+
+
+def _is_report(path: Path) -> bool:
+    try:
+        found = read_json_file(path, largest=2**30)
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("format") == FORMAT
+
+
+def _numbers(contents: Contents) -> dict[str, Any]:
+    """Every number of the page, and those that its plots are drawn from."""
+    return {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "verisphere": contents.version,
+        "title": contents.title,
+        "one_far": contents.far,
+        "replicates": contents.replicates,
+        "seed": contents.seed,
+        "sets": [_set(found) for found in contents.findings],
+        "differences": contents.comparisons,
+        "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
+        "training": contents.trainings,
+    }
+
+
+def _set(found: Findings) -> dict[str, Any]:
+    samples = found.samples
+    return {
+        "title": found.title,
+        "file": found.file,
+        "images": found.images,
+        "people": found.people,
+        "embedding_size": found.size,
+        "origin": found.origin,
+        "operating_points": found.points,
+        "tar_interval": found.interval,
+        "one_threshold": found.one,
+        "curve": _curve(found.curve),
+        "histogram": _histogram(found.histogram),
+        "domain_histograms": {name: _histogram(one) for name, one in found.by_domain.items()},
+        "hardest_genuine": [_pair(pair) for pair in samples.genuine],
+        "closest_impostors": [_pair(pair) for pair in samples.impostor],
+    }
+
+
+def _calibrated(found: Calibrated) -> dict[str, Any]:
+    def on(points: Mapping[str, OperatingPoint]) -> dict[str, Any]:
+        domains = {name: point for name, point in points.items() if name != ALL}
+        return {"all_pairs": points[ALL], "domains": domains}
+
+    shipped = [
+        {"threshold": one.threshold, "sets": {title: on(points) for title, points in one.points.items()}}
+        for one in found.shipped
+    ]
+    return {"file": found.file, "shipped": shipped, "own": sorted(found.own), "notes": found.notes}
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    finite = np.isfinite(curve.thresholds)  # at minus infinity everything is accepted
+    return {
+        "thresholds": curve.thresholds[finite].tolist(),
+        "impostor_accepted": curve.impostor_accepted[finite].tolist(),
+        "genuine_accepted": curve.genuine_accepted[finite].tolist(),
+        "impostor_total": curve.impostor_total,
+        "genuine_total": curve.genuine_total,
+    }
+
+
+def _histogram(histogram: Histogram) -> dict[str, Any]:
+    return {
+        "edges": histogram.edges.tolist(),
+        "genuine": histogram.genuine.tolist(),
+        "impostor": histogram.impostor.tolist(),
+        "genuine_total": histogram.genuine_total,
+        "impostor_total": histogram.impostor_total,
+    }
+
+
+def _pair(pair: SamplePair) -> dict[str, Any]:
+    def image(picture: Picture) -> dict[str, str | None]:
+        return {"name": picture.name, "identity": picture.person, "domain": picture.domain}
+
+    return {"left": image(pair.left), "right": image(pair.right), "score": pair.score, "accepted": pair.accepted}

@@ -1,0 +1,20 @@
+"""What a training measures while it runs: TAR on its validation set."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from verisphere.decide import Far
+from verisphere.protocols import all_pairs
+from verisphere.report.outcome import VALIDATION
+from verisphere.vocabulary import Embeddings
+
+
+def validation_figures(embeddings: Embeddings, fars: Sequence[Far]) -> dict[str, float]:
+    """TAR at each target FAR over all pairs, by the names that the log of a run gives them.
+
+    Args:
+        embeddings: of the validation set; its domains are pooled, since one may be too small to have figures.
+        fars: target FARs.
+    """
+    points = all_pairs(replace(embeddings, domains=None), fars).operating_points
+    return {f"{VALIDATION}{point.far_target}": point.tar for point in points}

@@ -1,0 +1,1 @@
+"""Trained models on disk: checkpoints, model folders and ONNX files, and the opening of any of them."""

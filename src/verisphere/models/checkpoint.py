@@ -1,0 +1,301 @@
+"""Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading.
+
+One process writes `backbone`, `head`, `optimizer` and, where there are pair terms, `pairs`, a file each. Of several,
+each writes the rows of classes and memories that it holds into a file of its own (see `verisphere.models.shards`), and
+the first one all the rest. Any number of processes reads either kind; they must see the same files.
+"""
+
+import json
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from verisphere.collectives import first_alone, together, told
+from verisphere.distributed import world
+from verisphere.files.disk import digest, remove_whole, write_whole
+from verisphere.files.documents import read_json_file
+from verisphere.head.head import Head
+from verisphere.models.build import check_fits
+from verisphere.models.shards import ByClass, Shard, read_rows, shards_of, write_shard
+
+FORMAT = 1
+#: Of a checkpoint whose classes are split over files, which earlier versions cannot read.
+SPLIT_FORMAT = 2
+#: Parts of which some tensors have rows that processes share; of others no shard holds anything.
+SHARED = "head", "optimizer", "pairs"
+_NAME = re.compile(r"step-\d{8}")
+#: What a killed process leaves behind: `write_whole` and `remove_whole` work under these names.
+_LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's folder and what its `state.json` says.
+
+    Attributes:
+        path: the folder.
+        step: steps that had been made.
+        sha256: digest of each part's file.
+        state: everything else in `state.json`, such as how to build the backbone.
+        shards: files that hold the rows of some classes each, in the order of the classes; none where `head` and
+            `optimizer` hold all.
+    """
+
+    path: Path
+    step: int
+    sha256: dict[str, str]
+    state: dict[str, Any]
+    shards: tuple[Shard, ...] = ()
+    _intact: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def tensors(self, part: str, held: ByClass | None = None) -> dict[str, Tensor]:
+        """The tensors of one part: `backbone`, `head`, `optimizer` or `pairs`.
+
+        Args:
+            part: which.
+            held: which of its tensors have a row a class, and the classes whose rows to read; None reads all rows.
+
+        Raises:
+            ValueError: a file is absent, or not byte for byte what was written.
+        """
+        path = self._checked(part)
+        try:
+            if part not in SHARED or (held is None and not self.shards):
+                return load_file(path)
+            shards = self.shards if held is None else held.of(self.shards, part)
+            return read_rows(path, [(self._checked(shard.name), shard) for shard in shards], part, held)
+        except (OSError, SafetensorError) as error:
+            raise self._damaged(path, str(error)) from None
+
+    def file(self, part: str) -> Path:
+        """The file of a part, after checking that it is byte for byte what was written.
+
+        Raises:
+            ValueError: it is absent or damaged.
+        """
+        return self._checked(part)
+
+    def _checked(self, name: str) -> Path:
+        """A file that is what was written; each is read through for that once."""
+        path = self.path / f"{name}.safetensors"
+        if name not in self._intact:
+            try:
+                if digest(path) != self.sha256.get(name):
+                    raise self._damaged(path, "it is not what was written")
+            except OSError as error:
+                raise self._damaged(path, str(error)) from None
+            self._intact.add(name)
+        return path
+
+    def _damaged(self, path: Path, reason: str) -> ValueError:
+        return ValueError(f"{path} is damaged ({reason}); an older checkpoint beside {self.path.name} may be whole")
+
+
+def save_checkpoint(
+    run: Path,
+    step: int,
+    parts: dict[str, dict[str, Tensor]],
+    state: dict[str, Any],
+    keep: int = 2,
+    held: ByClass | None = None,
+) -> Path:
+    """Write `run/checkpoints/step-XXXXXXXX`, whole or not at all, then remove all but the newest `keep`.
+
+    One training at a time writes to a run: what an earlier one left half-written is removed too. Of several processes
+    every one calls this; it gets its name once all their files are on the disk.
+
+    Args:
+        run: the run's folder.
+        step: steps made so far.
+        parts: tensors by name, for each file.
+        state: what else is needed to go on; plain JSON values.
+        keep: how many checkpoints stay, 1 or more.
+        held: of several processes: which tensors have rows that processes share, and which rows this process holds; all
+            other tensors are the first process's.
+
+    Raises:
+        OSError: it cannot be written, for want of space perhaps; older checkpoints are as they were.
+        FailedElsewhere: another process could not write.
+    """
+    path = run / "checkpoints" / f"step-{step:08d}"
+    # the same step again: the folder is complete already
+    if first_alone(lambda: "there" if path.exists() else "") != "there":
+        if held is None or world().size == 1:
+            write_whole(path, lambda partial: _write(partial, path, step, parts, state, {}, {}))
+        else:
+            _write_split(path, step, parts, state, held)
+    first_alone(lambda: _remove_old(run, keep))
+    return path
+
+
+def _write_split(
+    path: Path, step: int, parts: dict[str, dict[str, Tensor]], state: dict[str, Any], held: ByClass
+) -> None:
+    """Every process's rows into a folder of a passing name, then the first one's files, then the name that stays."""
+
+    def prepare() -> str:
+        staging = path.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
+        staging.mkdir(parents=True)
+        return staging.name
+
+    def write_rows() -> str:
+        shard = Shard.of(world(), held.rows)
+        written = write_shard(staging / f"{shard.name}.safetensors", parts, held)
+        others = {name: [rows.start, rows.stop] for name, rows in held.others.items()}
+        return json.dumps([shard.name, [shard.held.start, shard.held.stop], others, written])
+
+    def complete(partial: Path) -> None:
+        os.replace(staging, partial)
+        others = {
+            part: {name: tensor for name, tensor in tensors.items() if not held.splits(part, name, tensor.ndim)}
+            for part, tensors in parts.items()
+        }
+        digests = {name: written for name, _, _, written in rows}
+        shards = {name: ends for name, ends, _, _ in rows}
+        further = {name: named for name, _, named, _ in rows if named}
+        _write(
+            partial, path, step, others, state, digests, {"shards": shards, **({"rows": further} if further else {})}
+        )
+
+    def finish() -> str:
+        write_whole(path, complete)
+        return ""
+
+    staging = path.with_name(first_alone(prepare))
+    try:
+        rows = [json.loads(text) for text in told(together(write_rows))]
+        first_alone(finish)
+    finally:
+        if world().first and staging.exists():
+            remove_whole(staging)
+
+
+def _write(
+    folder: Path,
+    path: Path,
+    step: int,
+    parts: dict[str, dict[str, Tensor]],
+    state: dict[str, Any],
+    digests: dict[str, str],
+    shards: dict[str, Any],
+) -> None:
+    """A file for each part, and `state.json`, beside the shards' files if there are any."""
+    folder.mkdir(exist_ok=bool(shards))
+    digests = dict(digests)
+    for part, tensors in parts.items():
+        file = folder / f"{part}.safetensors"
+        try:
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+        except SafetensorError as error:  # such as a full disk
+            raise OSError(f"{path}: {part} cannot be written: {error}") from None
+        digests[part] = digest(file)
+    fields: dict[str, Any] = {"format": FORMAT, "step": step, "sha256": digests}
+    if shards:
+        fields |= {"format": SPLIT_FORMAT, **shards}
+    (folder / "state.json").write_text(json.dumps(fields | state, indent=2) + "\n")
+
+
+def _remove_old(run: Path, keep: int) -> str:
+    leftovers = [entry for entry in (run / "checkpoints").iterdir() if _LEFTOVER.fullmatch(entry.name)]
+    for old in [*list_checkpoints(run)[:-keep], *leftovers]:
+        remove_whole(old)
+    return ""
+
+
+def list_checkpoints(run: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first."""
+    folder = run / "checkpoints"
+    return sorted(path for path in folder.glob("step-*") if _NAME.fullmatch(path.name)) if folder.is_dir() else []
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """A checkpoint from its folder, or the newest one of a run's folder.
+
+    Raises:
+        FileNotFoundError: neither a checkpoint nor a run with one.
+        ValueError: `state.json` is not what this version writes.
+    """
+    if not (path / "state.json").is_file():
+        newest = list_checkpoints(path)
+        if not newest:
+            raise FileNotFoundError(f"{path}: neither a checkpoint (no state.json) nor a run that has one")
+        path = newest[-1]
+    file = path / "state.json"
+    try:
+        state = read_json_file(file, not_finite=True)
+        version = state.pop("format")
+        if version not in (FORMAT, SPLIT_FORMAT):
+            raise ValueError(f"its format is {version!r}, this version reads {FORMAT} and {SPLIT_FORMAT}")
+        shards = shards_of(state.pop("shards"), state.pop("rows", None)) if version == SPLIT_FORMAT else ()
+        step = state.pop("step")
+        if type(step) is not int or step < 0:
+            raise ValueError(f"its step is {step!r}, not a number of steps")
+        return Checkpoint(path, step, dict(state.pop("sha256")), state, shards)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{file}: not a checkpoint's state: {reason}") from None
+
+
+def load_into(module: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
+    """Load tensors into a module that must have exactly these, of these shapes.
+
+    Raises:
+        ValueError: names or shapes differ; the first few are named.
+    """
+    check_fits(module, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, where)
+    module.load_state_dict(tensors)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """An optimizer's state (momentum and the like) as named tensors: `<parameter number>.<key>`."""
+    return {
+        f"{number}.{key}": torch.as_tensor(value)
+        for number, values in optimizer.state_dict()["state"].items()
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def shared_rows(head: Head, optimizer: torch.optim.Optimizer, terms: nn.ModuleList | None = None) -> ByClass:
+    """The tensors of a checkpoint whose rows processes share, and the rows that this process holds.
+
+    These are the centers and what the optimizer keeps of them, and what pair terms remember.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    of_centers = [f"{number}." for number, parameter in enumerate(parameters) if parameter is head.centers]
+
+    def has(part: str, name: str) -> bool:
+        return (part, name) == ("head", "centers") or (part == "optimizer" and name.startswith(tuple(of_centers)))
+
+    others = {
+        f"pairs/{number}.{name}": rows
+        for number, term in enumerate(terms or ())
+        for name, rows in term.held().items()  # type: ignore[operator]  # a ModuleList forgets what its modules are
+    }
+    return ByClass(head.held, has, others)
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: str) -> None:
+    """Put back what `optimizer_tensors` took; settings such as the learning rate stay the optimizer's own.
+
+    Raises:
+        ValueError: a tensor belongs to no parameter, or has another shape than its own.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        number, _, key = name.partition(".")
+        owner = parameters[int(number)] if number.isdecimal() and int(number) < len(parameters) else None
+        if owner is None or tensor.shape not in (owner.shape, ()):  # () is a count of steps
+            raise ValueError(f"{where} does not fit {type(optimizer).__name__}: {name} {tuple(tensor.shape)}")
+        # in the parameter's memory order, as a running optimizer has it: its fused loops need one order
+        state.setdefault(int(number), {})[key] = torch.empty_like(owner).copy_(tensor) if tensor.ndim else tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,191 @@
+"""From a model and images to an embeddings file that says which model made it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.extract import extract
+from verisphere.distributed import world
+from verisphere.files.disk import check_file, check_writable, refuse_overwriting
+from verisphere.files.embeddings import write_embeddings
+from verisphere.images.detect.unaligned import warn_if_unaligned
+from verisphere.images.faces import Faces
+from verisphere.images.loader import MOST_WORKERS
+from verisphere.images.photos import Photos
+from verisphere.models.build import build_backbone, untrained
+from verisphere.models.checkpoint import load_into, read_checkpoint
+from verisphere.models.folder import is_model_folder, load
+from verisphere.models.onnx_file import OnnxBackbone, read_onnx
+from verisphere.vocabulary import Embeddings, Origin, Progress, printable, quietly
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A backbone ready to embed.
+
+    Attributes:
+        backbone: on its device, in evaluation mode.
+        sha256: digest of the file its weights came from; None for an untrained network.
+        flip: whether the model was shipped to add the mirror image's embedding; None where nothing says.
+        fixed: an ONNX file, which adds it or not, and runs in float32, as it was exported.
+    """
+
+    backbone: Backbone
+    sha256: str | None = None
+    flip: bool | None = None
+    fixed: bool = False
+
+
+def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened:
+    """The model of a run, checkpoint, exported folder or its ONNX file; or, untrained, of a recipe or backbone YAML.
+
+    Args:
+        model: folder of a run (its newest checkpoint), of one checkpoint, or an exported one; an exported ONNX file,
+            which runs on the CPU; or a YAML file.
+        device: where to put it.
+        trust: also build classes from outside verisphere, which runs their code.
+
+    Raises:
+        FileNotFoundError: there is nothing at `model`.
+        ValueError: it holds no backbone, or a damaged one.
+    """
+    if model.suffix in (".yaml", ".yml"):
+        check_file(model)
+        return Opened(_placed(untrained(model, trust), device))
+    if model.suffix == ".onnx":
+        file = read_onnx(model)
+        return Opened(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
+    if is_model_folder(model):
+        exported = load(model, device, trust)
+        return Opened(exported.backbone, exported.sha256, exported.flip)
+    checkpoint = read_checkpoint(model)
+    description = checkpoint.state.get("backbone")
+    if not isinstance(description, dict):
+        raise ValueError(f"{checkpoint.path / 'state.json'}: names no backbone")
+    try:
+        backbone = build_backbone(description, trust, checkpoint.file("backbone"))
+    except ValueError as error:
+        raise ValueError(f"{checkpoint.path}: {error}") from None
+    load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
+    return Opened(_placed(backbone, device), checkpoint.sha256["backbone"])
+
+
+def _placed(backbone: Backbone, device: torch.device) -> Backbone:
+    return backbone.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+
+def embed(
+    model: Opened,
+    faces: Faces,
+    images: str,
+    *,
+    flip: bool | None = None,
+    batch_size: int = 128,
+    workers: int = 0,
+    precision: torch.dtype = torch.float32,
+    progress: Progress = quietly,
+) -> Embeddings:
+    """Embeddings that know their origin; processes that have been joined share the work, and each gets them all.
+
+    Args:
+        model: as `open_model` gives it.
+        faces: aligned images.
+        images: where they come from, for the origin.
+        flip: add the mirror image's embedding; by default as the model was shipped, else not.
+        batch_size: images at a time.
+        workers: processes that read images; 0 reads in this one.
+        precision: float32, or bfloat16 by autocast.
+        progress: shown while embedding.
+
+    Raises:
+        ValueError: as `extract`; or `flip` or `precision` is not what an ONNX file does.
+    """
+    flip = bool(model.flip) if flip is None else flip
+    if model.fixed and precision != torch.float32:
+        raise ValueError(
+            f"precision is {str(precision).removeprefix('torch.')}, but an ONNX file runs in float32; leave --bfloat16 "
+            "out, or name the model's folder"
+        )
+    if model.fixed and flip != model.flip:
+        does = "adds the mirror image's embedding inside" if model.flip else "does not add the mirror image's embedding"
+        raise ValueError(f"flip is {str(flip).lower()}, but the ONNX file {does}; leave --flip and --no-flip out")
+    embeddings = extract(
+        model.backbone,
+        faces,
+        batch_size=batch_size,
+        workers=workers,
+        flip=flip and not model.fixed,
+        precision=precision,
+        progress=progress,
+        here=world(),
+    )
+    if model.sha256 is None:
+        return embeddings
+    origin = Origin(
+        model=model.sha256,
+        flip=flip,
+        precision=str(precision).removeprefix("torch."),
+        images=images,
+        drawn=faces.source.drawn,
+        alignment=faces.source.alignment,
+    )
+    return replace(embeddings, origin=origin)
+
+
+def embed_photos(
+    model: Path,
+    faces: Path,
+    out: Path,
+    *,
+    people: Path | None = None,
+    flip: bool | None = None,
+    batch_size: int = 128,
+    workers: int = 1,
+    precision: torch.dtype = torch.float32,
+    device: torch.device,
+    trust: bool = False,
+    progress: Progress = quietly,
+) -> str:
+    """Embed aligned photographs into an embeddings file; returns one line that says what was written.
+
+    Processes that have been joined share the images, and the first one writes.
+
+    Args:
+        model: see `open_model`.
+        faces: folder Name/image.jpg, zip archive of the same, or list of images.
+        out: the embeddings file, ending in .npz.
+        people: list of the people to embed; all without.
+        flip, batch_size, workers, precision, progress: see `embed`.
+        device, trust: see `open_model`.
+
+    Raises:
+        FileExistsError: `out` is what is read, or a folder.
+        FileNotFoundError, ValueError: no such model or images, or they cannot be read.
+        NotADirectoryError, PermissionError: `out` cannot be written; said before anything is read.
+    """
+    refuse_overwriting(out, [model, faces, people])
+    if out.suffix != ".npz":
+        raise ValueError(f"--out {out}: an embeddings file ends in .npz")
+    check_writable(out)
+    if not 0 <= workers <= MOST_WORKERS:
+        raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
+    opened = open_model(model, device, trust)
+    photos = Photos(faces, people, size=opened.backbone.input_size)
+    if world().first:
+        warn_if_unaligned(photos)
+    embeddings = embed(
+        opened,
+        photos,
+        str(faces),
+        flip=flip,
+        batch_size=batch_size,
+        workers=workers,
+        precision=precision,
+        progress=progress,
+    )
+    if world().first:
+        write_embeddings(out, embeddings)
+    counts = f"{len(photos)} images of {len(photos.people)} people, {opened.backbone.embedding_size} numbers each"
+    return f"{printable(str(out))}: {counts}"

@@ -1,0 +1,309 @@
+"""A model folder, as `verisphere export` writes it: opened, checked byte for byte, and used."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32, UInt8
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.extract import extract
+from verisphere.decide import Far, exact_rate
+from verisphere.decide.guarantee import GuaranteedThreshold
+from verisphere.files.disk import digest
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.images_json import described_source
+from verisphere.files.json_values import shown
+from verisphere.images.faces import Faces
+from verisphere.models.build import build_backbone
+from verisphere.models.model_json import (
+    NAME,
+    RECIPE,
+    WEIGHTS,
+    Description,
+    FileDigest,
+    preprocessing,
+    read_model_json,
+)
+from verisphere.vocabulary import Embeddings, Origin, Progress, TrainingRecord, quietly
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A backbone with the thresholds it ships with.
+
+    Attributes:
+        folder: where it was loaded from.
+        name: what it is called.
+        backbone: the network, in evaluation mode, on its device.
+        sha256: digest of the file with its weights; the same as `Origin.model` of embeddings made by it.
+        flip: the embedding of the mirror image is added; the thresholds hold for that alone.
+        template: where an aligned face has its eyes, nose and mouth.
+        thresholds: each with what it guarantees.
+        training: on what the network was trained.
+    """
+
+    folder: Path
+    name: str
+    backbone: Backbone
+    sha256: str
+    flip: bool
+    template: str
+    thresholds: tuple[GuaranteedThreshold, ...]
+    training: TrainingRecord = field(default_factory=TrainingRecord)
+
+    def promise(self, far: Far | None = None) -> str:
+        """What the threshold at a FAR promises, about whom, and on what the model was trained, in one sentence.
+
+        Raises:
+            ValueError: as `threshold`.
+        """
+        return self.threshold(far).meaning(self.training)
+
+    def drawn(self, far: Far | None = None) -> str:
+        """Whether drawings stand behind a threshold: `trained`, `calibrated`, `trained and calibrated`, or nothing.
+
+        Raises:
+            ValueError: as `threshold`.
+        """
+        source = self.threshold(far).calibrated_on
+        calibrated = source is not None and bool(source.drawn)
+        return " and ".join(word for word, so in (("trained", self.training.drawn), ("calibrated", calibrated)) if so)
+
+    @torch.inference_mode()
+    def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
+        """Embeddings of aligned faces, not yet of unit length.
+
+        Args:
+            images: RGB in [0, 255] as uint8: an array (n, height, width, 3), or a tensor (n, 3, height, width).
+            batch_size: images at a time.
+
+        Raises:
+            ValueError: images of another type, layout or size; or an embedding is not finite.
+        """
+        device = next((tensor.device for tensor in self.backbone.parameters()), torch.device("cpu"))
+        rows = [np.empty((0, self.backbone.embedding_size), np.float32)]
+        for pixels in pixel_batches(images, self.backbone.input_size, batch_size):
+            normalised = self.backbone.normalise(pixels.to(device))
+            embedded = self.backbone(normalised)
+            if self.flip:
+                embedded = embedded + self.backbone(normalised.flip(-1))
+            rows.append(embedded.float().cpu().numpy())
+        embeddings = np.concatenate(rows)
+        bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+        if len(bad):
+            raise ValueError(f"{len(bad)} of {len(embeddings)} embeddings hold NaN or infinity, the first is {bad[0]}")
+        return embeddings
+
+    def extract(
+        self,
+        faces: Faces,
+        images: str,
+        *,
+        batch_size: int = 128,
+        workers: int = 0,
+        progress: Progress = quietly,
+    ) -> Embeddings:
+        """The embedding of every image of a set, with an origin that names this model.
+
+        Args:
+            faces: aligned images.
+            images: where they were read from, for the record.
+            batch_size: images at a time.
+            workers: processes that read images; 0 reads in this one.
+            progress: shown while embedding.
+
+        Raises:
+            ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
+        """
+        embeddings = extract(
+            self.backbone, faces, batch_size=batch_size, workers=workers, flip=self.flip, progress=progress
+        )
+        source = faces.source
+        origin = Origin(self.sha256, self.flip, "float32", images, source.drawn, source.alignment)
+        return replace(embeddings, origin=origin)
+
+    def threshold(self, far: Far | None = None) -> GuaranteedThreshold:
+        """The threshold at a FAR, or the only one there is.
+
+        Args:
+            far: compared as a number, so that 1e-3 and 0.001 are the same.
+
+        Raises:
+            ValueError: the model ships none, several of which none was named, or none at this FAR.
+        """
+        if not self.thresholds:
+            raise ValueError(
+                f"{self.folder}: this model ships no threshold; find one on people it was not trained on "
+                "(`verisphere calibrate`), and export it again with --calibration"
+            )
+        there = ", ".join(threshold.far_target for threshold in self.thresholds)
+        if far is None:
+            if len(self.thresholds) > 1:
+                raise ValueError(f"{self.folder}: this model ships thresholds at FAR {there}; name one of them")
+            return self.thresholds[0]
+        for threshold in self.thresholds:
+            if exact_rate(threshold.far_target) == exact_rate(far):
+                return threshold
+        raise ValueError(f"{self.folder}: no threshold at FAR {far} is shipped with this model; there is: {there}")
+
+
+def is_model_folder(path: str | Path) -> bool:
+    """Whether a path looks like a model folder; `load` finds out whether it is a whole one."""
+    return (Path(path) / NAME).is_file()
+
+
+def load(folder: str | Path, device: str | torch.device | None = None, trust_code: bool = False) -> Model:
+    """The model in a folder that `verisphere export` wrote, after checking that no file of it has changed.
+
+    Files that `model.json` does not list are ignored.
+
+    Args:
+        folder: the model folder.
+        device: where to put the backbone; a GPU where there is one, by default.
+        trust_code: also build a backbone class from outside verisphere, which runs its code.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or a file of it is missing.
+        ValueError: it is not a model folder, a file was changed, the backbone comes from outside verisphere, or there
+            is no such device.
+    """
+    folder, place = Path(folder), _device(device)
+    if not is_model_folder(folder):
+        if not folder.exists():
+            raise FileNotFoundError(f"{folder}: there is no such model folder")
+        kind = f"a folder without {NAME}" if folder.is_dir() else "a file"
+        raise ValueError(f"{folder}: {kind}; a model is a folder that `verisphere export` makes from a run")
+    description = read_model_json(folder / NAME)
+    for name, expected in description.files.items():
+        _check_unchanged(folder / name, expected)
+    backbone = _backbone(folder, description, trust_code)
+    return Model(
+        folder=folder,
+        name=description.name,
+        backbone=backbone.to(device=place, memory_format=torch.channels_last).eval(),  # type: ignore[call-overload]
+        sha256=description.files[WEIGHTS].sha256,
+        flip=description.flip,
+        template=description.template,
+        thresholds=description.thresholds,
+        training=_training(folder, description),
+    )
+
+
+def _training(folder: Path, description: Description) -> TrainingRecord:
+    """What the folder records of the training; of a folder from before it did so, what its recipe shows."""
+    if description.training.sources or RECIPE not in description.files:
+        return description.training
+    recipe = read_yaml_file(folder / RECIPE)
+    data = recipe.get("data") if isinstance(recipe, dict) else None
+    sources = (described_source(data),) if isinstance(data, dict) else ()
+    return replace(description.training, sources=sources)
+
+
+def check_listed(path: Path) -> None:
+    """Pass over a file that is what the `model.json` beside it says, or of which none says anything.
+
+    Raises:
+        ValueError: it was changed, or there is a `model.json` that is none.
+    """
+    if is_model_folder(path.parent):
+        listed = read_model_json(path.parent / NAME).files
+        if path.name in listed:
+            _check_unchanged(path, listed[path.name])
+
+
+def pixel_batches(
+    images: Any, size: tuple[int, int], batch_size: int = 128
+) -> Iterator[UInt8[Tensor, "batch 3 height width"]]:
+    """Images as tensors (n, 3, height, width), a batch at a time; each is a copy that may be written to.
+
+    Args:
+        images: uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
+        size: (height, width) that they must have.
+        batch_size: images at a time.
+
+    Raises:
+        ValueError: images of another type, layout or size.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    array = isinstance(images, np.ndarray)
+    if not array and not isinstance(images, Tensor):
+        raise ValueError(f"images are a {type(images).__name__}; {_TAKEN}")
+    if str(images.dtype).removeprefix("torch.") != "uint8":
+        raise ValueError(
+            f"images are {images.dtype}, but uint8 pixels in [0, 255] are expected; what a network subtracts and "
+            "divides by is done inside"
+        )
+    shape = tuple(images.shape)
+    if len(shape) != 4 or shape[3 if array else 1] != 3:
+        raise ValueError(f"images have shape {shape}; {_TAKEN}; one image is a batch of one: image[None]")
+    found = shape[1:3] if array else shape[2:4]
+    if found != size:
+        raise ValueError(
+            f"images are {found[0]} x {found[1]} pixels, but the model takes {size[0]} x {size[1]}; align them first "
+            "(`verisphere align`)"
+        )
+    for start in range(0, shape[0], batch_size):
+        batch = images[start : start + batch_size]
+        yield torch.from_numpy(np.array(batch)).permute(0, 3, 1, 2) if isinstance(batch, np.ndarray) else batch.clone()
+
+
+_TAKEN = "an array (n, height, width, 3) or a tensor (n, 3, height, width) of uint8 RGB is expected"
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:  # the second is how a build without CUDA says so
+        raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return place
+
+
+def _check_unchanged(path: Path, expected: FileDigest) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: listed in {NAME} but not there; copy the model folder anew, or export again")
+    found = digest(path)
+    if found != expected.sha256:
+        raise ValueError(
+            f"{path}: not the file that was exported: {path.stat().st_size:,} bytes with SHA-256 {found[:12]}..., "
+            f"but {NAME} says {expected.bytes:,} with {expected.sha256[:12]}...; was it edited or damaged?"
+        )
+
+
+def _backbone(folder: Path, description: Description, trust_code: bool) -> Backbone:
+    arguments = description.backbone.get("init_args")
+    asked = arguments.get("embedding_size") if isinstance(arguments, dict) else None
+    if asked is not None and asked != description.embedding_size:  # before a network of that size is built
+        raise ValueError(
+            f"{folder / NAME}: embedding_size is {description.embedding_size}, but the backbone is to be built with "
+            f"{shown(asked)}"
+        )
+    try:
+        backbone = build_backbone(description.backbone, trust_code, folder / WEIGHTS)
+    except ValueError as error:
+        raise ValueError(f"{folder / NAME}: {error}") from None
+    for what, said, found in (
+        ("embedding_size", description.embedding_size, backbone.embedding_size),
+        ("preprocessing", description.preprocessing, preprocessing(backbone)),
+    ):
+        if said != found:
+            raise ValueError(
+                f"{folder / NAME}: {what} is {said}, but {type(backbone).__name__} has {found}; was the class changed "
+                "since the export?"
+            )
+    try:
+        backbone.load_state_dict(load_file(folder / WEIGHTS))
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(f"{folder / WEIGHTS} does not fit {type(backbone).__name__}: {reason}") from None
+    return backbone

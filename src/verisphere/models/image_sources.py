@@ -1,0 +1,44 @@
+"""On which images a checkpoint was trained, from its own record."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.images_json import described_source
+from verisphere.files.json_values import from_json, shown
+from verisphere.models.checkpoint import Checkpoint
+from verisphere.vocabulary import ImageSource
+
+_KEY = "sources"  # in the checkpoint's state
+
+
+def record_sources(sources: Sequence[ImageSource]) -> dict[str, Any]:
+    """The entry of a checkpoint's state that `recorded_sources` reads.
+
+    Args:
+        sources: the images of the runs that the training started from, the oldest first, and its own at the end.
+    """
+    return {_KEY: [asdict(source) for source in sources]}
+
+
+def recorded_sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
+    """The images that a checkpoint's network was trained on, in the order of training; empty where nothing says.
+
+    A checkpoint from before this was recorded is described by the recipe of its run.
+
+    Raises:
+        ValueError: the record is not what `record_sources` makes, or the run's recipe is not YAML.
+    """
+    recipe = checkpoint.path.parent.parent / "recipe.yaml"
+    if _KEY not in checkpoint.state and recipe.is_file():
+        content = read_yaml_file(recipe)
+        data = content.get("data") if isinstance(content, dict) else None
+        return (described_source(data),) if isinstance(data, dict) else ()
+    found = checkpoint.state.get(_KEY, [])
+    if not isinstance(found, list):
+        raise ValueError(f"{checkpoint.path / 'state.json'}: {_KEY} is {shown(found)}, not a list")
+    try:
+        return tuple(from_json(ImageSource, source, f"{_KEY}[{place}]") for place, source in enumerate(found))
+    except ValueError as error:
+        raise ValueError(f"{checkpoint.path / 'state.json'}: {error}") from None

@@ -1,0 +1,130 @@
+"""model.json: what a model folder says of itself, sealed so that a changed byte is noticed."""
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.backbones.backbone import LARGEST_EMBEDDING, Backbone
+from verisphere.decide import exact_rate
+from verisphere.decide.guarantee import GuaranteedThreshold
+from verisphere.files.documents import LARGEST_JSON, read_json, read_text
+from verisphere.files.json_values import from_json, shown
+from verisphere.vocabulary import TrainingRecord
+
+FORMAT = 1
+NAME = "model.json"
+WEIGHTS = "backbone.safetensors"
+RECIPE = "recipe.yaml"
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """A file as it was exported.
+
+    Attributes:
+        sha256: of its content, in hexadecimal.
+        bytes: its length.
+    """
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything in `model.json` but its format number and its seal.
+
+    Attributes:
+        name: what the model is called.
+        verisphere: version that exported it.
+        torch: version that exported it.
+        backbone: `class_path` and `init_args`, as in the recipe.
+        embedding_size: numbers in an embedding.
+        template: where an aligned face has its eyes, nose and mouth.
+        preprocessing: `size` (height, width), `colour`, `layout`, and (pixel - `mean`) / `scale`.
+        flip: the embedding of the mirror image is added.
+        thresholds: each with what it guarantees; one for a FAR.
+        training: on what the network was trained.
+        files: every other file of the folder.
+    """
+
+    name: str
+    verisphere: str
+    torch: str
+    backbone: dict[str, Any]
+    embedding_size: int
+    template: str
+    preprocessing: dict[str, Any]
+    flip: bool
+    thresholds: tuple[GuaranteedThreshold, ...]
+    training: TrainingRecord
+    files: dict[str, FileDigest]
+
+    def __post_init__(self) -> None:
+        rates = Counter(exact_rate(threshold.far_target) for threshold in self.thresholds)
+        if any(count > 1 for count in rates.values()):
+            raise ValueError(f"several thresholds at FAR {float(max(rates, key=lambda rate: rates[rate])):g}; ship one")
+        for name in self.files:
+            if Path(name).name != name or name in ("", "..", NAME):
+                raise ValueError(f"its files name {shown(name)}; only files beside {NAME} belong to a model")
+        if WEIGHTS not in self.files:
+            raise ValueError(f"its files do not name {WEIGHTS}")
+        if not 1 <= self.embedding_size <= LARGEST_EMBEDDING:
+            raise ValueError(
+                f"its embedding_size is {shown(self.embedding_size)}; allowed are 1 to {LARGEST_EMBEDDING}"
+            )
+        if not self.name.strip() or not self.name.isprintable():
+            raise ValueError(f"its name is {shown(self.name)}; a name is one line of text")
+
+
+def preprocessing(backbone: Backbone) -> dict[str, Any]:
+    """What has to be done to an aligned face before `backbone` sees it, as `model.json` says it."""
+    return {
+        "size": list(backbone.input_size),
+        "colour": "RGB",
+        "mean": float(backbone.mean),
+        "scale": float(backbone.scale),
+        "layout": "NCHW",
+    }
+
+
+def model_json(description: Description) -> str:
+    """The text of `model.json`."""
+    fields = {"format": FORMAT, **dataclasses.asdict(description)}
+    fields["thresholds"] = [
+        {**dataclasses.asdict(threshold), "meaning": threshold.meaning(description.training)}
+        for threshold in description.thresholds
+    ]
+    return _sealed(fields)
+
+
+def read_model_json(path: Path) -> Description:
+    """`model.json`, checked.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not what `verisphere export` wrote, down to the byte.
+    """
+    try:
+        text = read_text(path, LARGEST_JSON)
+        fields = read_json(text)
+        if type(fields) is not dict:
+            raise ValueError("it holds no JSON object")
+        if fields.get("format") != FORMAT:
+            raise ValueError(f"its format is {shown(fields.get('format'))}, this version reads {FORMAT}")
+        fields.pop("sha256", None)
+        if _sealed(fields) != text:
+            raise ValueError("it was changed since it was exported (its own SHA-256 does not fit); export again")
+        return from_json(Description, fields)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a model's description: {str(error).splitlines()[0]}") from None
+
+
+def _sealed(fields: dict[str, Any]) -> str:
+    """JSON that ends with the digest of what stands before."""
+    text = json.dumps(fields, indent=2)
+    return json.dumps(fields | {"sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2) + "\n"

@@ -1,0 +1,399 @@
+"""model.onnx: pixels in, embedding out, in one file that says what it takes. Needs the extra `export`.
+
+Everything that `Model.embed` does lies inside, so a threshold holds for whoever runs the file: the input is normalised
+by a subtraction and a multiplication, and where a model adds its mirror image's embedding, the file does.
+"""
+
+import hashlib
+import importlib.util
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Float32, Float64, Shaped, UInt8
+from torch import Tensor, nn
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.files.disk import check_file, read_file
+from verisphere.files.json_values import shown
+from verisphere.models.folder import Model, check_listed, pixel_batches
+from verisphere.models.onnx_check import check_graph, first_line
+
+FORMAT = "1"
+#: 18 is the lowest that the exporter writes, so the most runtimes read it.
+OPSET = 18
+INPUT, OUTPUT = "images", "embeddings"
+#: How far the file may be from the network: 1 - cosine, and a difference as a share of the embedding's largest number.
+#: Seen were 1e-12 and 4e-6; an SEResNet fresh from its initialisation, whose numbers reach half a million and which
+#: PyTorch itself computes to 6e-4 in float32, came to 4e-7 and 1e-3.
+FARTHEST_COSINE, FARTHEST_NUMBER = 1e-4, 1e-2
+
+_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+_LARGEST_FILE = 2**31 - 1
+_LARGEST = 2**31 - 2**24  # bytes of weights; a protocol buffer ends at 2 GB, and the graph needs some room
+# By these names InsightFace's loader, which looks at the first eight nodes, sees that normalisation lies inside.
+_SUBTRACT, _MULTIPLY = "Sub_mean", "Mul_scale"
+_SEAL = "verisphere_sha256"
+
+
+def require_export() -> None:
+    """See that the extra `export` is there, before any work.
+
+    Raises:
+        ValueError: a package of it is missing.
+    """
+    missing = [package for package in _PACKAGES if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ValueError(f"ONNX needs {' and '.join(missing)}, not installed here: pip install 'verisphere[export]'")
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """What `model.onnx` takes and gives; its metadata.
+
+    Attributes:
+        size: (height, width) of the aligned faces, RGB in [0, 255] as float32, layout NCHW.
+        template: where an aligned face has its eyes, nose and mouth.
+        flip: the embedding of the mirror image is added inside.
+        embedding_size: numbers in an embedding.
+        backbone: SHA-256 of the file with the same weights as safetensors.
+        verisphere: version that exported it.
+    """
+
+    size: tuple[int, int]
+    template: str
+    flip: bool
+    embedding_size: int
+    backbone: str
+    verisphere: str
+
+    def metadata(self) -> dict[str, str]:
+        """As the file's metadata holds it."""
+        return {
+            "verisphere_format": FORMAT,
+            "verisphere_version": self.verisphere,
+            "input_colour": "RGB",
+            "input_range": "0..255",
+            "input_layout": "NCHW",
+            "input_size": f"{self.size[0]}x{self.size[1]}",
+            "template": self.template,
+            "flip": "added inside" if self.flip else "none",
+            "embedding_size": str(self.embedding_size),
+            "backbone_sha256": self.backbone,
+        }
+
+
+def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
+    """Write a backbone as one ONNX file; the same weights give the same bytes.
+
+    Args:
+        path: a new file.
+        backbone: on the CPU, in evaluation mode.
+        about: what the file says of itself, and whether the mirror image's embedding is added.
+
+    Raises:
+        ValueError: the extra `export` is missing, the weights are too large for one file, or the exporter has no way
+            to write what the network computes.
+    """
+    require_export()
+    import onnx
+
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in backbone.state_dict().values())
+    if weights > _LARGEST:
+        raise ValueError(f"the weights take {weights / 2**30:.1f} GB, but one ONNX file holds less than 2 GB")
+    model = _exported(backbone, about.flip)
+    _forget_origins(model)
+    _normalise_inside(model, backbone.mean, backbone.scale)
+    for name, value in about.metadata().items():
+        model.metadata_props.add(key=name, value=value)
+    onnx.checker.check_model(model)
+    content = model.SerializeToString(deterministic=True)
+    path.write_bytes(content + _seal(content))
+
+
+def read_onnx(path: Path) -> "OnnxFile":
+    """An ONNX file that `verisphere export` wrote, ready to run on the CPU.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: not an ONNX file, one that does not say in our format what it takes, or not the file that was
+            exported, by its seal or by a `model.json` beside it that lists it; or the extra `export` is missing.
+    """
+    require_export()
+    import onnx
+    import onnxruntime
+
+    check_file(path)
+    content = read_file(path, _LARGEST_FILE)
+    try:
+        model = onnx.ModelProto.FromString(content)
+    except Exception as error:  # neither onnx's nor onnxruntime's exceptions have a common base of their own
+        raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
+    about = _input_format(path, {one.key: one.value for one in model.metadata_props})
+    _check_seal(path, content)
+    check_listed(path)
+    try:
+        check_graph(model, len(content), (INPUT, about.size), (OUTPUT, about.embedding_size))
+    except ValueError as error:
+        raise ValueError(f"{path}: not an ONNX file that can be run: {error}") from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what it says goes past our logging; what fails is raised
+    try:
+        # the bytes that were checked, not the file, which could be another one by now
+        session = onnxruntime.InferenceSession(
+            content,
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=False,  # which prints, and tries again
+        )
+    except Exception as error:
+        raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
+    return OnnxFile(path, about, session)
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxFile:
+    """An opened ONNX file.
+
+    Attributes:
+        path: of the file.
+        about: what it says of itself.
+        session: of onnxruntime.
+    """
+
+    path: Path
+    about: InputFormat
+    session: Any
+
+    def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
+        """Embeddings of aligned faces, as `Model.embed` gives them; arguments and errors are the same."""
+        rows = (self.run(pixels) for pixels in pixel_batches(images, self.about.size, batch_size))
+        return np.concatenate([np.empty((0, self.about.embedding_size), np.float32), *rows])
+
+    def run(self, images: Shaped[Tensor, "batch 3 height width"]) -> Float32[np.ndarray, "batch dim"]:
+        """Embeddings of pixels in [0, 255], of any kind of number.
+
+        Raises:
+            ValueError: the graph fails on them, or gives something else than it says; names the file.
+        """
+        try:
+            (rows,) = self.session.run([OUTPUT], {INPUT: images.cpu().float().contiguous().numpy()})
+        except Exception as error:  # onnxruntime's exceptions have no common base of their own
+            raise ValueError(f"{self.path}: does not run on a batch of {len(images)}: {first_line(error)}") from None
+        expected = (len(images), self.about.embedding_size)
+        if rows.shape != expected or rows.dtype != np.float32:
+            raise ValueError(f"{self.path}: gives {rows.dtype} numbers {rows.shape}, where float32 {expected} are due")
+        return rows
+
+
+class OnnxBackbone(Backbone):
+    """An opened ONNX file in a backbone's place, so that what was shipped can be measured as it is; it runs on the CPU.
+
+    Pixels go in as they are, and the mirror image is added inside where the file says so.
+
+    Args:
+        file: as `read_onnx` gives it.
+    """
+
+    mean, scale = 0.0, 1.0
+
+    def __init__(self, file: OnnxFile) -> None:
+        super().__init__(file.about.embedding_size)
+        self.file, self.input_size = file, file.about.size
+
+    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        """The file's embeddings of pixels in [0, 255]."""
+        return torch.from_numpy(self.file.run(images))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far an ONNX file is from the network, at worst over the images tried.
+
+    Attributes:
+        cosine: 1 - cosine between the two embeddings of an image.
+        number: difference between two numbers of an embedding, as a share of the embedding's largest.
+        batches: sizes of the batches tried.
+    """
+
+    cosine: float
+    number: float
+    batches: tuple[int, ...]
+
+
+def compare_onnx(file: OnnxFile, model: Model, batches: tuple[int, ...] = (1, 7)) -> Agreement:
+    """Run the file and the network on the same images.
+
+    Raises:
+        ValueError: they differ by more than `FARTHEST_COSINE` or `FARTHEST_NUMBER`, or the file does not run.
+    """
+    cosine = number = 0.0
+    for batch in batches:
+        images = _images(batch, model.backbone.input_size)
+        theirs = file.embed(images).astype(np.float64)
+        ours = model.embed(images).astype(np.float64)
+        cosine = float(np.maximum(cosine, _cosine_gap(ours, theirs)))  # np.maximum keeps NaN, max() may lose it
+        number = float(np.maximum(number, (np.abs(ours - theirs).max(1) / np.abs(ours).max(1)).max()))
+        if not (cosine <= FARTHEST_COSINE and number <= FARTHEST_NUMBER):  # NaN is a difference too
+            raise ValueError(
+                f"{file.path.name} differs from {type(model.backbone).__name__} on a batch of {batch}: cosine by "
+                f"{cosine:.2g} (allowed {FARTHEST_COSINE:g}), numbers by {number:.2g} of the largest (allowed "
+                f"{FARTHEST_NUMBER:g}); it does something that ONNX computes otherwise"
+            )
+    return Agreement(cosine, number, batches)
+
+
+def _cosine_gap(left: Float64[np.ndarray, "rows dim"], right: Float64[np.ndarray, "rows dim"]) -> float:
+    """The largest 1 - cosine over rows."""
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    return float((1 - (left * right).sum(1) / lengths).max())
+
+
+def _images(count: int, size: tuple[int, int]) -> UInt8[Tensor, "count 3 height width"]:
+    """Smooth images with some noise, the same at every call: nearer to photographs than noise alone."""
+    generator = torch.Generator().manual_seed(count)
+    shapes = F.interpolate(255 * torch.rand(count, 3, 8, 8, generator=generator), size, mode="bilinear")
+    return (shapes + 16 * torch.randn(count, 3, *size, generator=generator)).round().clamp(0, 255).to(torch.uint8)
+
+
+class _Pipeline(nn.Module):
+    """From normalised images to the embedding that a model's thresholds hold for."""
+
+    def __init__(self, backbone: Backbone, flip: bool) -> None:
+        super().__init__()
+        self.backbone, self.flip = backbone, flip
+
+    def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        if not self.flip:
+            return self.backbone(images)
+        # One pass over twice the images: two passes would write the network into the file twice.
+        return self.backbone(torch.cat([images, images.flip(-1)])).unflatten(0, (2, -1)).sum(0)
+
+
+def _exported(backbone: Backbone, flip: bool) -> Any:
+    """The network as an ONNX model, its input normalised already; the batch size is free."""
+    example = torch.zeros(2, 3, *backbone.input_size)  # of a batch of one the exporter would take the size as fixed
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                _Pipeline(backbone, flip).eval(),
+                (example,),
+                dynamo=True,
+                verbose=False,
+                opset_version=OPSET,
+                input_names=[INPUT],
+                output_names=[OUTPUT],
+                dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
+                external_data=False,
+            )
+    except Exception as error:  # whatever stops a network of one's own from being traced
+        raise ValueError(
+            f"{type(backbone).__name__} cannot be written as ONNX: {first_line(error.__cause__ or error)}"
+        ) from error
+    assert program is not None
+    return program.model_proto
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's own talk, by whichever road, from the user's terminal; what matters comes as an exception."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _forget_origins(model: Any) -> None:
+    """Drop what the exporter notes at every node: lines of source and paths of the machine that it ran on."""
+    graph = model.graph
+    parts: Iterable[Any] = (
+        model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer, *graph.value_info
+    )  # fmt: skip
+    for part in parts:
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+
+
+def _normalise_inside(model: Any, mean: float, scale: float) -> None:
+    """Put (pixel - mean) * (1 / scale) before everything else, by the names that loaders look for."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    (images,) = graph.input
+    normalised, centred, mean_name, scale_name = (  # the exporter's own names have no slash
+        f"input/{name}" for name in ("normalised", "centred", "mean", "one_over_scale")
+    )
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name == images.name:
+                node.input[place] = normalised
+    for name, value in ((mean_name, mean), (scale_name, 1 / scale)):
+        graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), name))
+    first = [
+        helper.make_node("Sub", [images.name, mean_name], [centred], name=_SUBTRACT),
+        helper.make_node("Mul", [centred, scale_name], [normalised], name=_MULTIPLY),
+    ]
+    nodes = [*first, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _seal(content: bytes) -> bytes:
+    """One more entry of the metadata, which holds the digest of all bytes before it: a damaged file is noticed.
+
+    In a protocol buffer, entries of a list may stand anywhere; at the end it seals the file as it was written, whatever
+    another version of the library would write.
+    """
+    import onnx
+
+    entry = onnx.ModelProto()
+    entry.metadata_props.add(key=_SEAL, value=hashlib.sha256(content).hexdigest())
+    return entry.SerializeToString()
+
+
+def _check_seal(path: Path, content: bytes) -> None:
+    before = content[: -len(_seal(b""))]
+    if content != before + _seal(before):
+        raise ValueError(
+            f"{path}: not the file that was exported: the SHA-256 at its end does not fit what stands before; was it "
+            "edited or damaged?"
+        )
+
+
+def _input_format(path: Path, metadata: dict[str, str]) -> InputFormat:
+    version = metadata.get("verisphere_format")
+    if version is None:
+        raise ValueError(
+            f"{path}: an ONNX file of another kind: nothing in its metadata says what pixels it takes, so no threshold "
+            "can hold for it; `verisphere export` writes files that do"
+        )
+    if version != FORMAT:
+        raise ValueError(f"{path}: its input format is {shown(version)}, this version of verisphere reads {FORMAT}")
+    try:
+        height, width = map(int, metadata["input_size"].split("x"))
+        about = InputFormat(
+            size=(height, width),
+            template=metadata["template"],
+            flip=metadata["flip"] != "none",
+            embedding_size=int(metadata["embedding_size"]),
+            backbone=metadata["backbone_sha256"],
+            verisphere=metadata["verisphere_version"],
+        )
+        changed = [name for name, value in about.metadata().items() if metadata.get(name) != value]
+    except (KeyError, ValueError) as error:
+        changed = [str(error)]
+    if changed:
+        raise ValueError(f"{path}: its metadata is not what `verisphere export` writes: {', '.join(changed)}")
+    return about

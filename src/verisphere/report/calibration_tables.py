@@ -1,0 +1,96 @@
+"""A calibration as tables: the thresholds, what each promises, and what they do on each file."""
+
+from verisphere.decide import GuaranteedThreshold, percent
+from verisphere.files.calibration import Calibration, Check, Source
+from verisphere.report.tables import listed, number, small, table
+from verisphere.vocabulary import OperatingPoint, printable
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """The thresholds, what each means, and the checks, as tables."""
+    model = (
+        f"model {calibration.origin.model[:12]}"
+        if calibration.origin
+        else "the model is not known: the file does not name it"
+    )
+    lines = [f"calibrated on {_size(calibration.source)}; {model}"]
+    lines.append(thresholds_table(calibration))
+    lines += [f"FAR {found.far_target}: {found.meaning()}; {found.misses()}" for found in calibration.thresholds]
+    if len(calibration.thresholds) > 1:
+        lines.append("each holds by itself; that all hold at once is less certain, for they share their comparisons")
+    return "\n\n".join(["\n".join(lines), *(_check_text(check, calibration) for check in calibration.checks)])
+
+
+def thresholds_table(calibration: Calibration) -> str:
+    """The thresholds, with what they come from."""
+    rows = [
+        [
+            found.far_target,
+            found.guarantee,
+            number(found.threshold, 6),
+            f"{found.comparisons:,}",
+            "-" if found.people is None else f"{found.people:,}",
+            "-" if found.rank is None else f"{found.rank:,}",
+            _confidence(found),
+        ]
+        for found in calibration.thresholds
+    ]
+    return table(["FAR", "guarantee", "threshold", "comparisons", "people", "rank", "confidence"], rows)
+
+
+def _confidence(found: GuaranteedThreshold) -> str:
+    """The confidence of a promise; of `approximate` its upper limit."""
+    if found.confidence is None:
+        return "on average"
+    return f"{'at most ' if found.guarantee == 'approximate' else ''}{percent(found.confidence)}"
+
+
+def _size(source: Source) -> str:
+    """A file and how much is in it."""
+    rows = f"{source.rows:,} {'embeddings' if source.kind == 'embeddings' else 'comparisons'}"
+    of = f" of {source.people:,} people" if source.people is not None else ""
+    return f"{printable(source.file)} ({rows}{of}, SHA-256 {source.sha256[:12]})"
+
+
+def _check_text(check: Check, calibration: Calibration) -> str:
+    """What the thresholds do on one file."""
+    title = f"on {_size(check.source)}"
+    if check.source == calibration.source:
+        title = f"on the calibration file itself, {printable(check.source.file)}, all comparisons"
+    elif check.shared_people:
+        title += f"; {check.shared_people:,} of its people bear the name of one calibrated on"
+    if check.lacking:
+        return f"{title}: no rates, for it has no {' and no '.join(check.lacking)} comparison"
+    rows = [
+        [f"{found.far_target} {name}", *_rates(point)]
+        for place, found in enumerate(calibration.thresholds)
+        for name, point in check.at(place)
+    ]
+    head = ["at FAR", "FAR", "95 % bounds", "impostors", "TAR", "95 % bounds", "genuine"]
+    lines = [title, table(head, rows)]
+    for place, found in enumerate(calibration.thresholds):
+        above = [
+            f"{printable(name)} {small(point.far)} (at least {small(point.far_lower_95)})"
+            for name, point in check.above_target(place)
+        ]
+        if above:
+            lines.append(f"above the target {found.far_target}: {', '.join(above)}")
+    if any(point.below_resolution for points in (check.points, *check.domains.values()) for point in points):
+        lines.append("* too few impostors to show a FAR this low")
+    lines.append("bounds take comparisons as independent; where they share people, they are too narrow")
+    if check.source.people is not None:
+        lines.append("over all pairs, people with many images weigh more than in a guarantee, which takes one of each")
+    if check.skipped:
+        lines.append(f"skipped for want of genuine or impostor comparisons: {listed(check.skipped)}")
+    return "\n".join(lines)
+
+
+def _rates(point: OperatingPoint) -> list[str]:
+    return [
+        small(point.far) + ("*" if point.below_resolution else ""),
+        f"{small(point.far_lower_95)} .. {small(point.far_upper_95)}",
+        f"{point.impostor_accepted:,} / {point.impostor_total:,}",
+        number(point.tar),
+        f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
+        f"{point.genuine_accepted:,} / {point.genuine_total:,}",
+    ]

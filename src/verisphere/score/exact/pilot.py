@@ -1,0 +1,85 @@
+"""What a sample of rows tells about the scores of all pairs: where to look, never what the answer is."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+from verisphere.score.exact.tiles import Side
+
+SAMPLE = 1024  # rows a side: half a million pairs of a group
+
+
+class Pilot:
+    """Impostor scores of a sample of each group's pairs."""
+
+    def __init__(self, left: Side, right: Side | None, across: int, totals: dict[int, int]) -> None:
+        """Sample on demand.
+
+        Args:
+            left: rows on the left.
+            right: rows on the right; None: the same rows.
+            across: number of the group of pairs of two domains.
+            totals: impostor pairs of each group.
+        """
+        self.left, self.right, self.across, self.totals = left, right, across, totals
+        self._seen: dict[int, np.ndarray] = {}
+        self._pooled: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray, float]] = {}
+
+    def scores(self, group: int) -> np.ndarray:
+        """Sampled impostor scores of a group, in no order; to within rounding."""
+        if group not in self._seen:
+            a = self._rows(self.left, group)
+            b = a if self.right is None else self._rows(self.right, group)
+            other = self.left if self.right is None else self.right
+            product = self.left.units[torch.from_numpy(a)].double() @ other.units[torch.from_numpy(b)].double().T
+            wanted = self.left.people[a][:, None] != other.people[b][None, :]
+            apart = self.left.domains[a][:, None] != other.domains[b][None, :]
+            wanted &= apart if group == self.across else ~apart
+            if self.right is None:
+                wanted = np.triu(wanted, 1)
+            self._seen[group] = product.cpu().numpy()[wanted]
+        return self._seen[group]
+
+    def everything(self, groups: Iterable[int]) -> np.ndarray:
+        """Sampled scores of several groups, in no proportion."""
+        return np.concatenate([np.empty(0), *(self.scores(group) for group in groups)])
+
+    def around(self, rank: int, groups: Iterable[int]) -> tuple[float, float]:
+        """Scores between which the rank-th largest of these groups together is expected; either may be infinite."""
+        low, high, _ = self._place(rank, groups)
+        return low, high
+
+    def near(self, rank: int, groups: Iterable[int]) -> float:
+        """About the rank-th largest score of these groups together; 0 where the sample holds none."""
+        return self._place(rank, groups)[2]
+
+    def _place(self, rank: int, groups: Iterable[int]) -> tuple[float, float, float]:
+        score, reached, heaviest = self._together(tuple(groups))
+        if not len(score):
+            return -math.inf, math.inf, 0.0
+        # The sample's pairs share rows: a quarter more or less than the rank, and what chance does to a few.
+        margin = heaviest * (8 + 6 * math.sqrt(rank / heaviest)) + rank / 4
+        above, below, here = np.searchsorted(reached, [rank - margin, rank + margin, rank])
+        high = math.inf if rank - margin <= reached[0] else float(score[above])
+        low = -math.inf if below >= len(score) else float(score[below])
+        return low, high, float(score[min(here, len(score) - 1)])
+
+    def _together(self, groups: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
+        """Scores descending, how many pairs of the whole reach each, and the most that one of them stands for."""
+        if groups not in self._pooled:
+            parts = [(self.scores(group), self.totals[group]) for group in groups if self.totals[group]]
+            if not parts or any(not len(part) for part, _ in parts):
+                parts = [(np.empty(0), 1)]
+            score = np.concatenate([part for part, _ in parts])
+            weight = np.concatenate([np.full(len(part), total / max(len(part), 1)) for part, total in parts])
+            order = np.argsort(-score)
+            self._pooled[groups] = score[order], weight[order].cumsum(), float(weight.max(initial=0))
+        return self._pooled[groups]
+
+    def _rows(self, side: Side, group: int) -> np.ndarray:
+        if group == self.across:
+            return np.unique(np.linspace(0, len(side) - 1, min(len(side), SAMPLE)).astype(np.int64))
+        first, last = np.searchsorted(side.domains, [group, group + 1])
+        return np.arange(first, min(last, first + SAMPLE))

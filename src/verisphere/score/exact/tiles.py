@@ -1,0 +1,369 @@
+"""Pairs of rows in tiles of a product: which pairs they hold, and what they say about windows of score.
+
+Rows are put in the order of their domains, so that the pairs of two domains in a tile form rectangles. Inside a domain
+the order is a fixed shuffle: any tile then resembles all others, and what the first ones say foretells the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int16, Int64, Shaped
+from torch import Tensor
+
+from verisphere.score.exact.screen import (
+    KEYS,
+    Keys,
+    Precision,
+    Rounded,
+    Screen,
+    between,
+    full_float32,
+    product_type,
+    rounded,
+    true_count,
+    true_places,
+)
+from verisphere.score.exact.windows import Found, Stretch, counted
+from verisphere.score.genuine import genuine_pairs
+from verisphere.score.pairs import pair_scores, rough_error, rough_scores
+
+BLOCK = 1536  # rows a side of a tile: its keys are 4.5 MB
+RUN = 64  # keys whose maximum is looked at before they are
+HELD_APART = 1 << 19  # scores found in a stretch before equal ones are merged
+DENSE = 0.95  # share of runs with a wanted key beyond which a tile is looked at key by key
+FEW = 8  # so many borders, or fewer, are counted one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of the pairs: rows in the order that tiles take them.
+
+    Attributes:
+        units: rows of length 1, from `unit_rows`.
+        people: number of each row's person.
+        domains: number of each row's domain, ascending.
+        origin: where each row stood before it was put in order.
+    """
+
+    units: Float32[Tensor, "rows dim"]
+    people: Int64[np.ndarray, " rows"]
+    domains: Int64[np.ndarray, " rows"]
+    origin: Int64[np.ndarray, " rows"]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+
+def side_of(
+    units: Float32[Tensor, "rows dim"], people: Int64[np.ndarray, " rows"], domains: Int64[np.ndarray, " rows"]
+) -> Side:
+    """Rows in the order of their domains, shuffled inside each."""
+    shuffled = np.random.default_rng(0).permutation(len(units))
+    order = shuffled[np.argsort(domains[shuffled], kind="stable")]
+    return Side(units[torch.from_numpy(order)], people[order], domains[order], order)
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """Keys of some pairs of one group.
+
+    Attributes:
+        group: number of the group.
+        keys: of pairs of neighbouring rows; 0 where there is no pair, or less where that does not matter.
+        left: first row on the left.
+        right: first row on the right.
+        pairs: how many pairs that is, genuine ones, which have no key, included.
+        fine: how many bits finer the keys are than those of bands.
+    """
+
+    group: int
+    keys: Keys
+    left: int
+    right: int
+    pairs: int
+    fine: int = 0
+
+
+@runtime_checkable
+class Tiled(Protocol):
+    """Pairs in numbered tiles of a product, as `sift` looks through them."""
+
+    @property
+    def rough_error(self) -> float:
+        """The most that a score of `rough` is off."""
+        ...
+
+    def screen(self, number: int) -> Screen:
+        """What the keys of a tile mean."""
+        ...
+
+    def patches(self, number: int, screen: Screen, positive: bool = False) -> Iterator[Patch]:
+        """The impostor pairs of one tile, by group, with keys of its screen, `positive` as `Screen.keys` takes it."""
+        ...
+
+    def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
+        """Exact scores of pairs of rows."""
+        ...
+
+    def rough(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float32[Tensor, " pairs"]:
+        """Scores in float32 of pairs of rows of one tile, the left ones ascending."""
+        ...
+
+
+class Tiles:
+    """All pairs of two sides, or of one side with itself, as numbered tiles."""
+
+    def __init__(
+        self, left: Side, right: Side | None, across: int, precision: Precision, span: tuple[float, float], block: int
+    ) -> None:
+        """Prepare the rows for products.
+
+        Args:
+            left: rows on the left.
+            right: rows on the right; None: every two rows of `left` once.
+            across: number of the group of pairs of two domains; the others have their domain's.
+            precision: type that products are made in.
+            span: where keys are fine, see `Screen`.
+            block: rows a side of a tile.
+        """
+        self.left, self.right, self.across = left, left if right is None else right, across
+        self.symmetric, self.block, self.span = right is None, block, span
+        self._left = _blocks(left.units, precision, block)
+        self._right = self._left if right is None else _blocks(right.units, precision, block)
+        low = self._left[0].rows
+        # for the largest tile: what numpy has looked at can no longer grow
+        self._room = low.new_empty(len(low) * len(self._right[0].rows), dtype=product_type(low.dtype))
+        with full_float32():
+            Screen(self._left[0], self._right[-1], *span)  # tries the products
+        rows, columns = range(0, len(self.left), block), range(0, len(self.right), block)
+        corners = [(a, b) for a in rows for b in columns if a <= b or not self.symmetric]
+        order = np.random.default_rng(1).permutation(len(corners))
+        self.corners = [corners[number] for number in order]
+        self._by_person: dict[tuple[bool, int], np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self.corners)
+
+    def pairs(self, number: int) -> int:
+        """How many pairs a tile holds, genuine ones included."""
+        a, b = self.corners[number]
+        rows, columns = min(self.block, len(self.left) - a), min(self.block, len(self.right) - b)
+        return rows * (rows - 1) // 2 if self.symmetric and a == b else rows * columns
+
+    def screen(self, number: int) -> Screen:
+        """What the keys of a tile mean. Each block of rows has a unit and bounds of its own, hence each tile."""
+        a, b = self.corners[number]
+        left, right = self._left[a // self.block], self._right[b // self.block]
+        return Screen(left, right, *self.span, self._room, tried=True)
+
+    def score(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float64[Tensor, " pairs"]:
+        """Exact scores of pairs of rows."""
+        return pair_scores(self.left.units, left, right, self.right.units)
+
+    @property
+    def rough_error(self) -> float:
+        """The most that a score of `rough` is off."""
+        return rough_error(self.left.units.shape[1])
+
+    def rough(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float32[Tensor, " pairs"]:
+        """Scores in float32 of pairs of rows, the left ones ascending."""
+        return rough_scores(self.left.units, left, right, self.right.units)
+
+    def _genuine(self, a: int, b: int) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
+        """Places in a tile of the pairs of one person; the order of a block's rows by person is found once."""
+        sides = []
+        for on_left, start, people in ((True, a, self.left.people), (self.symmetric, b, self.right.people)):
+            some = people[start : start + self.block]
+            if (on_left, start) not in self._by_person:
+                self._by_person[on_left, start] = np.argsort(some, kind="stable")
+            sides.append((some, self._by_person[on_left, start]))
+        (people, order), (others, partners) = sides
+        return genuine_pairs(people, others, order, partners)
+
+    def patches(self, number: int, screen: Screen, positive: bool = False) -> Iterator[Patch]:
+        """The impostor pairs of one tile, by group, with keys of its screen, `positive` as `Screen.keys` takes it."""
+        a, b = self.corners[number]
+        rows, columns = slice(a, a + self.block), slice(b, b + self.block)
+        keys, fine = screen.keys(slice(None), slice(None), positive), screen.fine(positive)
+        if self.symmetric and a == b:
+            keys.triu_(1)  # each pair once, no row with itself
+        for left, right in self._genuine(a, b):
+            keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
+        home, away = self.left.domains[rows], self.right.domains[columns]
+        rest = self.pairs(number)
+        if home[0] == home[-1] == away[0] == away[-1]:
+            yield Patch(int(home[0]), keys, a, b, rest, fine)
+            return
+        for domain in np.intersect1d(home, away).tolist():
+            (r0, r1), (c0, c1) = (np.searchsorted(side, [domain, domain + 1]).tolist() for side in (home, away))
+            inside = keys[r0:r1, c0:c1]
+            pairs = (r1 - r0) * (r1 - r0 - 1) // 2 if self.symmetric and a == b else (r1 - r0) * (c1 - c0)
+            yield Patch(domain, inside.clone(), a + r0, b + c0, pairs, fine)
+            inside.zero_()
+            rest -= pairs
+        yield Patch(self.across, keys, a, b, rest, fine)
+
+
+def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int) -> list[Rounded]:
+    """Rows in blocks, each rounded by itself: the steps of int8 then follow the largest number of a few rows."""
+    starts = range(0, max(len(units), 1), block)
+    return [rounded(units[start : start + block], precision, start) for start in starts]
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Pairs whose keys leave it open where they score, with the number of pairs of higher keys.
+
+    Attributes:
+        left: row on the left of each pair, ascending.
+        right: row on its right.
+        key: its key.
+        higher: for the last key of each band, how many pairs have a higher key.
+    """
+
+    left: Int64[Tensor, " pairs"]
+    right: Int64[Tensor, " pairs"]
+    key: Int16[Tensor, " pairs"]
+    higher: dict[int, int]
+
+
+def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
+    """Pairs with keys in any of these bands, and how many pairs have higher keys than each.
+
+    Args:
+        patch: keys of pairs.
+        bands: lowest and highest key of each, both included.
+    """
+    merged, borders = _merged(bands), sorted({last for _, last in bands})
+    fine, flat = patch.fine, patch.keys.reshape(-1)
+    if len(flat) % RUN:
+        flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN))
+    runs = flat.view(-1, RUN)
+    top = runs.amax(1)
+    # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
+    rare = 0
+    while rare < len(merged) and true_count(between(top, merged[rare][0] << fine)) > DENSE * len(top):
+        rare += 1
+    higher = _higher(flat, borders, fine) if rare else {}
+    parts: list[Tensor] = []
+    if rare:
+        inside = torch.zeros(runs.shape, dtype=torch.bool, device=runs.device)
+        for first, last in merged[:rare]:
+            inside |= between(runs, first << fine, ((last + 1) << fine) - 1)
+        parts.append(true_places(inside))
+    if rare < len(merged):
+        first = merged[rare][0]
+        hit = true_places(between(top, first << fine))
+        few = runs.index_select(0, hit)
+        place = true_places(between(few, first << fine))
+        keys = few.view(-1).index_select(0, place).cpu().numpy() >> fine
+        wanted = np.zeros(len(keys), bool)
+        for low, high in merged[rare:]:
+            wanted |= (keys >= low) & (keys <= high)
+        place = place[torch.from_numpy(wanted.nonzero()[0]).to(place.device)]
+        parts.append(hit[place // RUN] * RUN + place % RUN)
+        if not rare:
+            higher = {border: int(np.count_nonzero(keys > border)) for border in borders}
+    number = parts[0] if len(parts) == 1 else torch.cat(parts).sort().values
+    columns = patch.keys.shape[1]
+    left = torch.div(number, columns, rounding_mode="floor")
+    key = (flat.index_select(0, number) >> fine).to(torch.int16)
+    return Near(patch.left + left, patch.right + number - left * columns, key, higher)
+
+
+def _higher(flat: Shaped[Tensor, " keys"], borders: Sequence[int], fine: int) -> dict[int, int]:
+    """How many of these keys lie above each border."""
+    if len(borders) <= FEW:
+        return {border: true_count(between(flat, (border + 1) << fine)) for border in borders}
+    counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEYS).cpu().numpy()
+    above = len(flat) - counts.cumsum()
+    return {border: int(above[border]) for border in borders}
+
+
+def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Bands ascending, those that meet as one."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(bands):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def sift(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
+    """Look through some tiles for what lies in these stretches of score and above them.
+
+    Args:
+        tiles: all of them.
+        numbers: which.
+        stretches: low end, high end and groups of each window.
+    """
+    ends = [(low, high) for low, high, _ in stretches]
+    above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
+    inside: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in stretches]
+    room, seen, patches = ([start] * len(stretches) for start in (HELD_APART, 0, 0))
+    with full_float32():
+        for number in numbers:
+            screen = tiles.screen(number)
+            bands = screen.bands(ends)
+            shift = screen.shift(min(first for first, _ in bands))
+            bands = [(first - shift, last - shift) for first, last in bands]
+            for patch in tiles.patches(number, screen, shift > 0):
+                wanted = [w for w, (_, _, groups) in enumerate(stretches) if patch.group in groups]
+                if not wanted:
+                    continue
+                near = look(patch, [bands[w] for w in wanted])
+                some = [stretches[w] for w in wanted], [bands[w] for w in wanted]
+                open_, sure = _open(tiles, near, *some, screen.error)
+                for w, score, certain in zip(wanted, open_, sure, strict=True):
+                    seen[w], patches[w] = seen[w] + patch.pairs, patches[w] + 1
+                    (low, high, groups), (_, last) = stretches[w], bands[w]
+                    place = groups.index(patch.group)
+                    above[w][place] += near.higher[last] + certain + np.count_nonzero(score > high)
+                    held = score[(score >= low) & (score <= high)]
+                    if len(held):
+                        inside[w].append((held, np.full(len(held), place), np.ones(len(held), np.int64)))
+                        room[w] -= len(held)
+                        if room[w] < 0:
+                            inside[w] = [_together(inside[w])]
+                            room[w] = max(HELD_APART, len(inside[w][0][0]))
+    return [Found(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
+
+
+def _open(
+    tiles: Tiled, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
+) -> tuple[list[Float64[np.ndarray, " open"]], list[int]]:
+    """For each stretch the exact scores that may lie inside, and how many other pairs of its band are above it.
+
+    After a screen whose error (`screened`) is larger, most pairs near a stretch are settled by float32, many times
+    faster.
+    """
+    key = near.key.cpu().numpy()
+    inside = [np.flatnonzero((key >= first) & (key <= last)) for first, last in bands]
+    sure = [0] * len(stretches)
+    error = tiles.rough_error
+    if screened > 2 * error and len(key):
+        rough = tiles.rough(near.left, near.right).double().cpu().numpy()
+        for number, (low, high, _) in enumerate(stretches):
+            about = rough[inside[number]]
+            sure[number] = int(np.count_nonzero(about > high + error))
+            inside[number] = inside[number][(about >= low - error) & (about <= high + error)]
+    wanted = np.zeros(len(key), bool)
+    for some in inside:
+        wanted[some] = True
+    chosen, place = np.flatnonzero(wanted), wanted.cumsum() - 1
+    places = torch.from_numpy(chosen).to(near.left.device)
+    score = tiles.score(near.left[places], near.right[places]).cpu().numpy() + 0.0  # -0.0 is 0.0
+    return [score[place[some]] for some in inside], sure
+
+
+def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, groups and counts of several parts as one."""
+    if not parts:
+        return np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+    score, group, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return counted(score, group, count)

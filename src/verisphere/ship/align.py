@@ -1,0 +1,391 @@
+"""From photos to aligned crops of their faces, with a line for each photo that says what became of it."""
+
+import contextlib
+import csv
+import io
+import math
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+from verisphere.device import choose_device
+from verisphere.files.disk import refuse_overwriting, write_whole
+from verisphere.files.images_json import NAME, images_json, read_source
+from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
+from verisphere.images.decode import decode, why_unread
+from verisphere.images.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
+from verisphere.images.image_files import ImageFiles, counted, image_files
+from verisphere.vocabulary import Progress, printable, quietly
+
+T = TypeVar("T")
+Pixels = UInt8[np.ndarray, "_ _ 3"]
+ImageFormat = Literal["png", "jpg"]
+Status = Literal["aligned", "no face", "unreadable", "other format"]
+
+#: The list of what became of each photo, inside the result.
+LIST = "align.csv"
+_COLUMNS = ("name", "crop", "status", "reason", "faces", *BOX_COLUMNS, *POINT_COLUMNS, "score")
+
+_BATCH = 32  # photos at a time; fewer where they come to more pixels than this:
+_BATCH_PIXELS = 24_000_000
+_SHOWN = 5  # skipped photos that the text names
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A photo without a crop, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class AlignResult:
+    """What became of the photos of a folder or an archive.
+
+    Attributes:
+        source: where they were read from.
+        out: where the crops are.
+        template: name of the template they are aligned to.
+        aligned: photos with a crop.
+        several: those of them with more than one face; the most central was taken.
+        no_face: photos without a face, or without one that can be aligned.
+        unreadable: files that cannot be read or decoded.
+        other_format: photos of formats that are not read, by their names.
+        skipped: the photos that `no_face`, `unreadable` and `other_format` count, in the source's order.
+        unused: photos that the landmarks file lists and the source does not hold.
+    """
+
+    source: str
+    out: str
+    template: str
+    aligned: int
+    several: int
+    no_face: int
+    unreadable: int
+    other_format: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    unused: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The counts, the first photos that were skipped, and where all of them are listed."""
+        lines = [
+            f"{printable(self.out)}: {self.aligned:,} of {self.aligned + len(self.skipped):,} photos aligned to "
+            f"{printable(self.template)}"
+        ]
+        if self.several:
+            lines.append(f"several faces, of which the most central was taken: {self.several:,}")
+        if self.no_face:
+            lines.append(f"skipped for want of a face: {self.no_face:,}")
+        if self.unreadable:
+            lines.append(f"skipped as unreadable: {self.unreadable:,}")
+        if self.other_format:
+            lines.append(f"skipped by format: {printable(counted(self.other_format))}")
+        lines += [f"  {printable(f'{photo.name}: {photo.reason}')}" for photo in self.skipped[:_SHOWN]]
+        if len(self.skipped) > _SHOWN:
+            lines.append(f"  and {len(self.skipped) - _SHOWN:,} more")
+        if self.unused:
+            names = f"not in {self.source}: {len(self.unused):,}, first {self.unused[0]}"
+            lines.append(f"with landmarks, but {printable(names)}")
+        lines.append(f"{LIST}, in the result, says of every photo what became of it")
+        return "\n".join(lines)
+
+
+def align_photos(
+    source: Path,
+    out: Path,
+    *,
+    template: str = "arcface_112x112",
+    landmarks: Path | None = None,
+    image_format: ImageFormat = "png",
+    min_face: int = 20,
+    device: str | None = None,
+    progress: Progress = quietly,
+) -> AlignResult:
+    """Find the face in each photo and write its crop, aligned to a template, under the photo's own path.
+
+    A crop has its photo's path with the suffix of its format; photos whose paths differ in the suffix alone keep it, as
+    in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped. `align.csv`, in the
+    result, lists every photo with the crop's name, status (aligned, no face, unreadable, other format), reason, number
+    of faces, and box, landmarks and score of the face taken; `images.json` says how all were aligned. The result is
+    there whole, or not at all.
+
+    Args:
+        source: folder or zip archive with photos at any depth.
+        out: the result: a zip archive (stored, as images are compressed already) if it ends in .zip, else a folder.
+        template: name in `verisphere.images.detect.TEMPLATES`.
+        landmarks: file with the landmarks, as `verisphere.files.landmarks` describes it; no face is looked for.
+        image_format: png keeps each pixel; jpg (quality 95) is about a third of the size, and leaves a .jpg photo the
+            name by which lists of pairs know it.
+        min_face: side of the smallest face looked for, in pixels; see `verisphere.images.detect.Detector`.
+        device: where faces are looked for; a GPU where there is one.
+        progress: shown over the photos.
+
+    Raises:
+        FileNotFoundError: `source` or `landmarks` is not there.
+        FileExistsError: `out` is a folder that is not empty, a file where it should be a folder, or what is read.
+        ValueError: no photo gives a crop, listed landmarks lie outside their photo, there is no such template, or the
+            extra `detect` is missing.
+    """
+    if image_format not in get_args(ImageFormat):
+        raise ValueError(f"image format {image_format!r} is not known; allowed are {', '.join(get_args(ImageFormat))}")
+    target = template_named(template)
+    refuse_overwriting(out, [source, landmarks])
+    if out.suffix.lower() != ".zip" and out.is_file():
+        raise FileExistsError(f"{out}: a file; crops go into a folder, or into an archive whose name ends in .zip")
+    files = image_files(source)
+    names = crop_names(files.names, f".{image_format}")
+    drawn = read_source(source, files.names).drawn
+    finder = "MTCNN" if landmarks is None else f"the landmarks in {landmarks.name}"
+    find, listed = _finder(landmarks, files, source, device, min_face)
+    rows: list[tuple[str, ...]] = []
+    skipped: list[Skipped] = []
+    counts = Counter[str]()
+
+    def write(path: Path) -> None:
+        with _writer(path) as put:
+            outcomes = (outcome for batch in _ahead(_photos(files)) for outcome in _outcomes(batch, find, target))
+            for name, outcome in zip(names, progress(outcomes, "aligning", len(names)), strict=True):
+                if outcome.crop is None:
+                    skipped.append(Skipped(outcome.name, outcome.reason))
+                else:
+                    put(name, _encoded(outcome.crop.pixels, image_format))
+                    counts["several"] += outcome.crop.faces > 1
+                counts[outcome.status] += 1
+                rows.append(_row(outcome, name))
+            for name in files.unread:
+                skipped.append(Skipped(name, why_unread(name)))
+                rows.append(_row(_Outcome(name, "other format", reason=why_unread(name)), ""))
+            skipped.sort(key=lambda photo: photo.name.split("/"))  # the source's order
+            rows.sort(key=lambda row: row[0].split("/"))
+            if not counts["aligned"]:
+                first = f"the first, {skipped[0].name}: {skipped[0].reason}"
+                raise ValueError(f"{source}: none of its {len(rows)} photos gives a crop; {first}")
+            put(LIST, _table(rows))
+            put(NAME, images_json(drawn, f"{template} by {finder}").encode())
+
+    write_whole(out, write)
+    return AlignResult(
+        source=str(source),
+        out=str(out),
+        template=template,
+        aligned=counts["aligned"],
+        several=counts["several"],
+        no_face=counts["no face"],
+        unreadable=counts["unreadable"],
+        other_format=tuple(files.unread),
+        skipped=tuple(skipped),
+        unused=tuple(sorted(set(listed) - set(files.names))),
+    )
+
+
+def crop_names(names: Sequence[str], suffix: str) -> tuple[str, ...]:
+    """What to call the crop of each photo: the photo's path with this suffix in place of its own.
+
+    Raises:
+        ValueError: two crops would have one name.
+
+    >>> crop_names(["a/1.jpg", "a/2.jpg", "a/2.bmp"], ".png")
+    ('a/1.png', 'a/2.jpg.png', 'a/2.bmp.png')
+    """
+    plain = [os.path.splitext(name)[0] + suffix for name in names]
+    photos = Counter(plain)
+    crops = tuple(short if photos[short] == 1 else name + suffix for name, short in zip(names, plain, strict=True))
+    taken: dict[str, str] = {}
+    for name, crop in zip(names, crops, strict=True):
+        if taken.setdefault(crop, name) != name:
+            raise ValueError(f"{taken[crop]!r} and {name!r} would both become {crop!r}; rename one of them")
+    return crops
+
+
+# --- reading ---
+
+
+@dataclass(frozen=True, eq=False)
+class _Photo:
+    """A photo's pixels, or why there are none."""
+
+    name: str
+    pixels: Pixels | None
+    reason: str = ""
+
+
+def _photos(files: ImageFiles) -> Iterator[list[_Photo]]:
+    """The photos in order, as many at a time as may be in memory together."""
+    batch: list[_Photo] = []
+    pixels = 0
+    for position in range(len(files.names)):
+        photo = _photo(files, position)
+        batch.append(photo)
+        pixels += 0 if photo.pixels is None else photo.pixels.size // 3
+        if len(batch) == _BATCH or pixels >= _BATCH_PIXELS:
+            yield batch
+            batch, pixels = [], 0
+    if batch:
+        yield batch
+
+
+def _photo(files: ImageFiles, position: int) -> _Photo:
+    name, label = files.names[position], ""
+    try:
+        ((label, data),) = files.read([position])
+        return _Photo(name, decode(data, label))
+    except ValueError as error:
+        return _Photo(name, None, str(error).removeprefix(f"{label}: "))
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items; while one is worked on, a thread makes the next, and no more than that."""
+    with ThreadPoolExecutor(1) as thread:
+        pending = thread.submit(next, items, None)
+        while (item := pending.result()) is not None:
+            pending = thread.submit(next, items, None)
+            yield item
+
+
+# --- faces ---
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The faces of a photo; and why there may be none."""
+
+    faces: Detections
+    reason: str
+
+
+_Find = Callable[[Sequence[str], Sequence[Pixels]], list[_Found]]
+
+
+def _finder(
+    landmarks: Path | None, files: ImageFiles, source: Path, device: str | None, min_face: int
+) -> tuple[_Find, dict[str, ListedFaces]]:
+    """What finds the faces in photos; and the faces listed for them, if any are."""
+    if landmarks is None:
+        return _detecting(Detector(choose_device(device), min_face=min_face)), {}
+    listed = read_landmarks(landmarks)
+    if not any(name in listed for name in files.names):
+        raise ValueError(
+            f"{landmarks}: none of its {len(listed)} photos is in {source}; it has names like {next(iter(listed))!r}, "
+            f"and there they are like {files.names[0]!r}"
+        )
+    return _looking_up(listed, landmarks), listed
+
+
+def _detecting(detector: Detector) -> _Find:
+    def find(names: Sequence[str], photos: Sequence[Pixels]) -> list[_Found]:
+        found = detector.detect(photos)
+        return [
+            _Found(faces, why_none(detector, *pixels.shape[:2])) for faces, pixels in zip(found, photos, strict=True)
+        ]
+
+    return find
+
+
+def _looking_up(listed: dict[str, ListedFaces], landmarks: Path) -> _Find:
+    nothing = Detections(np.zeros((0, 4), np.float32), np.zeros((0, 5, 2), np.float32), np.zeros(0, np.float32))
+
+    def look_up(name: str, pixels: Pixels) -> _Found:
+        if name not in listed:
+            return _Found(nothing, f"not listed in {landmarks}")
+        entry = listed[name]
+        entry.check_inside(*pixels.shape[:2])
+        return _Found(Detections(entry.boxes, entry.landmarks, entry.scores), f"listed without a face in {landmarks}")
+
+    def find(names: Sequence[str], photos: Sequence[Pixels]) -> list[_Found]:
+        return [look_up(name, pixels) for name, pixels in zip(names, photos, strict=True)]
+
+    return find
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What became of a photo."""
+
+    name: str
+    status: Status
+    crop: Crop | None = None
+    reason: str = ""
+
+
+def _outcomes(batch: Sequence[_Photo], find: _Find, template: Template) -> Iterator[_Outcome]:
+    """What becomes of each photo, in order."""
+    readable = [(photo.name, photo.pixels) for photo in batch if photo.pixels is not None]
+    found = iter(find([name for name, _ in readable], [pixels for _, pixels in readable]))
+    for photo in batch:
+        if photo.pixels is None:
+            yield _Outcome(photo.name, "unreadable", reason=photo.reason)
+        else:
+            yield _outcome(photo.name, photo.pixels, next(found), template)
+
+
+def _outcome(name: str, pixels: Pixels, found: _Found, template: Template) -> _Outcome:
+    if not len(found.faces):
+        return _Outcome(name, "no face", reason=found.reason)
+    try:
+        return _Outcome(name, "aligned", crop_face(pixels, found.faces, template))
+    except ValueError as error:
+        return _Outcome(name, "no face", reason=str(error))
+
+
+# --- writing ---
+
+
+@contextlib.contextmanager
+def _writer(path: Path) -> Iterator[Callable[[str, bytes], None]]:
+    """Writes files by their names into a new folder, or into a new archive where `path` ends in .zip."""
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+
+            def put(name: str, data: bytes) -> None:
+                entry = zipfile.ZipInfo(name)  # of 1980, so that equal crops make equal archives
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, data)
+
+            yield put
+    else:
+        path.mkdir()
+
+        def put_file(name: str, data: bytes) -> None:
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+
+        yield put_file
+
+
+def _encoded(pixels: Pixels, image_format: ImageFormat) -> bytes:
+    data = io.BytesIO()
+    if image_format == "png":
+        Image.fromarray(pixels).save(data, "PNG")
+    else:
+        Image.fromarray(pixels).save(data, "JPEG", quality=95, subsampling=0)
+    return data.getvalue()
+
+
+def _row(outcome: _Outcome, name: str) -> tuple[str, ...]:
+    """The line of `align.csv` for a photo whose crop has this name."""
+    crop = outcome.crop
+    if crop is None:
+        return (outcome.name, "", outcome.status, outcome.reason, "0", *[""] * (len(_COLUMNS) - 5))
+    left, top, right, bottom = crop.box.tolist()
+    places = [f"{value:.2f}" for value in (left, top, right - left, bottom - top, *crop.landmarks.flatten().tolist())]
+    score = "" if math.isnan(crop.score) else f"{crop.score:.4f}"
+    return (outcome.name, name, outcome.status, "", str(crop.faces), *places, score)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> bytes:
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(_COLUMNS)
+    lines.writerows(rows)
+    return text.getvalue().encode()

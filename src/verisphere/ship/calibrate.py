@@ -1,0 +1,346 @@
+"""From an embeddings or scores file to thresholds with a guarantee, and to what they do on this and on other files."""
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import torch
+
+from verisphere.decide import (
+    Far,
+    Guarantee,
+    GuaranteedThreshold,
+    Ordered,
+    SortedScores,
+    TooFewComparisonsError,
+    approximate_threshold,
+    ask_deeper,
+    disjoint_pairs,
+    exact_rate,
+    independent_threshold,
+    lacking_text,
+    people_needed,
+    point_at,
+    split_domains,
+)
+from verisphere.decide.point import far_text
+from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
+from verisphere.files.disk import check_file, digest
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.json_values import shortened
+from verisphere.files.npz import names_in_npz
+from verisphere.files.scores import read_scores
+from verisphere.protocols import PairsOfSet
+from verisphere.score import pair_scores, unit_rows
+from verisphere.vocabulary import Embeddings, OperatingPoint, Origin, Progress, quietly
+
+__all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
+
+Pools: TypeAlias = dict[str, tuple[Ordered, Ordered]]  # (genuine, impostor) scores of each domain, and of ALL
+ALL = ""  # the pool of every comparison; no domain has an empty name
+
+
+def calibrate(
+    path: Path,
+    fars: Sequence[Far],
+    guarantee: Guarantee = "confident",
+    *,
+    independent: bool = False,
+    checks: Sequence[Path] = (),
+    replicates: int = 1000,
+    seed: int = 0,
+    skip_empty: bool = False,
+    progress: Progress = quietly,
+) -> Calibration:
+    """Thresholds at target FARs with a guarantee, and what they accept on the calibration file and on others.
+
+    From embeddings, `expected` and `confident` take a random matching of people, one random image each, the same for
+    all FARs; `approximate` takes all pairs. From scores, `expected` and `confident` take the impostor scores.
+
+    Args:
+        path: embeddings file, or scores file.
+        fars: target FARs, all different.
+        guarantee: see `verisphere.decide.guarantee`.
+        independent: says of a scores file that no person is in two of its impostor comparisons.
+        checks: embeddings of the same model, or scores, to see the thresholds at work on; they change no threshold.
+        replicates: redrawings of the people, for `approximate`; its memory grows with the largest FAR.
+        seed: of the matching, or of the redrawings. Trying several and keeping the one liked best breaks the guarantee.
+        skip_empty: leave out, and name, domains and check files without genuine or impostor comparisons.
+        progress: shown over passes and replicates.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+        TooFewComparisonsError: too few people or comparisons for the guarantee; a ValueError.
+        ValueError: scores not said to be independent; a bad FAR; embeddings of another
+            model; a domain or check file without genuine or impostor comparisons, unless skipped.
+    """
+    distinct_fars(fars)
+    own, *others = files = [_open(file, progress) for file in (path, *checks)]
+    for other in others:
+        _same_model(own, other)
+    lacking = [_refuse_empty(file, file is own, skip_empty) for file in files]
+    with _naming(path):
+        thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
+    checked = [_check(file, empty, thresholds, own) for file, empty in zip(files, lacking, strict=True)]
+    return Calibration(own.source, own.origin, thresholds, tuple(checked)).described()
+
+
+@runtime_checkable
+class _File(Protocol):
+    """What calibration asks of a file, whichever kind it is."""
+
+    path: Path
+    source: Source
+    origin: Origin | None
+    dim: int | None
+    people: frozenset[str] | None
+
+    def lacking(self) -> dict[str, tuple[str, ...]]:
+        """Which of genuine and impostor comparisons each domain, and the whole, has none of."""
+        ...
+
+    def thresholds(
+        self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
+    ) -> tuple[GuaranteedThreshold, ...]:
+        """One for each FAR."""
+        ...
+
+    def pools(self, thresholds: Sequence[float]) -> Pools:
+        """Scores of each domain and of the whole, ready to be asked at these thresholds."""
+        ...
+
+
+class _EmbeddingsFile:
+    """An embeddings file: comparisons are made here."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self.path, self.progress = path, progress
+        self.embeddings: Embeddings = read_embeddings(path)
+        self.origin = self.embeddings.origin
+        self.dim: int | None = self.embeddings.embeddings.shape[1]
+        self.people: frozenset[str] | None = frozenset(self.embeddings.identities.tolist())
+        self.source = Source(path.name, digest(path), "embeddings", len(self.embeddings), len(self.people))
+
+    @cached_property
+    def pairs(self) -> PairsOfSet:
+        """All pairs, counted when first asked for."""
+        return PairsOfSet(self.embeddings, self.progress)
+
+    def lacking(self) -> dict[str, tuple[str, ...]]:
+        """From the names alone, before any pair is scored."""
+        people, domains = self.embeddings.identities, self.embeddings.domains
+        groups = {ALL: people}
+        if domains is not None:
+            groups |= {str(name): people[domains == name] for name in np.unique(domains)}
+        distinct = {name: len(np.unique(group)) for name, group in groups.items()}
+        return {name: _kinds(distinct[name] < len(group), distinct[name] > 1) for name, group in groups.items()}
+
+    def thresholds(
+        self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
+    ) -> tuple[GuaranteedThreshold, ...]:
+        if independent:
+            raise ValueError(
+                "--independent (independent=True) is for scores files; of embeddings, comparisons that share no person "
+                "are chosen here"
+            )
+        if guarantee == "approximate":
+            return self._approximate(fars, replicates, seed)
+        people, person = np.unique(self.embeddings.identities, return_inverse=True)
+        rows = torch.from_numpy(disjoint_pairs(person.astype(np.int64), seed))
+        scores = SortedScores(pair_scores(unit_rows(self.embeddings.embeddings), rows[:, 0], rows[:, 1]))
+        return _for_each(
+            fars, guarantee, len(people), lambda far: independent_threshold(scores, far, guarantee, len(people), seed)
+        )
+
+    def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
+        largest = max(fars, key=exact_rate)
+
+        def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
+            pairs = self.pairs.highest(largest, times)
+            return _for_each(
+                fars,
+                "approximate",
+                self.source.people or 0,
+                lambda far: approximate_threshold(pairs, far, replicates, seed, self.progress),
+            )
+
+        return ask_deeper(ask)
+
+    def pools(self, thresholds: Sequence[float]) -> Pools:
+        self.pairs.prepare([], [], thresholds)
+        everything = self.pairs.everything(genuine=True), self.pairs.everything(genuine=False)
+        return {ALL: everything, **self.pairs.by_domain()}
+
+
+class _ScoresFile:
+    """A scores file: the comparisons are given, and nothing says of whom."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.scores = read_scores(path)
+        self.origin: Origin | None = None
+        self.dim: int | None = None
+        self.people: frozenset[str] | None = None
+        self.source = Source(path.name, digest(path), "scores", len(self.scores.score), None)
+
+    @cached_property
+    def split(self) -> Pools:
+        """Sorted scores of each domain, and of all comparisons, those across domains among them."""
+        score, genuine = self.scores.score, self.scores.genuine
+        parts = {ALL: (score[genuine], score[~genuine])}
+        if self.scores.domains is not None:
+            parts |= split_domains(score, genuine, self.scores.domains)[0]
+        return {name: (SortedScores(same), SortedScores(other)) for name, (same, other) in parts.items()}
+
+    def lacking(self) -> dict[str, tuple[str, ...]]:
+        return {name: _kinds(genuine.total > 0, impostor.total > 0) for name, (genuine, impostor) in self.split.items()}
+
+    def thresholds(
+        self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
+    ) -> tuple[GuaranteedThreshold, ...]:
+        if guarantee == "approximate":
+            raise ValueError(
+                "guarantee 'approximate' redraws people, and a scores file does not say whose its scores are; "
+                "calibrate from the embeddings file"
+            )
+        if not independent:
+            raise ValueError(
+                f"guarantee {guarantee!r} needs comparisons that share no person, which a scores file cannot show: say "
+                "--independent (independent=True) where no person is in two of its impostor comparisons, else "
+                "calibrate from the embeddings file"
+            )
+        impostor = self.split[ALL][1]
+        return _for_each(
+            fars, guarantee, 2 * impostor.total, lambda far: independent_threshold(impostor, far, guarantee)
+        )
+
+    def pools(self, thresholds: Sequence[float]) -> Pools:
+        return self.split
+
+
+def _for_each(
+    fars: Sequence[Far], guarantee: Guarantee, people: int, threshold: Callable[[Far], GuaranteedThreshold]
+) -> tuple[GuaranteedThreshold, ...]:
+    """The threshold at each FAR.
+
+    Args:
+        fars: target FARs.
+        guarantee: of the thresholds.
+        people: how many there are; twice the comparisons where a scores file does not say.
+        threshold: finds that at one FAR.
+
+    Raises:
+        TooFewComparisonsError: too few for some of them; says it of the first, and what the others need.
+    """
+    found: list[GuaranteedThreshold] = []
+    for far in fars:
+        try:
+            found.append(threshold(far))
+        except TooFewComparisonsError as error:
+            needed = {far_text(other): people_needed(other, guarantee) for other in fars[len(found) + 1 :]}
+            others = [f"FAR {other} needs {number:,} people" for other, number in needed.items() if number > people]
+            raise TooFewComparisonsError("; ".join([str(error), *others])) from None
+    return tuple(found)
+
+
+def _open(path: Path, progress: Progress) -> _File:
+    """A file of either kind: an .npz by the arrays in it, anything else as a scores file in CSV.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is neither an embeddings nor a scores file.
+    """
+    check_file(path)
+    if not zipfile.is_zipfile(path):
+        return _ScoresFile(path)
+    arrays = names_in_npz(path)
+    if "embeddings" in arrays:
+        return _EmbeddingsFile(path, progress)
+    if "score" in arrays:
+        return _ScoresFile(path)
+    raise ValueError(
+        f"{path}: neither an embeddings file (embeddings, names, identities) nor a scores file (score, label); it has "
+        f"{shortened(', '.join(sorted(arrays)), 200) or 'nothing'}"
+    )
+
+
+def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
+    return tuple(kind for kind, there in (("genuine", genuine), ("impostor", impostor)) if not there)
+
+
+def _same_model(own: _File, other: _File) -> None:
+    """Raise ValueError where a file is known to be of another model."""
+    hint = "a threshold holds for the scores of one model alone"
+    if own.dim is not None and other.dim is not None and own.dim != other.dim:
+        raise ValueError(f"{other.path}: {other.dim} numbers a row, but {own.path} has {own.dim}; {hint}")
+    if own.origin is None or other.origin is None:
+        return
+    ours, theirs = asdict(own.origin), asdict(other.origin)
+    made = ("model", "flip", "precision")
+    differing = [f"{name} {theirs[name]} against {ours[name]}" for name in made if ours[name] != theirs[name]]
+    if differing:
+        raise ValueError(f"{other.path}: not made as {own.path} was ({', '.join(differing)}); {hint}")
+
+
+def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
+    """Which kinds of comparison each domain, and the whole, lacks; before any work.
+
+    Raises:
+        ValueError: something is lacking that was not allowed to.
+    """
+    empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
+    whole = empty.get(ALL, ())
+    if calibrating and "impostor" in whole:
+        raise ValueError(f"{file.path}: it has no impostor comparison, so it can set no threshold")
+    if calibrating and whole:
+        return empty  # genuine comparisons are for its check alone
+    if empty and not skip_empty:
+        parts = [f"it has no {' and no '.join(whole)} comparison"] if whole else []
+        domains = {name: kinds for name, kinds in empty.items() if name != ALL}
+        parts += [lacking_text(domains)] if domains else []
+        raise ValueError(
+            f"{file.path}: {', '.join(parts)}, so no rate can be checked; skip such ones by --skip-empty "
+            "(skip_empty=True)"
+        )
+    return empty
+
+
+def _check(
+    file: _File, empty: dict[str, tuple[str, ...]], thresholds: Sequence[GuaranteedThreshold], own: _File
+) -> Check:
+    """What the thresholds do on a file, with what it lacks left out."""
+    points: dict[str, tuple[OperatingPoint, ...]] = {}
+    if ALL not in empty:
+        with _naming(file.path):
+            points = {
+                name: tuple(
+                    point_at(genuine, impostor, found.threshold, found.far_target, found.guarantee)
+                    for found in thresholds
+                )
+                for name, (genuine, impostor) in file.pools([found.threshold for found in thresholds]).items()
+                if name not in empty
+            }
+    return Check(
+        source=file.source,
+        points=points.pop(ALL, ()),
+        domains=points,
+        skipped=tuple(name for name in empty if name != ALL),
+        lacking=empty.get(ALL, ()),
+        shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
+    )
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the file before what is wrong with its content."""
+    try:
+        yield
+    except TooFewComparisonsError as error:
+        raise TooFewComparisonsError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

@@ -1,0 +1,416 @@
+"""model_card.md: what a model is, how good it is, and what its threshold promises, from the files beside it alone.
+
+Every number names the file that it was taken from. What is missing is said to be missing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from verisphere.decide import OneThreshold
+from verisphere.files.calibration import Calibration, Check, Source, read_calibration
+from verisphere.files.json_values import from_json
+from verisphere.report.calibration_tables import thresholds_table
+from verisphere.report.markdown import link, plain
+from verisphere.report.tables import number, operating_points_table, small, table
+from verisphere.ship.card_files import Figures, read_figures, read_settings
+from verisphere.vocabulary import ImageSource, TrainingRecord
+
+RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
+_DIGITS = 12  # of a digest, where a person reads it
+
+
+def model_card(about: Mapping[str, Any], folder: Path) -> str:
+    """The card of a model, as Markdown.
+
+    Args:
+        about: the content of `model.json`; its `files` need not name the card yet.
+        folder: where those files are.
+
+    Raises:
+        ValueError: a file is not what its name says.
+    """
+    files: Mapping[str, Mapping[str, Any]] = about["files"]
+    recipe = read_settings(folder / RECIPE) if RECIPE in files else None
+    calibrated = read_calibration(folder / CALIBRATION) if CALIBRATION in files else None
+    figures = {name: read_figures(folder / name) for name in files if name.startswith("evaluation-")}
+    source = _Named(files)
+    sections = [
+        _head(about),
+        _data(about, recipe, calibrated, figures, source),
+        _training(about, recipe, source),
+        _thresholds(about, calibrated, source),
+        _domains(calibrated, figures, source),
+        _evaluations(figures, source),
+        _limits(about),
+        _privacy(recipe, calibrated, figures, source),
+        _use(about),
+        _files(files),
+    ]
+    return "\n\n".join(block for section in sections for block in section) + "\n"
+
+
+class _Named:
+    """Names a file of the folder, with the beginning of its digest."""
+
+    def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
+        self.files = files
+
+    def __call__(self, name: str) -> str:
+        return f"{link(name)}, SHA-256 {self.files[name]['sha256'][:_DIGITS]}"
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+
+Section = Iterator[str]
+
+
+def _head(about: Mapping[str, Any]) -> Section:
+    height, width = about["preprocessing"]["size"]
+    yield f"# {plain(about['name'])}"
+    yield (
+        f"A face recognition model. It turns an aligned face ({height} x {width} pixels, template "
+        f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "
+        "their embeddings, the score, and taken for one person iff score > threshold."
+    )
+    yield (
+        f"Network: {_call(about['backbone'])}; the embedding of the mirror image is "
+        f"{'added before the cosine' if about['flip'] else 'not added'}. Exported by verisphere "
+        f"{plain(about['verisphere'])} with PyTorch {plain(about['torch'])}. (From [model.json](model.json).)"
+    )
+
+
+def _data(
+    about: Mapping[str, Any],
+    recipe: Mapping[str, Any] | None,
+    calibrated: Calibration | None,
+    figures: Mapping[str, Figures],
+    source: _Named,
+) -> Section:
+    training = about["training"]
+    yield "## Data"
+    yield (
+        f"- Trained on {_count(training['images'], 'images')} of {_count(training['people'], 'people')}: "
+        f"{'; then '.join(map(_images, training['sources'])) or 'where they come from was not recorded'} "
+        "(from the checkpoint, in [model.json](model.json))"
+        + (f"; the set is {_call(recipe['data'])} (from {source(RECIPE)})." if recipe else ".")
+        + "\n"
+        + (
+            f"- Calibrated on {_file(calibrated.source)}: {_calibrated_on(calibrated)} (from {source(CALIBRATION)}).\n"
+            if calibrated
+            else "- Not calibrated.\n"
+        )
+        + (
+            f"- Evaluated by {len(figures)} file{'s' if len(figures) > 1 else ''}, shown below."
+            if figures
+            else "- No evaluation was given."
+        )
+    )
+    yield (
+        "Nothing here shows that the people calibrated or evaluated on were not trained on; if some were, the figures "
+        "are too good and the threshold is too low. Who these people are (age, sex, skin, country, camera) is not "
+        "recorded in these files either, unless as the domains below."
+    )
+
+
+def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> Section:
+    step = about["training"]["step"]
+    yield "## Recipe"
+    if recipe is None:
+        yield f"The checkpoint (after step {step:,}) came without its recipe, so how it was trained is not known here."
+        return
+    rest = ("optimizer", "schedule", "augment"), ("subcenters", "engine", "epochs", "batch_size", "precision", "seed")
+    lines = [
+        f"network: {_call(recipe['backbone'])}",
+        f"loss: {_call(recipe['loss'])}",
+        *(f"{name}: {plain(_settings(recipe[name]))}" for name in rest[0] if isinstance(recipe.get(name), Mapping)),
+        ", ".join(f"{name} {plain(str(recipe[name]))}" for name in rest[1] if name in recipe),
+        f"steps made: {step:,}",
+    ]
+    yield "\n".join(f"- {line}" for line in lines if line)
+    yield f"From {source(RECIPE)}, which holds every field; the steps from [model.json](model.json)."
+
+
+def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source: _Named) -> Section:
+    yield "## Threshold"
+    if calibrated is None:
+        yield (
+            "No calibration: this folder ships no threshold, and `verisphere verify` will refuse it. Embed people that "
+            "the model was not trained on, run `verisphere calibrate`, and export again with `--calibration`."
+        )
+        return
+    training = from_json(TrainingRecord, about["training"])
+    refused = "`verisphere verify` and `identify` refuse the model unless they are given `--accept-drawn-model`."
+    if _drawn(calibrated):
+        yield (
+            "**Set on drawn faces.** What is promised below is about such drawings; about photographs nothing is "
+            f"promised, and {refused}"
+        )
+    elif training.drawn:
+        yield f"**Trained on drawn faces.** It may tell few photographs apart, and {refused}"
+    yield thresholds_table(calibrated)
+    yield "\n".join(
+        f"- FAR {found.far_target}: {_readable(found.meaning(training))}; {_readable(found.misses())}."
+        for found in calibrated.thresholds
+    )
+    yield f"From {source(CALIBRATION)}."
+    yield _tie(about, calibrated)
+    yield "What this is about: one comparison of two single images of two different people, like those calibrated on."
+    yield (
+        "What it does not cover:\n\n"
+        "- people, cameras or conditions unlike those of the calibration set;\n"
+        "- any one domain by itself: the rate is an average over all, and a domain can lie above it (see below);\n"
+        "- relatives, twins and lookalikes more often than that set has them;\n"
+        "- attacks: a photograph, screen or mask held to the camera, a morph, a picture made to be accepted;\n"
+        "- a search in a gallery: every person in it is another comparison, so with N of them a stranger finds a match "
+        "about N times as often;\n"
+        "- several tries, or the best of several frames; of two sets of images, compared by `verisphere verify`, two "
+        "different people's are taken for one person's at most twice as often;\n"
+        "- several thresholds at once: each promise holds by itself;\n"
+        "- the other error: how often two images of one person are rejected is measured, not promised."
+    )
+
+
+def _tie(about: Mapping[str, Any], calibrated: Calibration) -> str:
+    if calibrated.origin is None:
+        return (
+            "Nothing ties this threshold to this model: the calibration file does not say which model made its "
+            "embeddings or scores, nor whether mirror images were added."
+        )
+    text = (
+        "The calibration names the model that it is of, and the export checked that it is this one: weights with "
+        f"SHA-256 {plain(calibrated.origin.model[:_DIGITS])}, mirror images "
+        f"{'added' if calibrated.origin.flip else 'not added'}."
+    )
+    if calibrated.origin.precision != "float32":
+        text += (
+            f" Its embeddings were computed in {plain(calibrated.origin.precision)}, but what is shipped runs in "
+            "float32: scores differ a little."
+        )
+    return text
+
+
+def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], source: _Named) -> Section:
+    yield "## Domains at one threshold"
+    checks = () if calibrated is None else calibrated.checks
+    results = [(name, result) for name, figure in figures.items() for result in figure.one_threshold or ()]
+    for check in checks:
+        for place in range(len(calibrated.thresholds) if calibrated and (check.points or check.domains) else 0):
+            yield from _checked(check, place, source, own=calibrated is not None and check.source == calibrated.source)
+    for name, result in results:
+        yield from _one_threshold(result, source(name))
+    if not (results or any(check.domains for check in checks)):
+        yield (
+            "No figures by domain: neither the calibration nor an evaluation knows domains (groups of people, cameras, "
+            "conditions), so how evenly the model works is not known."
+        )
+
+
+def _one_threshold(result: OneThreshold, source: str) -> Section:
+    """An evaluation's figures at a threshold of its own."""
+    yield (
+        f"One threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target}, found by the evaluation "
+        f"itself (impostors: {plain(result.union)}); it is not the one shipped. From {source}."
+    )
+    yield table(
+        ["domain", "TAR", "FAR", "FAR, 95 % bounds", "TAR at its own threshold", "genuine", "impostors"],
+        [
+            [
+                plain(name),
+                number(domain.tar),
+                small(domain.far),
+                f"{small(domain.far_lower_95)} .. {small(domain.far_upper_95)}",
+                "-" if domain.below_resolution else number(domain.tar_own),
+                f"{domain.genuine_total:,}",
+                f"{domain.impostor_total:,}",
+            ]
+            for name, domain in result.domains.items()
+        ],
+    )
+    if result.skipped:
+        yield f"Left out for want of genuine or impostor pairs: {', '.join(map(plain, result.skipped))}."
+
+
+def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
+    """A calibration's check at one of its thresholds."""
+    rows = check.at(place)
+    far, threshold = rows[0][1].far_target, rows[0][1].threshold
+    yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {_file(check.source)}:"
+    yield table(
+        ["domain", "TAR", "TAR, 95 % bounds", "FAR", "FAR, 95 % bounds", "genuine", "impostors"],
+        [
+            [
+                plain(name),
+                number(point.tar),
+                f"{number(point.tar_lower_95)} .. {number(point.tar_upper_95)}",
+                small(point.far),
+                f"{small(point.far_lower_95)} .. {small(point.far_upper_95)}",
+                f"{point.genuine_total:,}",
+                f"{point.impostor_total:,}",
+            ]
+            for name, point in rows
+        ],
+    )
+    notes = [f"From {source(CALIBRATION)}. The bounds take pairs as independent, though they share people."]
+    above = [name for name, _ in check.above_target(place)]
+    if above:
+        notes.append(f"Above the target of {far}: {', '.join(map(plain, above))}.")
+    if check.skipped:
+        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(map(plain, check.skipped))}.")
+    if own:
+        notes.append("This is the set that the threshold was chosen on.")
+    elif check.shared_people:
+        notes.append(f"{check.shared_people:,} of its people bear the name of one calibrated on.")
+    yield " ".join(notes)
+
+
+def _evaluations(figures: Mapping[str, Figures], source: _Named) -> Section:
+    yield "## Operating points"
+    if not figures:
+        yield "No evaluation was given to the export: TAR at stated FARs is not known here."
+        return
+    yield (
+        "Thresholds in these tables were found on the evaluated comparisons themselves: they are not those that are "
+        "shipped."
+    )
+    for name, figure in figures.items():
+        yield f"From {source(name)}, {_evaluated(figure)}:"
+        shown = operating_points_table(figure.operating_points)
+        yield re.sub(r"\|\n(?!\|)", "|\n\n", shown)  # Markdown would take a line after a table for a row of it
+        if figure.accuracy is not None:
+            accuracy = figure.accuracy
+            yield (
+                f"Accuracy {accuracy.mean:.5f}, standard deviation {accuracy.std:.5f} over {accuracy.folds} folds of "
+                f"{accuracy.pairs:,} pairs in all."
+            )
+
+
+def _evaluated(figure: Figures) -> str:
+    """The files that figures are of, and whether they name the model."""
+    named = [f"{plain(one.file)} (SHA-256 {plain(one.sha256[:_DIGITS])})" for one in figure.sources]
+    files = ", ".join(named) or "of unnamed files"
+    if any(one.origin is not None for one in figure.sources):
+        return f"{files}, whose embeddings the exported weights made, as the export checked"
+    return f"{files}; nothing names the model that made the scores: that it was this one is the exporter's word"
+
+
+def _limits(about: Mapping[str, Any]) -> Section:
+    yield "## Limits"
+    yield (
+        f"- Faces have to be aligned to {plain(about['template'])}, by the detector that the calibration images went "
+        "through: another one, or other crops, shift scores.\n"
+        "- A score is no probability, and scores of two models cannot be compared.\n"
+        "- Faces seen from the side, covered, very small or blurred, and children's, are known to be harder for such "
+        "models; the figures above say how much only where they have a domain for it.\n"
+        "- No decision that matters to a person should rest on this model alone."
+    )
+
+
+def _privacy(
+    recipe: Mapping[str, Any] | None, calibrated: Calibration | None, figures: Mapping[str, Figures], source: _Named
+) -> Section:
+    yield "## Privacy"
+    head = (
+        f"The centers of the people trained on are inside ({source(HEAD)}). Each is a biometric template of one "
+        "person: treat the file as data about them, and ship it only if they may be shipped."
+        if HEAD in source
+        else "The head is not inside: its centers are biometric templates of the people trained on, and using the "
+        "model does not need them."
+    )
+    yield (
+        f"{head} Embeddings are biometric data too: a face that resembles the person can be made from one, and people "
+        "can be found again by it. Networks can remember training images in part. Whether faces may be collected, "
+        "stored and compared, and with whose consent, is for the law of the place (in the European Union the GDPR, "
+        "article 9, and the AI Act) and has to be settled before use."
+    )
+    paths = [RECIPE] if recipe is not None else []
+    paths += [CALIBRATION] if calibrated is not None and calibrated.origin is not None else []
+    paths += [name for name, figure in figures.items() if any(one.origin is not None for one in figure.sources)]
+    if paths:
+        yield (
+            f"Paths, as they were typed on the machine that made these files, stand in {', '.join(map(plain, paths))}."
+        )
+
+
+def _use(about: Mapping[str, Any]) -> Section:
+    height, width = about["preprocessing"]["size"]
+    yield "## Use"
+    yield (
+        "```python\n"
+        "import verisphere\n\n"
+        'model = verisphere.load("FOLDER")\n'
+        f"embeddings = model.embed(faces)  # uint8 RGB, (n, {height}, {width}, 3), aligned; gives (n, "
+        f"{about['embedding_size']}) float32\n"
+        "```"
+    )
+    yield (
+        "```sh\n"
+        "verisphere verify --model FOLDER one.jpg other.jpg\n"
+        "verisphere identify --model FOLDER probe.jpg gallery/\n"
+        "```"
+    )
+    if ONNX in about["files"]:
+        yield (
+            f"[{ONNX}]({ONNX}) does all of this in any ONNX runtime: input `images`, float32 (n, 3, {height}, "
+            f"{width}), RGB in [0, 255], not normalised; output `embeddings`, float32 (n, {about['embedding_size']})."
+            + (" The mirror image's embedding is added inside." if about["flip"] else "")
+            + " Divide by the length before taking dot products. Its metadata says the same."
+        )
+
+
+def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
+    yield "## Files"
+    yield table(
+        ["file", "bytes", "SHA-256"],
+        [[plain(name), f"{digest['bytes']:,}", digest["sha256"]] for name, digest in files.items()],
+    )
+    yield "[model.json](model.json) holds the same digests, and this card's; `verisphere.load` checks them all."
+
+
+def _readable(text: str) -> str:
+    """The text as Markdown, with `score > threshold` readable in the document's source too."""
+    return plain(text).replace("&gt;", ">")
+
+
+def _images(source: Mapping[str, Any]) -> str:
+    """An entry of a model's training sources."""
+    return plain(ImageSource(**source).described())
+
+
+def _drawn(calibrated: Calibration) -> bool:
+    return any(found.calibrated_on is not None and found.calibrated_on.drawn for found in calibrated.thresholds)
+
+
+def _calibrated_on(calibrated: Calibration) -> str:
+    """Where the images of a calibration come from."""
+    if calibrated.origin is None:
+        return "where its images come from is not recorded"
+    return plain(calibrated.origin.source.described())
+
+
+def _file(source: Source) -> str:
+    """A calibration's file in a few words."""
+    people = "" if source.people is None else f" of {source.people:,} people"
+    unit = "comparisons" if source.people is None else "images"
+    return f"{plain(source.file)} ({source.rows:,} {unit}{people}, SHA-256 {plain(source.sha256[:_DIGITS])})"
+
+
+def _call(description: Mapping[str, Any]) -> str:
+    """A class with its arguments, as a recipe has it."""
+    arguments = _settings(description.get("init_args") or {})
+    return plain(f"{str(description['class_path']).rpartition('.')[2]}({arguments})")
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    """Names and values; of a path its last part, since a card travels further than a recipe."""
+    shown = {
+        name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+        for name, value in values.items()
+    }
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _count(count: int | None, what: str) -> str:
+    return f"an unknown number of {what}" if count is None else f"{count:,} {what}"

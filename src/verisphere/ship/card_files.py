@@ -1,0 +1,86 @@
+"""The figures and the recipe that a model card is written from, as far as it shows them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.decide import OneThreshold, exact_rate
+from verisphere.files.documents import read_json_file, read_yaml_file
+from verisphere.files.json_values import from_json
+from verisphere.files.results import EvaluatedFile
+from verisphere.vocabulary import RULES, OperatingPoint
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The part of a k-fold accuracy that a card shows."""
+
+    mean: float
+    std: float
+    folds: int
+    pairs: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.mean <= 1 and 0 <= self.std <= 1 and 1 <= self.folds <= self.pairs):
+            raise ValueError(f"an accuracy of {self.mean} +- {self.std}, {self.folds} folds and {self.pairs} pairs")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What `verisphere evaluate --json` found."""
+
+    operating_points: tuple[OperatingPoint, ...]
+    sources: tuple[EvaluatedFile, ...]
+    accuracy: Accuracy | None
+    one_threshold: tuple[OneThreshold, ...] | None
+
+    def __post_init__(self) -> None:
+        for point in self.operating_points:
+            _check_target(point)
+
+
+def _check_target(point: OperatingPoint) -> None:
+    """Pass over a point that can be what its rule found at its target.
+
+    Raises:
+        ValueError: the target is no FAR, there is no such rule, or the counts contradict them.
+    """
+    rate = exact_rate(point.far_target)
+    if point.rule not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {point.rule!r}")
+    if point.rule == "at_most" and point.impostor_accepted > rate * point.impostor_total:
+        raise ValueError(f"rule at_most at FAR {point.far_target} accepts no {point.far} of impostors")
+    if point.below_resolution != (rate * point.impostor_total < 1):
+        raise ValueError(f"below_resolution contradicts {point.impostor_total} impostors at FAR {point.far_target}")
+
+
+def read_figures(path: Path) -> Figures:
+    """The figures in a file that `verisphere evaluate --json` wrote.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is another file.
+    """
+    try:
+        fields = read_json_file(path)
+        return from_json(Figures, {"accuracy": None, "one_threshold": None, "sources": []} | fields)
+    except (ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path}: not figures that `verisphere evaluate --json` writes: {reason}") from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A resolved recipe as plain data; nothing it names is imported.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: not YAML, or without data, backbone and loss.
+    """
+    recipe = read_yaml_file(path)
+    for name in ("data", "backbone", "loss"):
+        part = recipe.get(name) if isinstance(recipe, dict) else None
+        if not (isinstance(part, dict) and isinstance(part.get("class_path"), str)):
+            raise ValueError(f"{path}: not a resolved recipe: it names no class_path under {name}")
+        if not isinstance(part.get("init_args") or {}, dict):
+            raise ValueError(f"{path}: not a resolved recipe: init_args of {name} are no mapping")
+    return recipe

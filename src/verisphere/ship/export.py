@@ -1,0 +1,309 @@
+"""From a run to a model folder: weights, ONNX, thresholds and a card, written whole or not at all."""
+
+import errno
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+import verisphere
+from verisphere.backbones.backbone import Backbone
+from verisphere.files.disk import digest, real_path, refuse_overwriting, write_whole
+from verisphere.files.documents import read_json
+from verisphere.images.detect import TEMPLATES
+from verisphere.models.checkpoint import Checkpoint, read_checkpoint
+from verisphere.models.embed import open_model
+from verisphere.models.folder import is_model_folder, load
+from verisphere.models.image_sources import recorded_sources
+from verisphere.models.model_json import (
+    NAME,
+    WEIGHTS,
+    Description,
+    FileDigest,
+    model_json,
+    preprocessing,
+)
+from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
+from verisphere.report.tables import number, table
+from verisphere.ship.calibrate import Calibration, read_calibration
+from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
+from verisphere.ship.card_files import read_figures, read_settings
+from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
+
+CARD = "model_card.md"
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """What was written.
+
+    Attributes:
+        folder: the model folder.
+        description: what its `model.json` says.
+        agreement: how far `model.onnx` is from the network.
+        notes: what a user should know before relying on it.
+    """
+
+    folder: Path
+    description: Description
+    agreement: Agreement
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """The files, the thresholds, and the notes."""
+        files = self.description.files
+        rows = [[name, f"{digest.bytes:,}", digest.sha256[:12]] for name, digest in files.items()]
+        tried = " and ".join(map(str, self.agreement.batches))
+        lines = [
+            f"{printable(str(self.folder))}: model {self.description.name!r}, "
+            f"{self.description.embedding_size} numbers an embedding",
+            table(["file", "bytes", "SHA-256"], rows),
+            f"{ONNX} against PyTorch, batches of {tried}: cosine differs by at most {self.agreement.cosine:.1e}",
+        ]
+        lines += [
+            f"threshold {number(found.threshold, 6)} at FAR {found.far_target}: "
+            f"{found.meaning(self.description.training)}; {found.misses()}"
+            for found in self.description.thresholds
+        ]
+        return "\n".join([*lines, *(f"note: {printable(note)}" for note in self.notes)])
+
+
+def export_model(
+    run: Path,
+    out: Path,
+    *,
+    name: str | None = None,
+    calibration: Path | None = None,
+    evaluation: Sequence[Path] = (),
+    flip: bool | None = None,
+    with_head: bool = False,
+    template: str = "arcface_112x112",
+    trust_code: bool = False,
+    progress: Progress = quietly,
+) -> ExportResult:
+    """Make a model folder of a run; nothing is written unless all of it could be, and was found to work.
+
+    Args:
+        run: folder of a run (its newest checkpoint), or of one checkpoint.
+        out: the folder to make.
+        name: of the model; the run folder's by default.
+        calibration: thresholds to ship, as `verisphere calibrate` wrote them; none without.
+        evaluation: figures for the card, as `verisphere evaluate --json` wrote them.
+        flip: the model adds the embedding of the mirror image; by default as the calibration did, or not.
+        with_head: also ship the head, whose centers are biometric templates of the people trained on.
+        template: to which faces have to be aligned: a name in `verisphere.images.detect.TEMPLATES`, or one of your own
+            where none of those has the size that the network takes.
+        trust_code: also build a backbone class from outside verisphere, which runs its code.
+        progress: shown over the steps.
+
+    Raises:
+        FileExistsError: `out` is a file, holds something, or is what is read.
+        FileNotFoundError: no run, or no such file.
+        ValueError: the extra `export` is missing; the calibration is of another model, or contradicts `flip`; a file is
+            not of its kind; the template does not fit the network; the ONNX file would differ from the network.
+    """
+    require_export()
+    refuse_overwriting(out, [run, calibration, *evaluation])
+    if out.is_file():
+        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    if is_model_folder(run):
+        raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
+    checkpoint = read_checkpoint(run)
+    calibrated = None if calibration is None else read_calibration(calibration)
+    if calibrated is not None:
+        _check_same_model(checkpoint, calibrated, str(calibration))
+    for path in evaluation:
+        _check_same_figures(checkpoint, path)
+    added = _flip(flip, calibrated, str(calibration))
+    copies = _copies(checkpoint, calibration, evaluation, with_head)
+    backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
+    _check_template(template, backbone)
+    description = Description(
+        name=_run_folder(checkpoint).name if name is None else name,
+        verisphere=verisphere.__version__,
+        torch=torch.__version__,
+        backbone=checkpoint.state["backbone"],
+        embedding_size=backbone.embedding_size,
+        template=template,
+        preprocessing=preprocessing(backbone),
+        flip=added,
+        thresholds=() if calibrated is None else calibrated.thresholds,
+        training=_training(checkpoint),
+        files={WEIGHTS: FileDigest(checkpoint.sha256["backbone"], (checkpoint.path / WEIGHTS).stat().st_size)},
+    )
+    finished: list[tuple[Description, Agreement]] = []
+    divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
+
+    def write(partial: Path) -> None:
+        partial.mkdir()
+        finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
+
+    write_whole(out, write)
+    return ExportResult(out, *finished[0], _notes(description, calibrated, RECIPE in copies, with_head))
+
+
+def _write(
+    folder: Path,
+    description: Description,
+    backbone: Backbone,
+    copies: dict[str, Path],
+    divided: dict[str, Tensor] | None,
+    trust_code: bool,
+    progress: Progress,
+) -> tuple[Description, Agreement]:
+    """All files of the folder, in an order in which each can name those before it; then the proof that they work.
+
+    A head that several processes wrote in parts comes as tensors (`divided`), and goes into one file.
+    """
+    about = InputFormat(
+        size=backbone.input_size,
+        template=description.template,
+        flip=description.flip,
+        embedding_size=backbone.embedding_size,
+        backbone=description.files[WEIGHTS].sha256,
+        verisphere=description.verisphere,
+    )
+
+    def copy() -> None:
+        for name, source in copies.items():
+            shutil.copyfile(source, folder / name)
+        if divided is not None:
+            try:
+                save_file(divided, folder / HEAD)
+            except SafetensorError as error:  # such as a full disk
+                raise OSError(errno.EIO, f"cannot be written: {error}", str(folder / HEAD)) from None
+
+    def convert() -> None:
+        write_onnx(folder / ONNX, backbone, about)
+
+    steps: list[Callable[[], None]] = [copy, convert]
+    for step in progress(steps, "exporting", len(steps)):
+        step()
+    names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS), *([HEAD] if divided is not None else [])]
+    files = {name: _digest(folder / name) for name in names}
+    if files[WEIGHTS] != description.files[WEIGHTS]:
+        raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
+    fields: dict[str, Any] = read_json(model_json(replace(description, files=files)))
+    (folder / CARD).write_text(model_card(fields, folder), encoding="utf-8")
+    whole = replace(description, files=files | {CARD: _digest(folder / CARD)})
+    (folder / NAME).write_text(model_json(whole), encoding="utf-8")
+    return whole, compare_onnx(read_onnx(folder / ONNX), load(folder, "cpu", trust_code))
+
+
+def _copies(
+    checkpoint: Checkpoint, calibration: Path | None, evaluation: Sequence[Path], with_head: bool
+) -> dict[str, Path]:
+    """Which file goes into the folder as it is, under which name; each is looked at before any work.
+
+    Raises:
+        FileNotFoundError, ValueError: one is missing, damaged, or not of its kind; two would have one name.
+    """
+    copies = {WEIGHTS: checkpoint.path / WEIGHTS}
+    if with_head:
+        checkpoint.tensors("head")  # says so where it is damaged
+        if not checkpoint.shards:
+            copies[HEAD] = checkpoint.path / HEAD
+    recipe = _run_folder(checkpoint) / RECIPE
+    if recipe.is_file():
+        read_settings(recipe)
+        copies[RECIPE] = recipe
+    if calibration is not None:
+        copies[CALIBRATION] = calibration
+    for path in evaluation:
+        read_figures(path)
+        name = f"evaluation-{path.stem}.json"
+        if name in copies:
+            raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
+        copies[name] = path
+    return copies
+
+
+def _run_folder(checkpoint: Checkpoint) -> Path:
+    """The run that a checkpoint lies in, or its own folder where it was moved out of one."""
+    path = real_path(checkpoint.path)
+    return path.parent.parent if path.parent.name == "checkpoints" else path
+
+
+def _training(checkpoint: Checkpoint) -> TrainingRecord:
+    data = checkpoint.state.get("data")
+    known = data if isinstance(data, dict) else {}
+    found = {"images": known.get("images"), "people": known.get("people"), "seed": checkpoint.state.get("seed")}
+    counts = {name: value if type(value) is int else None for name, value in found.items()}
+    return TrainingRecord(checkpoint.step, **counts, sources=recorded_sources(checkpoint))
+
+
+def _check_same_model(checkpoint: Checkpoint, calibration: Calibration, file: str) -> None:
+    ours = checkpoint.sha256.get("backbone", "")
+    if calibration.origin is not None and calibration.origin.model != ours:
+        raise ValueError(
+            f"{file}: its thresholds are of the model with weights {calibration.origin.model[:12]}..., but "
+            f"{checkpoint.path} has {ours[:12]}...; embed with this checkpoint and calibrate again"
+        )
+
+
+def _check_same_figures(checkpoint: Checkpoint, path: Path) -> None:
+    ours = checkpoint.sha256.get("backbone", "")
+    for evaluated in read_figures(path).sources:
+        if evaluated.origin is not None and evaluated.origin.model != ours:
+            raise ValueError(
+                f"{path}: figures of {evaluated.file}, made with the weights {evaluated.origin.model[:12]}..., but "
+                f"{checkpoint.path} has {ours[:12]}...; evaluate embeddings made by this checkpoint"
+            )
+
+
+def _flip(asked: bool | None, calibration: Calibration | None, file: str) -> bool:
+    """Whether the model adds the mirror image: what the calibration did decides, since its thresholds hold for that."""
+    if calibration is None or calibration.origin is None:
+        return bool(asked)
+    if asked is not None and asked != calibration.origin.flip:
+        raise ValueError(
+            f"flip is {str(asked).lower()}, but the embeddings behind {file} were made with flip "
+            f"{str(calibration.origin.flip).lower()}; its thresholds hold for that alone"
+        )
+    return calibration.origin.flip
+
+
+def _check_template(template: str, backbone: Backbone) -> None:
+    """Refuse a template of another size. A network of a size that no known one has may name a template of its own."""
+    size = tuple(backbone.input_size)
+    fitting = [name for name, known in TEMPLATES.items() if (known.height, known.width) == size]
+    if template not in fitting and (fitting or template in TEMPLATES):
+        raise ValueError(
+            f"template {template!r} does not fit {type(backbone).__name__}, which takes {size[0]} x {size[1]} pixels; "
+            f"allowed {'are ' + ', '.join(fitting) if fitting else 'is a name of your own: none that is known fits'}"
+        )
+
+
+def _notes(description: Description, calibration: Calibration | None, recipe: bool, with_head: bool) -> tuple[str, ...]:
+    notes = []
+    if calibration is None:
+        notes.append("no calibration was given, so this model ships no threshold and `verisphere verify` refuses it")
+    elif calibration.origin is None:
+        notes.append("nothing ties the thresholds to this model: the calibration does not say which one it is of")
+    elif calibration.origin.precision != "float32":
+        notes.append(f"calibrated in {calibration.origin.precision}, but what is shipped runs in float32")
+    drawn = description.training.drawn or any(
+        threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in description.thresholds
+    )
+    if drawn:
+        notes.append(
+            "drawn faces stand behind this model: its thresholds promise nothing about photographs, and `verisphere "
+            "verify` and `identify` refuse it unless --accept-drawn-model is given"
+        )
+    if description.template not in TEMPLATES:
+        notes.append(f"faces are aligned to {description.template!r} elsewhere: verisphere has no such template")
+    if not recipe:
+        notes.append(f"the checkpoint lies in no run with a {RECIPE}, so the card cannot say how it was trained")
+    if with_head:
+        notes.append("the head is inside: its centers are biometric templates of the people trained on")
+    return tuple(notes)
+
+
+def _digest(path: Path) -> FileDigest:
+    return FileDigest(digest(path), path.stat().st_size)

@@ -1,0 +1,236 @@
+"""Who of a gallery a photograph shows, or nobody, at the threshold a model was shipped with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from verisphere.decide import Far, GuaranteedThreshold
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.results import json_text
+from verisphere.images.image_files import image_files
+from verisphere.models.folder import Model
+from verisphere.models.model_json import TrainingRecord
+from verisphere.report.tables import number, table
+from verisphere.ship.align import Skipped
+from verisphere.ship.people import (
+    FindFaces,
+    Person,
+    first_few,
+    lower_median,
+    notes_on,
+    person_at,
+    refuse_drawn,
+    scores_between,
+    searched,
+)
+from verisphere.vocabulary import Progress, printable, quietly
+
+
+@dataclass(frozen=True)
+class Match:
+    """A person of the gallery whose photographs pass."""
+
+    name: str
+    score: float
+    passed: int
+    comparisons: int
+
+
+@dataclass(frozen=True)
+class Identification:
+    """Who of a gallery a probe shows.
+
+    Attributes:
+        matches: the people that pass, best score first, at most as many as were asked for.
+        passing: how many people pass in all.
+        best: the best of those that do not pass, to show how near the threshold they came; None where all pass.
+        people: people in the gallery with a photograph that took part.
+        left_out: people of the gallery none of whose photographs could be used.
+        meaning, misses, training, drawn: as in `Verification`.
+        gallery_note: what a user should know of the gallery; mostly empty.
+    """
+
+    matches: tuple[Match, ...]
+    passing: int
+    best: Match | None
+    people: int
+    left_out: tuple[str, ...]
+    threshold: GuaranteedThreshold
+    meaning: str
+    misses: str
+    training: TrainingRecord
+    drawn: str
+    probe: Person
+    skipped: tuple[Skipped, ...]
+    gallery_note: str
+    model: str
+
+    def text(self) -> str:
+        """The matches as a table, or 'nobody', with what the threshold means for a gallery of this size."""
+        if self.matches:
+            rows = [
+                [match.name, number(match.score), f"{match.passed} / {match.comparisons}"] for match in self.matches
+            ]
+            answer = table(["person", "score", "comparisons that pass"], rows)
+            if self.passing > len(self.matches):
+                answer += f"\nand {self.passing - len(self.matches)} more"
+        else:
+            near = f"; nearest: {printable(self.best.name)}, score {self.best.score:.4f}" if self.best else ""
+            answer = f"nobody: no score above the threshold {self.threshold.threshold:.4f}{near}"
+        lines = [answer, self.meaning, self.misses, self._passes_by_chance()]
+        lines += [printable(note) for note in (self.drawn, self.gallery_note) if note]
+        lines += notes_on(self.probe)
+        lines += first_few([f"{one.name} ({one.reason})" for one in self.skipped], "skipped")
+        lines += first_few(self.left_out, "left out, as none of their photographs can be used")
+        return "\n".join(lines)
+
+    def _passes_by_chance(self) -> str:
+        wrong = float(self.threshold.far_target) * self.people
+        return (
+            f"{self.people} people were compared: at a false accept rate of {self.threshold.far_target} a comparison, "
+            f"a stranger passes as {wrong:.3g} of them on average (up to twice that where people have several photos)"
+        )
+
+    def json(self) -> str:
+        """The same as JSON."""
+        return json_text(self)
+
+
+def identify(
+    probe: Path,
+    gallery: Path,
+    model: Model,
+    find: FindFaces,
+    *,
+    far: Far | None = None,
+    top: int = 5,
+    accept_drawn: bool = False,
+    progress: Progress = quietly,
+) -> Identification:
+    """Find who of a gallery a probe shows: the people whose photographs pass the threshold, best first, or nobody.
+
+    A person with several photographs passes, and is ranked, as in `verify`.
+
+    Args:
+        probe: an image file, or a folder or archive of one person's photographs.
+        gallery: folder or zip archive with a folder of photographs a person, or an embeddings file of the same model.
+        model: with its threshold.
+        find: how a face is got out of a photograph.
+        far: which of the model's thresholds; needed where it has several.
+        top: how many matches to list.
+        accept_drawn: take a model that was trained or calibrated on drawn faces.
+        progress: shown over the photographs.
+
+    Raises:
+        FileNotFoundError: one of them is not there.
+        ValueError: no face in the probe, or in any photograph of the gallery; images outside a person's folder; a
+            gallery that another model embedded; no such threshold; or drawn faces stand behind it, which was not
+            accepted.
+    """
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}")
+    asked = None if far is None else str(far)
+    threshold, drawn = model.threshold(asked), refuse_drawn(model, far, accept_drawn)
+    person, rows = person_at(probe, model, find, progress)
+    if gallery.suffix.lower() == ".npz":
+        enrolled = _from_embeddings(gallery, model)
+    else:
+        enrolled = _from_photographs(gallery, model, find, progress)
+    matches = _compared(rows, enrolled, threshold.threshold)
+    passing = [match for match in matches if match.score > threshold.threshold]
+    return Identification(
+        matches=tuple(passing[:top]),
+        passing=len(passing),
+        best=matches[len(passing)] if len(passing) < len(matches) else None,
+        people=len(matches),
+        left_out=enrolled.left_out,
+        threshold=threshold,
+        meaning=model.promise(asked),
+        misses=threshold.misses(),
+        training=model.training,
+        drawn=drawn,
+        probe=person,
+        skipped=enrolled.skipped,
+        gallery_note=enrolled.note,
+        model=str(model.folder),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Gallery:
+    """The people that a probe is compared with.
+
+    Attributes:
+        embeddings: a row for each photograph that can be compared.
+        people: who is on each.
+        left_out: people none of whose photographs can be compared.
+        skipped: photographs that cannot.
+        note: what a user should know of it.
+    """
+
+    embeddings: Float32[np.ndarray, "photos dim"]
+    people: np.ndarray
+    left_out: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    note: str = ""
+
+
+def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Progress) -> _Gallery:
+    files = image_files(gallery, "Name/image.jpg")
+    owners = [_owner(name, gallery) for name in files.names]
+    seen = searched(files, find, progress)
+    try:
+        embeddings = seen.embed(model)
+    except ValueError as error:
+        raise ValueError(f"{gallery}: {error}") from None
+    people = np.array([owners[place] for place in seen.used])
+    everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
+    return _Gallery(embeddings, people, tuple(sorted(everybody - set(people.tolist()))), seen.skipped)
+
+
+def _from_embeddings(gallery: Path, model: Model) -> _Gallery:
+    """The people of an embeddings file, which the same model made.
+
+    Raises:
+        ValueError: it is no such file, or another model made it, or the same in another way.
+    """
+    found = read_embeddings(gallery)
+    size, hint = model.backbone.embedding_size, "a gallery has to be embedded by the model that compares"
+    if found.embeddings.shape[1] != size:
+        raise ValueError(f"{gallery}: {found.embeddings.shape[1]} numbers a row, but the model gives {size}; {hint}")
+    note = ""
+    if found.origin is None:
+        note = f"nothing in {gallery.name} says which model made its embeddings: that it was this one is taken on trust"
+    elif found.origin.model != model.sha256:
+        raise ValueError(
+            f"{gallery}: made by the weights {found.origin.model[:12]}..., but {model.folder} has "
+            f"{model.sha256[:12]}...; {hint}"
+        )
+    elif found.origin.flip != model.flip:
+        raise ValueError(
+            f"{gallery}: made with flip {str(found.origin.flip).lower()}, but {model.folder} was shipped with "
+            f"{str(model.flip).lower()}; {hint}"
+        )
+    return _Gallery(found.embeddings, found.identities, note=note)
+
+
+def _compared(rows: Float32[np.ndarray, "probe dim"], gallery: _Gallery, threshold: float) -> list[Match]:
+    """Every person of the gallery with the lower median of their scores, best first."""
+    people, place = np.unique(gallery.people, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    scores = scores_between(rows, gallery.embeddings[order])  # (probe, photos), each person's side by side
+    borders = np.cumsum(np.bincount(place))[:-1]
+    matches = [
+        Match(str(name), lower_median(own.flatten()), int((own > threshold).sum()), own.size)
+        for name, own in zip(people, np.split(scores, borders, axis=1), strict=True)
+    ]
+    return sorted(matches, key=lambda match: -match.score)
+
+
+def _owner(name: str, gallery: Path) -> str:
+    folder, _, _ = name.rpartition("/")
+    if not folder:
+        raise ValueError(f"{gallery}: {name!r} lies in no person's folder; a gallery has one folder a person")
+    return folder

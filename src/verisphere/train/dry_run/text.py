@@ -1,0 +1,172 @@
+"""A plan as it is read in a terminal, and the command that makes one."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+
+from verisphere.device import choose_device
+from verisphere.files.disk import write_whole
+from verisphere.files.results import Json, json_text, to_json
+from verisphere.report.tables import table
+from verisphere.train.dry_run.training_cost import MOST_CLASSES, Memory, TrainingPlan, plan
+from verisphere.train.recipe import Recipe, read_recipe
+
+GIB = 2**30
+#: Far beyond any machine: an exbibyte.
+_MOST_MEMORY = 2**30
+#: What stands for the recipe's images where the number of classes is given: a set that is not looked at.
+_NO_DATA = ("--data", "verisphere.images.SyntheticFaces", "--data.people", "2", "--validation", "null")
+_NAMES = {
+    "weights": "backbone and loss: weights",
+    "gradients": "their gradients",
+    "optimizer": "their optimizer state",
+    "buckets": "gradients on their way to the others",
+    "centers": "class centers",
+    "center_state": "their optimizer state",
+    "center_gradient": "their gradient",
+    "activations": "activations",
+    "kept": "exponentials kept",
+    "logits": "logits, several times over",
+    "sampled": "copies of sampled centers",
+    "chunks": "a chunk of classes at work",
+    "memories": "memories of pair terms",
+    "pairs": "pairs at work (at most)",
+    "rows": "embeddings and own centers",
+    "images": "images",
+    "update": "centers' update",
+    "allocator": "lost between blocks (estimate)",
+}
+
+
+def dry_run(
+    path: Path,
+    overrides: Sequence[str] = (),
+    *,
+    classes: int | None = None,
+    processes: int = 1,
+    memory: float | None = None,
+    device: str | None = None,
+    out: Path | None = None,
+) -> str:
+    """Plan a recipe's training, and say so in text; nothing is trained.
+
+    Args:
+        path: the recipe.
+        overrides: `--field value`.
+        classes: how many; None takes the data's, and looks at nothing else of them. With a number the data may be
+            absent.
+        processes: how many train together.
+        memory: GiB that each process has; None is what this device has: a GPU's all, or what is free of the machine's,
+            as if it ran one process.
+        device: where it would train.
+        out: JSON file that receives the plan.
+
+    Raises:
+        FileNotFoundError: there is no such recipe.
+        ValueError: the recipe is refused, or a number lies outside its range.
+    """
+    if memory is not None and not 0 < memory <= _MOST_MEMORY:
+        raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
+    if classes is not None and classes < 1:
+        raise ValueError(f"--classes is {classes}; a plan needs at least 1")
+    if classes is not None and classes > MOST_CLASSES:
+        raise ValueError(f"--classes is {classes}; a plan takes at most 2^40")
+    recipe = read_recipe(path, [*overrides, *(() if classes is None else _NO_DATA)]).recipe
+    place = choose_device(device)
+    available = memory_of(place) if memory is None else max(int(memory * GIB), 1)
+    number = len(recipe.data.people) if classes is None else classes
+    found = plan(recipe, number, processes, available, place.type)
+    if out is not None:
+        write_whole(out, lambda partial: partial.write_text(json_text(as_json(found))))
+    return as_text(found, recipe)
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes that a process could have: all of a GPU, or what is free of the machine's memory."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    meminfo = Path("/proc/meminfo")
+    for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
+        if line.startswith("MemAvailable"):
+            return 1024 * int(line.split()[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def as_json(found: TrainingPlan) -> Json:
+    """The plan's fields, and what follows from them."""
+    fields_ = to_json(found)
+    assert isinstance(fields_, dict)
+    return {**fields_, "total": found.total, "fits": found.fits}
+
+
+def as_text(found: TrainingPlan, recipe: Recipe) -> str:
+    """The plan as paragraphs and tables."""
+    return "\n\n".join([_head(found, recipe), _memory(found), *_traffic(found), _work(found), *_verdict(found)])
+
+
+def _head(found: TrainingPlan, recipe: Recipe) -> str:
+    precisions = f"backbone in {recipe.precision}, head products in {recipe.head_precision}"
+    if found.processes == 1:
+        share = f"one process, {found.batch} images a step"
+    else:
+        share = (
+            f"{found.processes} processes, each with up to {found.local_batch} of {found.batch} images a step and "
+            f"{found.held:,} classes"
+        )
+    engine = f"engine {found.engine}" + (f" at rate {recipe.sample_rate:g}" if found.engine == "sampled" else "")
+    return f"{found.backbone} and {found.loss} over {found.classes:,} classes; {engine}; {precisions}\n{share}"
+
+
+def _memory(found: TrainingPlan) -> str:
+    rows = [
+        [_NAMES[one.name], gib(getattr(found.memory, one.name))]
+        for one in fields(Memory)
+        if getattr(found.memory, one.name)
+    ]
+    rows += [["PyTorch itself", gib(found.runtime)], ["all together", gib(found.total)]]
+    return table(["memory of one process", "GiB"], rows)
+
+
+def _traffic(found: TrainingPlan) -> list[str]:
+    if not found.traffic:
+        return []
+    rows = [
+        [one.what, one.kind, str(one.times), f"{one.payload:,}", f"{one.sent(found.processes):,}"]
+        for one in found.traffic
+    ]
+    put_in = sum(one.payload for one in found.traffic)
+    sent = sum(one.sent(found.processes) for one in found.traffic)
+    times = sum(one.times for one in found.traffic)
+    rows.append(["all together", "", str(times), f"{put_in:,}", f"{sent:,}"])
+    return [table(["collectives of a step", "kind", "times", "bytes put in", "bytes sent in a ring"], rows)]
+
+
+def _work(found: TrainingPlan) -> str:
+    return (
+        f"work of one process in a step: {found.backbone_flops / 1e9:,.1f} GFLOP in the backbone, "
+        f"{found.head_flops / 1e9:,.1f} in the head's products"
+        + ("; exchanges and products of pair terms are not counted" if found.memory.pairs else "")
+    )
+
+
+def _verdict(found: TrainingPlan) -> list[str]:
+    if found.available is None:
+        return []
+    if found.fits:
+        return [f"it fits: {gib(found.total)} of {gib(found.available)} GiB"]
+    line = f"it does not fit: {gib(found.total)} GiB are needed, {gib(found.available)} are there"
+    if found.would_fit:
+        return [f"{line}; it would with " + ", or ".join(found.would_fit)]
+    return [f"{line}; no single change of engine, precision, accumulate, batch_size or processes is enough"]
+
+
+def gib(count: int) -> str:
+    """Bytes as GiB.
+
+    >>> gib(3 * 2**29), gib(1000)
+    ('1.50', '0.00')
+    """
+    return f"{count / GIB:.2f}" if count < 100 * GIB else f"{count / GIB:.0f}"

@@ -1,0 +1,104 @@
+"""What a training takes over: its own checkpoint when resumed, or the weights of the run that `start` names."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+
+from verisphere.distributed import world
+from verisphere.files.disk import MAX_TABLE
+from verisphere.files.documents import read_text
+from verisphere.files.json_values import shown
+from verisphere.images.faces import Faces
+from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, read_checkpoint, shared_rows
+from verisphere.models.image_sources import recorded_sources
+from verisphere.train.objective import Objective
+from verisphere.train.recipe import Recipe
+from verisphere.vocabulary import ImageSource
+
+
+def data_digest(faces: Faces) -> dict[str, int | str]:
+    """What a resumed run must find again: the same images of the same people in the same order."""
+    digest = hashlib.sha256()
+    for name, person in zip(faces.names, faces.identities, strict=True):
+        digest.update(f"{name}\t{person}\n".encode())
+    return {"images": len(faces), "people": len(faces.people), "sha256": digest.hexdigest()}
+
+
+def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
+    """The images of the run that the recipe starts from, where it names one, and its own."""
+    before = () if recipe.start is None else recorded_sources(read_checkpoint(Path(recipe.start)))
+    return (*before, recipe.data.source)
+
+
+def loaded(
+    path: Path, data: dict[str, int | str], objective: Objective, optimizer: torch.optim.Optimizer
+) -> Checkpoint:
+    """The checkpoint at this path, which backbone, head and optimizer now go on from."""
+    checkpoint = read_checkpoint(path)
+    before = checkpoint.state.get("data")
+    if before != data:
+        held = f"{before['images']} images of {before['people']} people" if isinstance(before, dict) else "unknown data"
+        raise ValueError(
+            f"{checkpoint.path} was trained on {held} but the recipe's data are now {data['images']} of "
+            f"{data['people']}, or others; restore them, or start another run"
+        )
+    rows = shared_rows(objective.head, optimizer, objective.terms) if world().size > 1 else None
+    load_into(objective.backbone, checkpoint.tensors("backbone"), f"{checkpoint.path}: backbone")
+    load_into(objective.head, checkpoint.tensors("head", rows), f"{checkpoint.path}: head")
+    if len(objective.terms):
+        load_into(objective.terms, checkpoint.tensors("pairs", rows), f"{checkpoint.path}: pairs")
+    load_optimizer(optimizer, checkpoint.tensors("optimizer", rows), f"{checkpoint.path}: optimizer")
+    return checkpoint
+
+
+def unlogged_figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
+    """Losses and figures of pair terms that no entry of the log holds yet.
+
+    Raises:
+        ValueError: the checkpoint has something else in their place.
+    """
+    found = checkpoint.state.get("figures", {})
+    if isinstance(found, dict) and all(
+        isinstance(values, list) and values and all(isinstance(one, int | float) for one in values)
+        for values in found.values()
+    ):
+        return found
+    raise ValueError(f"{checkpoint.path / 'state.json'}: figures is {shown(found)}; each has a list of numbers")
+
+
+def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
+    """Take backbone and centers over from the run that the recipe starts from.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: it is another backbone's; or other people's, and the centers are wanted.
+    """
+    assert recipe.start is not None
+    checkpoint = read_checkpoint(Path(recipe.start))
+    where = f"start: {checkpoint.path}"
+    load_into(objective.backbone, checkpoint.tensors("backbone"), f"{where}: backbone")
+    if not recipe.start_head:
+        return
+    listed = checkpoint.path.parent.parent / "people.txt"
+    if not listed.is_file():
+        raise ValueError(
+            f"{where}: its run has no people.txt to say whose centers these are; name a run, or take the backbone "
+            "alone by --start_head false"
+        )
+    before = read_text(listed, MAX_TABLE).removesuffix("\n").split("\n")
+    if before != list(recipe.data.people):
+        raise ValueError(
+            f"{where} was trained on {len(before)} people but the recipe's data are of {len(recipe.data.people)}, or "
+            "others; --start_head false takes the backbone alone"
+        )
+    rows = shared_rows(objective.head, optimizer) if world().size > 1 else None
+    found, own = checkpoint.tensors("head", rows), objective.head.state_dict()
+    # a loss of another kind keeps other numbers; those that both know go over
+    fitting = {name: one for name, one in found.items() if name in own and own[name].shape == one.shape}
+    if "centers" not in fitting:
+        raise ValueError(
+            f"{where}: its centers are {tuple(found['centers'].shape)}, this head's {tuple(own['centers'].shape)}; "
+            "--start_head false takes the backbone alone"
+        )
+    objective.head.load_state_dict(own | fitting)

@@ -1,0 +1,148 @@
+"""A run's folder: begun or found again, its log cut to where it goes on and written further."""
+
+import errno
+import fcntl
+import json
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from verisphere.files.disk import MAX_TABLE, read_file, write_whole
+from verisphere.files.documents import read_json, read_yaml_file
+from verisphere.models.checkpoint import list_checkpoints
+from verisphere.train.recipe import ReadRecipe
+
+log = logging.getLogger(__name__)
+
+#: The files that every run has while it trains, beside its checkpoints.
+_BEGUN_WITH = "recipe.yaml", "metrics.jsonl"
+
+
+def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
+    """Make the run's folder; or check that it holds this recipe's run, and find its newest checkpoint.
+
+    Raises:
+        ValueError: there is no such run to resume, a run is in the way, or it is another recipe's.
+    """
+    recipe_file = out / "recipe.yaml"
+    if resume:
+        if not recipe_file.is_file():
+            raise ValueError(f"{out} holds no run to resume (no recipe.yaml); start one without --resume")
+        _check_same_recipe(read, recipe_file)
+        if list_checkpoints(out):
+            return list_checkpoints(out)[-1]
+        log.info("%s has no checkpoint yet: starting from the beginning", out)
+    elif list_checkpoints(out) or _logged(out):  # a run that failed before it did anything is not in the way
+        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
+    people = "\n".join(read.recipe.data.people) + "\n"
+    write_whole(out / "people.txt", lambda path: path.write_text(people))
+    write_whole(recipe_file, lambda path: path.write_text(read.yaml))
+    return None
+
+
+def require_run_still_there(out: Path) -> None:
+    """Refuse to go on in a folder that was removed, moved or emptied while a training wrote to it.
+
+    Whatever was written afterwards would look like a run and lack its recipe or the beginning of its log.
+
+    Raises:
+        FileNotFoundError: the recipe or the log is not there; names what is missing.
+    """
+    missing = [name for name in _BEGUN_WITH if not (out / name).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{out}: {' and '.join(missing)} vanished during the training (was the folder removed or moved?); nothing "
+            "whole could be left there, so the training was ended; start it again, or continue a moved folder by "
+            "--resume"
+        )
+
+
+@contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Hold a run's folder, so that no second training writes to it; whoever ends lets go of it, however that happens.
+
+    Raises:
+        ValueError: a training holds it.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("a") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise ValueError(f"{out}: another training is writing there; wait for its end, or stop it") from None
+            log.info("%s: this file system has no locks, so nothing keeps a second training out", out)
+        yield
+
+
+def _logged(out: Path) -> bool:
+    metrics = out / "metrics.jsonl"
+    return metrics.exists() and metrics.stat().st_size > 0
+
+
+def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
+    before = read_yaml_file(recipe_file)
+    if not isinstance(before, dict):
+        raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
+    names = sorted(read.resolved.keys() | before.keys())
+    differing = [name for name in names if read.resolved.get(name) != before.get(name)]
+    if differing:
+        raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
+
+
+def cut_metrics(path: Path, step: int) -> None:
+    """Drop what was logged after the checkpoint: those steps are made again."""
+    if not path.exists():
+        return
+    kept = []
+    for line in read_file(path, MAX_TABLE).splitlines(keepends=True):
+        try:
+            if read_json(line.decode("utf-8"))["step"] > step:
+                break  # steps only grow
+        except (ValueError, KeyError, TypeError):
+            break  # the last line of a killed run
+        kept.append(line)
+    write_whole(path, lambda partial: partial.write_bytes(b"".join(kept)))
+
+
+Record = Callable[[int, dict[str, float]], None]
+
+
+def event_writer() -> Callable[..., Any]:
+    """TensorBoard's writer.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError("TensorBoard is not installed: pip install 'verisphere[track]'") from None
+    return SummaryWriter
+
+
+@contextmanager
+def recorder(out: Path, writer: Callable[..., Any] | None, first_step: int) -> Iterator[Record]:
+    """Appends entries to `metrics.jsonl`, and to TensorBoard where that is asked for."""
+    events = None
+    if writer is not None:
+        # a resumed run makes some steps again: what was shown for them is replaced
+        events = writer(str(out / "tensorboard"), purge_step=first_step + 1 if first_step else None)
+    with (out / "metrics.jsonl").open("a") as file:
+
+        def record(step: int, figures: dict[str, float]) -> None:
+            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+            file.write(json.dumps({"step": step, **finite}) + "\n")
+            file.flush()
+            if events is not None:
+                for name, value in figures.items():
+                    events.add_scalar(name, value, step)
+
+        try:
+            yield record
+        finally:
+            if events is not None:
+                events.close()

@@ -1,0 +1,291 @@
+"""From a recipe to a run: a folder with the resolved recipe, checkpoints and metrics."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+
+import torch
+
+import verisphere
+from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.batch_norm import synchronised
+from verisphere.backbones.extract import extract
+from verisphere.collectives import first_alone, together, told
+from verisphere.compiling import compiled
+from verisphere.decide import Far
+from verisphere.device import choose_device
+from verisphere.distributed import world
+from verisphere.head.auto import engine_named
+from verisphere.head.head import Head
+from verisphere.head.sharded import Sharded
+from verisphere.images.detect.unaligned import warn_if_unaligned
+from verisphere.images.faces import Faces
+from verisphere.images.memory import in_memory
+from verisphere.images.select import positions_with_images, require_people
+from verisphere.models.checkpoint import (
+    optimizer_tensors,
+    save_checkpoint,
+    shared_rows,
+)
+from verisphere.models.image_sources import record_sources, recorded_sources
+from verisphere.pairs.pair_term import Training
+from verisphere.seeds import Stream, mixed_seed
+from verisphere.train.loop import Plan, train
+from verisphere.train.objective import Objective
+from verisphere.train.processes import Division, added_up, divided, share_buffers
+from verisphere.train.recipe import ReadRecipe, Recipe
+from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, unlogged_figures
+from verisphere.train.run_folder import (
+    Record,
+    alone_in,
+    cut_metrics,
+    event_writer,
+    open_run,
+    recorder,
+    require_run_still_there,
+)
+from verisphere.train.samples import samples
+from verisphere.train.stopping import stop_requests
+from verisphere.vocabulary import Embeddings, Progress, quietly
+
+log = logging.getLogger(__name__)
+
+#: From embeddings and target FARs to figures by name, for the log of a run.
+Measure = Callable[[Embeddings, Sequence[Far]], dict[str, float]]
+
+PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def train_run(
+    read: ReadRecipe,
+    out: Path,
+    *,
+    measure: Measure | None = None,
+    resume: bool = False,
+    device: str | None = None,
+    tensorboard: bool = False,
+    progress: Progress = quietly,
+) -> Objective:
+    """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `metrics.jsonl` and `checkpoints/`.
+
+    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint after the step under way and raise `TrainingStopped`. The recipe's own
+    backbone and loss are trained, so a recipe is read anew for each run.
+
+    Processes that have been joined train together, each on its share of every batch and with its share of the classes;
+    the first one writes, but for the centers, and all must see the same folder. A run can go on with another number
+    of them.
+
+    Args:
+        read: the recipe.
+        out: folder of the run; a new one, unless the run is resumed.
+        measure: the figures of the validation set, from its embeddings and the recipe's `validation_far`; a recipe with
+            a validation set needs one. `verisphere.measure.validation.validation_figures` is the one of `train`.
+        resume: go on from the newest checkpoint in `out`, or from the start where a run was stopped before its first;
+            recipe and data must be the run's own.
+        device: where to train; a GPU where there is one, by default.
+        tensorboard: write TensorBoard events too (extra `track`).
+        progress: shown over the steps.
+
+    Raises:
+        FileNotFoundError: the run's folder was removed while it trained.
+        ValueError: fewer than two people, too few images for a batch, nothing that validation could measure, a run in
+            the way, a recipe or data that differ from the run's, a damaged checkpoint.
+        TrainingDiverged: a loss or gradient is not finite.
+        TrainingStopped: a signal asked to stop.
+    """
+    recipe, here = read.recipe, world()
+    if recipe.validation is not None and measure is None:
+        raise ValueError("the recipe has a validation set; `measure` must say what to measure on it")
+    plan, division, place, data = together(lambda: _prepared(recipe, device, tensorboard))
+    _check_alike(read, data)
+    objective, optimizer = _objective(recipe, place)
+    holding = ExitStack()
+
+    def begin() -> str:
+        holding.enter_context(alone_in(out))
+        return str(open_run(read, out, resume) or "")
+
+    found = first_alone(begin)
+    checkpoint = together(lambda: loaded(Path(found), data, objective, optimizer)) if found else None
+    first_step = 0 if checkpoint is None else checkpoint.step
+    if checkpoint is None and recipe.start is not None:
+        together(lambda: begin_with(recipe, objective, optimizer))
+    if checkpoint is not None:
+        log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
+    elif here.first:
+        warn_if_unaligned(recipe.data, recipe.validation)
+    log.info(
+        "%d images of %d people; %s on %s%s; %d steps",
+        len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
+        f" and {here.size - 1} more" if here.size > 1 else "", plan.steps,
+    )  # fmt: skip
+    faces = together(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
+
+    figures = {} if checkpoint is None else unlogged_figures(checkpoint)
+    sources = image_sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
+
+    def check_folder() -> str:
+        require_run_still_there(out)
+        return ""
+
+    def save(step: int) -> None:
+        first_alone(check_folder)
+        parts = {
+            "backbone": dict(objective.backbone.state_dict()),
+            "head": dict(objective.head.state_dict()),
+            "optimizer": optimizer_tensors(optimizer),
+        }
+        if len(objective.terms):
+            parts["pairs"] = dict(objective.terms.state_dict())
+        state = {
+            "backbone": read.resolved["backbone"],
+            "seed": recipe.seed,
+            "data": data,
+            **record_sources(sources),
+            "verisphere": verisphere.__version__,
+            "torch": torch.__version__,
+        }
+        if figures:
+            state["figures"] = figures
+        save_checkpoint(out, step, parts, state, held=shared_rows(objective.head, optimizer, objective.terms))
+
+    def validate() -> dict[str, float]:
+        assert recipe.validation is not None
+        assert measure is not None
+        share_buffers(objective.backbone)
+        embeddings = extract(
+            objective.backbone, recipe.validation, workers=recipe.workers, progress=progress, here=here
+        )
+        return measure(embeddings, recipe.validation_far)
+
+    rows = samples(recipe, faces, place, plan, division, first_step)
+    with stop_requests() as stopping, holding, _recording(out, tensorboard, first_step) as record:
+        train(
+            objective,
+            optimizer,
+            progress(rows, "training", plan.steps - first_step),
+            plan,
+            first_step=first_step,
+            record=record,
+            save=save,
+            validate=validate if recipe.validation is not None else None,
+            stopping=stopping,
+            seed=recipe.seed,
+            figures_since=figures,
+        )
+        first_alone(check_folder)  # the last validation may have taken a while
+    return objective
+
+
+def _prepared(
+    recipe: Recipe, device: str | None, tensorboard: bool
+) -> tuple[Plan, Division, torch.device, dict[str, int | str]]:
+    """What each process can say by itself, before anything is written: how long, on which images, where, of what data.
+
+    Raises:
+        ValueError: what is wrong with the recipe and its data.
+    """
+    plan, place = _plan(recipe), choose_device(device)
+    division = divided(recipe.batch_size, recipe.accumulate)
+    if tensorboard and world().first:
+        event_writer()
+    if recipe.validation is not None:
+        _check_validation(recipe.backbone.to(place), recipe.validation)
+    return plan, division, place, data_digest(recipe.data)
+
+
+def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
+    """Refuse processes that would train on different things.
+
+    Raises:
+        ValueError: the recipe or the data that a process sees are not the first one's.
+    """
+    said = told(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
+    for rank, text in enumerate(said):
+        if text != said[0]:
+            what = "data" if json.loads(text)[0] == json.loads(said[0])[0] else "recipe"
+            raise ValueError(f"process {rank} has another {what} than process 0; all must read the same files")
+
+
+@contextmanager
+def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record]:
+    """The log of the first process, cut to where it goes on; the others keep none."""
+    if not world().first:
+        yield lambda step, figures: None
+        return
+    cut_metrics(out / "metrics.jsonl", first_step)
+    with recorder(out, event_writer() if tensorboard else None, first_step) as record:
+        yield record
+
+
+def _plan(recipe: Recipe) -> Plan:
+    """How long and how often, in steps."""
+    require_people(recipe.data)
+    steps_per_epoch = len(recipe.data) // recipe.batch_size
+    if not steps_per_epoch:
+        raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
+    return Plan(
+        steps_per_epoch=steps_per_epoch,
+        epochs=recipe.epochs,
+        rate=recipe.optimizer.rate,
+        schedule=recipe.schedule,
+        clip=recipe.clip,
+        log_every=recipe.log_every,
+        save_every=max(round(recipe.save_every * steps_per_epoch), 1),
+        validate_every=max(round(recipe.validate_every * steps_per_epoch), 1) if recipe.validate_every else 0,
+    )
+
+
+def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
+    # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
+    torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
+    engine = engine_named(recipe.engine, recipe.head_precision, recipe.sample_rate, recipe.seed)
+    head = Head(
+        recipe.loss,
+        len(recipe.data.people),
+        recipe.backbone.embedding_size,
+        recipe.subcenters,
+        Sharded(engine) if world().size > 1 else engine,
+        pooling=recipe.pooling,
+        pull_together=recipe.pull_together,
+    )
+    domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
+    for term in recipe.pair_terms:
+        term.prepare(
+            Training(
+                len(recipe.data.people),
+                recipe.backbone.embedding_size,
+                recipe.batch_size,
+                domains,
+                recipe.backbone.side_columns,
+                recipe.epochs,
+            )
+        )
+    backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
+    if recipe.sync_batch_norm and world().size > 1:
+        synchronised(backbone)
+    run = compiled(backbone, device) if recipe.compile else None
+    summed = added_up(backbone, run)
+    objective = Objective(
+        backbone,
+        head,
+        PRECISION[recipe.precision],
+        run if summed is None else summed,
+        nullcontext if summed is None else summed.apart,
+        recipe.pair_terms,
+    ).to(device)
+    # of gradients that gather over parts the centers' must exist, for only the last part is followed by a step
+    return objective, recipe.optimizer.build(objective, head if recipe.accumulate == 1 else None)
+
+
+def _check_validation(backbone: Backbone, faces: Faces) -> None:
+    """Refuse before the training what would fail after it: a set without pairs, or images that the backbone refuses."""
+    try:
+        require_people(faces)
+        positions_with_images(faces.identities, at_least=2)
+        extract(backbone, faces.select([0]))
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error

@@ -1,1 +1,0 @@
-"""What a person sets out to do, from end to end: train, embed, evaluate, show."""

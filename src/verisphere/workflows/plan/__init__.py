@@ -1,1 +1,0 @@
-"""Plans: what a training takes before it begins."""

@@ -1,1 +1,0 @@
-"""Sweeps: grids of recipe fields and controlled experiments, trained, measured and compared."""

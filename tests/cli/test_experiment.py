@@ -1,0 +1,95 @@
+"""All pairs through the command line: other screens, processes and a sweep that is kept give the same file."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.cli import main
+from verisphere.files.embeddings import write_embeddings
+from verisphere.vocabulary import Embeddings
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+def saved(path: Path, seed: int = 0) -> Path:
+    random = np.random.default_rng(seed)
+    person = np.arange(300) % 40
+    rows = random.normal(size=(40, 24))[person] + random.normal(size=(300, 24))
+    names, people = (np.array([f"{kind}{n}" for n in numbers]) for kind, numbers in (("i", range(300)), ("p", person)))
+    write_embeddings(
+        path, Embeddings(rows.astype(np.float32), names, people, np.array(["bright", "dark"])[np.arange(300) % 2])
+    )
+    return path
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    try:
+        code = main(["--default-allocator", "evaluate", *map(str, arguments)])
+    except SystemExit as leaving:
+        code = leaving.code
+    output = capsys.readouterr()
+    return code, output.out, output.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--screen", "int8"],
+        ["--screen", "bfloat16"],
+        ["--screen", "float32"],
+        ["--screen", "float64"],
+        ["--processes", "2"],
+        ["--sweep", "kept.sweep"],
+    ],
+)
+def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    rows = saved(tmp_path / "rows.npz")
+    for number, more in enumerate([[], options, options]):  # the second time from what the first has kept
+        asked = ["all-pairs", rows, "--far", "1e-1", "--far", "1e-3", "--json", tmp_path / f"{number}.json", *more]
+        assert call(capsys, *asked)[0] == 0
+    first, second, third = (json.loads((tmp_path / f"{number}.json").read_text()) for number in range(3))
+    assert first == second == third
+    assert (tmp_path / "kept.sweep").exists() == ("--sweep" in options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--processes", "0"], "processes must be at least 1, got 0"),
+        (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),
+        (["--screen", "int4"], "invalid choice: 'int4' (choose from 'int8', 'bfloat16', 'float32', 'float64')"),
+        (["--sweep", "rows.npz"], "rows.npz: "),
+        (["--sweep", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),
+        (["--sweep", "other.sweep"], "rows.npz: other.sweep: it keeps the sweep of other embeddings"),
+        (["--sweep", "same", "--json", "same"], "same: two of --json, --curve, --plot and --sweep would be written"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    options: list[str], message: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows, _ = saved(tmp_path / "rows.npz"), (tmp_path / "notes.txt").write_text("hello")
+    assert call(capsys, "all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--sweep", "other.sweep")[0] == 0
+    before = rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.sweep").read_bytes()
+    code, out, err = call(capsys, "all-pairs", rows.name, "--far", "1e-1", *options)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err
+    assert before == (rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.sweep").read_bytes())
+
+
+@pytest.mark.parametrize("edited", ["score", "count", "above"])
+def test_an_edited_sweep_file_is_refused(edited: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["all-pairs", saved(tmp_path / "rows.npz"), "--far", "1e-1", "--sweep", "kept.npz"]
+    assert call(capsys, *asked)[0] == 0
+    with np.load("kept.npz") as archive:
+        state = dict(archive)
+    state[f"filled.0.{edited}"] = state[f"filled.0.{edited}"].copy()
+    state[f"filled.0.{edited}"][0] += 1 if edited != "score" else -1e-12  # nothing that its ranges would show
+    np.savez("kept.npz", **state)
+    code, out, err = call(capsys, *asked)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "kept.npz: its arrays are not those that were saved, by their seal, so it was edited or damaged; name" in err

@@ -1,0 +1,348 @@
+"""The command line after a training, in the order of README's own photos: embed, calibrate, export, verify, report."""
+
+import json
+import logging
+import shutil
+import signal
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from verisphere.cli.messages import show
+from verisphere.cli.parsing import TEMPLATES as CLI_TEMPLATES
+from verisphere.cli.start import main, parser
+from verisphere.decide import GUARANTEES
+from verisphere.files.embeddings import read_embeddings
+from verisphere.images.detect import TEMPLATES
+from verisphere.models.build import build_backbone
+from verisphere.models.checkpoint import save_checkpoint
+
+DRAWN = ("--aligned", "--accept-drawn-model")
+NETWORK = {
+    "class_path": "verisphere.backbones.mobilefacenet.MobileFaceNet",
+    "init_args": {"embedding_size": 16, "width": 0.1, "activation": "relu"},
+}
+RECIPE = """\
+data: {class_path: verisphere.images.Photos, init_args: {path: faces.zip}}
+backbone:
+  class_path: verisphere.backbones.mobilefacenet.MobileFaceNet
+  init_args: {embedding_size: 16, width: 0.1, activation: relu}
+loss: {class_path: verisphere.losses.ArcFace, init_args: {margin: 0.3, scale: 32.0}}
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _log_and_signals_as_before():
+    logger = logging.getLogger("verisphere")
+    kept = logger.handlers[:], logger.level, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
+    yield
+    logger.handlers[:], logger.level = kept[0], kept[1]
+    signal.signal(signal.SIGTERM, kept[2])
+    signal.signal(signal.SIGHUP, kept[3])
+
+
+def call(*arguments: object) -> int:
+    return main(["--default-allocator", *map(str, arguments)])
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        """Standard output of a call that works."""
+        code = call(*arguments)
+        output = capsys.readouterr()
+        assert code == 0, output.err
+        return output.out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> str:
+        """The one line of a call that does not."""
+        code = call(*arguments)
+        output = capsys.readouterr()
+        lines = [line for line in output.err.splitlines() if line.startswith("verisphere: ")]
+        assert (code, output.out, len(lines)) == (2, "", 1), output.err
+        assert "Traceback" not in output.err
+        return lines[0]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with an untrained network, aligned faces, and all that the verbs make of them."""
+    place = tmp_path_factory.mktemp("shipping")
+    assert call("render", place / "faces.zip", "--people", 24, "--images", 3, "--difficulty", "easy") == 0
+    with zipfile.ZipFile(place / "faces.zip") as archive:
+        archive.extractall(place / "faces")
+    run = place / "run"
+    torch.manual_seed(0)
+    backbone = dict(build_backbone(NETWORK).state_dict())
+    data = {"images": 72, "people": 24, "sha256": "0"}
+    save_checkpoint(run, 5, {"backbone": backbone}, {"backbone": NETWORK, "seed": 0, "data": data})
+    (run / "recipe.yaml").write_text(RECIPE)
+    (run / "people.txt").write_text("nobody\n")
+    (run / "metrics.jsonl").write_text(
+        '{"step": 1, "epoch": 0.5, "loss": 9.0, "rate": 0.1}\n{"step": 5, "epoch": 1.0, "loss": 3.0, "rate": 0.0}\n'
+    )
+    embeddings = run / "others.npz"
+    assert call("embed", run, place / "faces.zip", "--flip", "--out", embeddings, "--workers", 0) == 0
+    figures, calibration = place / "figures.json", place / "calibration.json"
+    assert call("evaluate", "all-pairs", embeddings, "--far", "1e-1", "--json", figures) == 0
+    calibrated = ("--far", "0.2", "--far", "0.1", "--guarantee", "expected")  # 24 people are too few for `confident`
+    assert call("calibrate", embeddings, *calibrated, "--out", calibration) == 0
+    exported = call(
+        "export", run, "--calibration", calibration, "--evaluation", figures, "--out", place / "model", "--name", "tiny"
+    )
+    assert exported == 0
+    return place
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_library():
+    assert tuple(TEMPLATES) == CLI_TEMPLATES
+    help_text = parser().parse_args(["calibrate", "x", "--far", "1", "--out", "y", "--guarantee", GUARANTEES[2]])
+    assert help_text.guarantee == "approximate"
+
+
+def test_embeddings_say_which_model_made_them(place):
+    origin = read_embeddings(place / "run" / "others.npz").origin
+    model = json.loads((place / "model" / "model.json").read_text())
+    assert origin.flip
+    assert origin.model == model["files"]["backbone.safetensors"]["sha256"]
+    assert model["flip"] is True
+    assert [one["far_target"] for one in model["thresholds"]] == ["0.2", "0.1"]
+
+
+def test_a_run_its_model_folder_and_its_onnx_file_give_the_same_embeddings(place, says, tmp_path):
+    faces = place / "faces.zip"
+    for number, model in enumerate((place / "model", place / "model" / "model.onnx")):
+        out = tmp_path / f"{number}.npz"
+        assert "72 images of 24 people" in says("embed", model, faces, "--out", out, "--workers", 0)
+        found, expected = read_embeddings(out), read_embeddings(place / "run" / "others.npz")
+        assert np.allclose(found.embeddings, expected.embeddings, atol=1e-4)
+        assert found.origin == expected.origin
+
+
+def test_an_onnx_file_flips_as_it_was_exported(place, refused, tmp_path):
+    onnx, faces = place / "model" / "model.onnx", place / "faces.zip"
+    line = refused("embed", onnx, faces, "--no-flip", "--out", tmp_path / "a.npz", "--workers", 0)
+    assert "flip is false, but the ONNX file adds the mirror image's embedding inside" in line
+
+
+def test_verify(place, says):
+    person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
+    one, two, _ = sorted(person.iterdir())
+    said = says("verify", one, two, "--model", place / "model", "--far", "0.1", *DRAWN)
+    assert said.startswith(("same person: score ", "different people: score "))
+    assert "accept iff score > " in said
+    found = json.loads(says("verify", one, one, "--model", place / "model", "--far", "0.10", *DRAWN, "--json"))
+    assert found["same"] is True
+    assert found["score"] == pytest.approx(1)
+    folders = says("verify", person, person, "--model", place / "model", "--far", "0.2", *DRAWN)
+    assert "of 9 comparisons pass" in folders
+
+
+def test_a_model_behind_which_drawings_stand_has_to_be_accepted(place, says, refused):
+    one, two = sorted((place / "faces").rglob("*.png"))[:2]
+    model = ("--model", place / "model", "--far", "0.1", "--aligned")
+    for verb, other in (("verify", two), ("identify", place / "faces")):
+        line = refused(verb, one, other, *model)
+        assert "this model was calibrated on drawn faces" in line
+        assert "--accept-drawn-model" in line
+    said = says("verify", one, two, *model, "--accept-drawn-model")
+    assert "people like those calibrated on (drawn faces of 24 people who do not exist)" in said
+    assert "the model was trained on images of 24 people from faces.zip" in said  # as the run's recipe names it
+    assert "of comparisons of two images of one person, " in said
+    assert "of 72 genuine comparisons of others.npz" in said
+    found = json.loads(says("verify", one, two, *model, "--accept-drawn-model", "--json"))
+    assert found["drawn"].startswith("this model was calibrated on drawn faces")
+    assert found["threshold"]["calibrated_on"]["drawn"] is True
+    genuine = found["threshold"]["genuine"]
+    assert genuine["tar_lower_95"] <= genuine["tar"] == genuine["accepted"] / 72 <= genuine["tar_upper_95"]
+    assert "drawn" in (place / "model" / "model_card.md").read_text()
+
+
+def test_identify_in_an_embeddings_file(place, says, refused, tmp_path):
+    probe = sorted((place / "faces").rglob("*.png"))[0]
+    model = ("--model", place / "model", "--far", "0.1", *DRAWN, "--top", "30")
+    by_photos = json.loads(says("identify", probe, place / "faces", *model, "--json"))
+    by_embeddings = json.loads(says("identify", probe, place / "run" / "others.npz", *model, "--json"))
+    assert by_embeddings["people"] == 24
+    for ours, theirs in zip(by_embeddings["matches"], by_photos["matches"], strict=True):
+        assert ours["name"] == theirs["name"]
+        assert ours["passed"] == theirs["passed"]
+        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5)
+    says("embed", place / "run", place / "faces.zip", "--no-flip", "--out", tmp_path / "plain.npz", "--workers", 0)
+    line = refused("identify", probe, tmp_path / "plain.npz", *model)
+    assert "plain.npz: made with flip false, but" in line
+
+
+def test_identify(place, says):
+    person = sorted(path for path in (place / "faces").iterdir() if path.is_dir())[0]
+    probe = sorted(person.iterdir())[0]
+    model = ("--model", place / "model", "--far", "0.1", *DRAWN)
+    assert "24 people were compared" in says("identify", probe, place / "faces.zip", *model)
+    found = json.loads(says("identify", probe, place / "faces", *model, "--json", "--top", "30"))
+    assert found["people"] == 24
+    assert len(found["matches"]) == found["passing"]
+
+
+def test_report(place, says, tmp_path):
+    said = says("report", place / "run", "--out", tmp_path / "report", "--far", "0.1", "--one-far", "0.1")
+    page = tmp_path / "report" / "report.html"
+    assert str(page) in said
+    assert "others" in page.read_text()
+
+
+# --- what a wrong call says ------------------------------------------------------------------------------------------
+
+
+def test_too_few_people_to_calibrate(place, refused, tmp_path):
+    line = refused("calibrate", place / "run" / "others.npz", "--far", "1e-3", "--out", tmp_path / "c.json")
+    assert line.endswith(
+        "others.npz: guarantee 'confident' at FAR 1e-3 needs 5,990 people (2,995 comparisons that share no person); "
+        "got 24 people (12 comparisons); possible by --far and --guarantee: 'confident' at FAR 0.221 or higher, "
+        "'expected' at FAR 7.70e-2 or higher, 'approximate' only with 50 people or more"
+    )
+    assert not (tmp_path / "c.json").exists()
+
+
+def test_a_changed_byte_in_the_model_folder(place, refused, tmp_path):
+    for name in ("backbone.safetensors", "model.onnx", "model.json", "calibration.json", "model_card.md"):
+        copy = tmp_path / name / "model"
+        shutil.copytree(place / "model", copy)
+        content = bytearray((copy / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (copy / name).write_bytes(content)
+        one = next((place / "faces").rglob("*.png"))
+        line = refused("verify", one, one, "--model", copy, "--far", "0.1", "--aligned")
+        assert str(copy / name) in line
+
+
+def test_models_that_are_none(place, refused, tmp_path):
+    one = next((place / "faces").rglob("*.png"))
+    line = refused("verify", one, one, "--model", place / "run", "--aligned")
+    assert "a model is a folder that `verisphere export` makes from a run" in line
+    line = refused("verify", one, one, "--model", place / "model" / "model.onnx", "--aligned")
+    assert "a model is a folder that `verisphere export` makes from a run" in line
+    line = refused("verify", one, one, "--model", place / "model", "--aligned")
+    assert "thresholds at FAR 0.2, 0.1; name one of them" in line
+    (tmp_path / "no.onnx").write_bytes(b"no model at all")
+    line = refused("embed", tmp_path / "no.onnx", place / "faces.zip", "--out", tmp_path / "a.npz")
+    assert "no.onnx: not an ONNX file that can be run" in line
+
+
+def test_an_onnx_file_of_another_format(place, refused, tmp_path):
+    import onnx
+
+    model = onnx.load(place / "model" / "model.onnx")
+    del model.metadata_props[:]
+    onnx.save(model, tmp_path / "foreign.onnx")
+    line = refused("embed", tmp_path / "foreign.onnx", place / "faces.zip", "--out", tmp_path / "a.npz")
+    assert "foreign.onnx" in line
+
+
+def test_a_photograph_without_a_face(place, refused, tmp_path):
+    pytest.importorskip("lz4", reason="the extra detect is not installed")
+    Image.new("RGB", (160, 120), (90, 120, 90)).save(tmp_path / "meadow.png")
+    meadow, model = tmp_path / "meadow.png", ("--model", place / "model", "--far", 0.1, "--accept-drawn-model")
+    line = refused("verify", meadow, meadow, *model)
+    assert "meadow.png: no face found in 160 x 120 pixels" in line
+    line = refused("align", tmp_path, tmp_path / "crops")
+    assert "none of its 1 photos gives a crop; the first, meadow.png: no face found" in line
+    assert not (tmp_path / "crops").exists()
+
+
+def test_wrong_calls(place, refused, tmp_path):
+    line = refused("export", place / "model", "--out", tmp_path / "again")
+    assert "an exported model already" in line
+    line = refused("report", place / "model", "--out", tmp_path / "report")
+    assert str(place / "model") in line
+    line = refused("align", tmp_path / "absent", tmp_path / "crops")
+    assert "no such folder or archive" in line
+
+
+def test_nothing_is_written_over_what_is_read(place, refused, tmp_path):
+    embeddings, figures = tmp_path / "set.npz", tmp_path / "scores.csv"
+    shutil.copy(place / "run" / "others.npz", embeddings)
+    figures.write_text("score,label\n0.9,1\n0.1,0\n")
+    calls = [
+        ("calibrate", embeddings, "--far", "0.2", "--out", embeddings),
+        ("calibrate", place / "run" / "others.npz", "--far", "0.2", "--check", embeddings, "--out", embeddings),
+        ("evaluate", "all-pairs", embeddings, "--json", embeddings),
+        ("evaluate", "one-threshold", embeddings, embeddings, "--json", embeddings),
+        ("evaluate", "scores", figures, "--json", figures),
+        ("evaluate", "pairs", embeddings, "--pairs", figures, "--json", figures),
+        ("report", embeddings, "--out", tmp_path),
+        ("align", place / "faces.zip", place / "faces.zip"),
+        ("export", place / "run", "--calibration", place / "calibration.json", "--out", place / "calibration.json"),
+    ]
+    files = (embeddings, figures, place / "faces.zip", place / "calibration.json")
+    before = [path.read_bytes() for path in files]
+    for call_ in calls:
+        assert "which is read here; write to another name" in refused(*call_)
+    assert [path.read_bytes() for path in files] == before
+
+
+@pytest.mark.parametrize("verb", [("calibrate", "--far", "0.2"), ("embed", "faces.zip")])
+def test_an_output_that_cannot_be_written_is_said_before_any_work(verb, refused, tmp_path):
+    """The input is absent, and yet the line is about the output: nothing was read until it had been looked at."""
+    (tmp_path / "file").write_bytes(b"no folder")
+    (tmp_path / "folder.npz").mkdir()
+    name, *more = verb
+    line = refused(name, tmp_path / "absent", *more, "--out", tmp_path / "file" / "out.npz")
+    assert "out.npz: cannot be written, for " in line
+    assert "file is a file, no folder" in line
+    assert "folder.npz: " in refused(name, tmp_path / "absent", *more, "--out", tmp_path / "folder.npz")
+    assert (tmp_path / "file").read_bytes() == b"no folder"
+
+
+def test_a_changed_onnx_file_is_not_the_model(place, refused, tmp_path):
+    import onnx
+
+    model = onnx.load(place / "model" / "model.onnx")
+    weights = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    weights.raw_data = bytes(len(weights.raw_data))
+    onnx.save(model, tmp_path / "chg.onnx")
+    shutil.copytree(place / "model", tmp_path / "model")
+    shutil.copy(tmp_path / "chg.onnx", tmp_path / "model" / "model.onnx")
+    for changed in (tmp_path / "chg.onnx", tmp_path / "model" / "model.onnx"):
+        line = refused("embed", changed, place / "faces.zip", "--out", tmp_path / "a.npz", "--workers", 0)
+        assert f"{changed}: not the file that was exported" in line
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_bfloat16_is_not_for_onnx_files(place, refused, tmp_path):
+    onnx = place / "model" / "model.onnx"
+    line = refused("embed", onnx, place / "faces.zip", "--bfloat16", "--out", tmp_path / "a.npz", "--workers", 0)
+    assert "precision is bfloat16, but an ONNX file runs in float32" in line
+
+
+def test_figures_that_are_wrong_export_nothing(place, refused, tmp_path):
+    figures = json.loads((place / "figures.json").read_text())
+    figures["operating_points"][0]["genuine_accepted"] = 10**6
+    (tmp_path / "figbad.json").write_text(json.dumps(figures))
+    line = refused("export", place / "run", "--evaluation", tmp_path / "figbad.json", "--out", tmp_path / "model")
+    assert "figbad.json: not figures that `verisphere evaluate --json` writes: operating_points[0]: 1000000 of" in line
+
+
+def test_the_shipped_folder_names_paths_as_they_were_typed(place, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(place)
+    says("embed", "run", "faces.zip", "--flip", "--out", tmp_path / "a.npz", "--workers", 0)
+    said = says("calibrate", tmp_path / "a.npz", "--far", "0.25", "--out", tmp_path / "found.json")
+    assert "with 95 % confidence" in said
+    assert "to ship it" in said
+    assert str(place) not in (tmp_path / "found.json").read_text()
+    assert json.loads((tmp_path / "found.json").read_text())["origin"]["images"] == "faces.zip"
+
+
+def test_a_path_that_is_not_unicode_can_be_printed(capsys):
+    show("gal\udcffery: 3 of 3")
+    assert capsys.readouterr().out == "gal\\udcffery: 3 of 3\n"

@@ -1,0 +1,390 @@
+"""The command line: exit codes, one line on standard error for a wrong call, results on standard output."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from verisphere.cli.start import main, parser
+from verisphere.files.embeddings import read_embeddings
+from verisphere.measure import evaluate
+from verisphere.vocabulary import FARS
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+# A network without weights: the pixels themselves.
+RECIPE = Path(__file__).parents[2] / "recipes" / "pixels.yaml"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of one call."""
+        try:
+            # the allocator's settings would outlive the call
+            code = main(["--default-allocator", *map(str, arguments)])
+        except SystemExit as leaving:
+            code = leaving.code
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    def call(*arguments: object) -> str:
+        """The one line that a wrong call leaves on standard error, and nothing else anywhere."""
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith("verisphere")
+        assert err.endswith("\n")
+        assert len(err.splitlines()) == 1
+        assert "Traceback" not in err
+        return err
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Small files to evaluate: embeddings of 12 people in two domains, without domains, of one person, and scores."""
+    generator = np.random.default_rng(0)
+    people = np.repeat([f"p{number}" for number in range(12)], 4)
+    rows = np.repeat(generator.normal(size=(12, 16)), 4, 0) + 0.8 * generator.normal(size=(48, 16))
+    columns = {
+        "embeddings": rows.astype(np.float32),
+        "names": np.array([f"{person}/{image}.jpg" for image, person in enumerate(people)]),
+        "identities": people,
+    }
+    np.savez(tmp_path / "plain.npz", **columns)
+    np.savez(tmp_path / "domains.npz", **columns, domains=np.array(["day", "night"])[np.arange(48) % 2])
+    np.savez(tmp_path / "one.npz", **{name: column[:4] for name, column in columns.items()})
+    (tmp_path / "scores.csv").write_text("score,label,domain\n0.9,1,a\n0.5,0,a\n0.1,0,a\n0.8,1,b\n0.7,0,b\n0.6,0,\n")
+    (tmp_path / "pairs.csv").write_text(
+        "left,right,label,fold\n"
+        + "".join(f"p{n}/{4 * n}.jpg,p{n}/{4 * n + 1}.jpg,1,{n % 3}\n" for n in range(12))
+        + "".join(f"p{n}/{4 * n}.jpg,p{n + 1}/{4 * n + 4}.jpg,0,{n % 3}\n" for n in range(11))
+    )
+    return tmp_path
+
+
+KINDS = {
+    "scores": ("scores", "scores.csv"),
+    "pairs": ("pairs", "plain.npz", "--pairs", "pairs.csv"),
+    "all-pairs": ("all-pairs", "domains.npz"),
+    "one-threshold": ("one-threshold", "domains.npz"),
+}
+
+
+def placed(arguments: tuple[str, ...], folder: Path) -> list[str]:
+    """File names become paths; options and numbers stay."""
+    return [str(folder / word) if word.endswith((".npz", ".csv", ".json")) else word for word in arguments]
+
+
+# --- what is done ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_evaluation_prints_and_writes_its_figures(run, files: Path, kind: str):
+    out_file = files / "deep" / "out.json"
+    code, out, err = run("evaluate", *placed(KINDS[kind], files), "--json", out_file)
+    assert (code, err) == (0, "")
+    read = json.loads(out_file.read_text())
+    assert [point["far_target"] for point in read["operating_points"]] == list(FARS)
+    assert ("accuracy" in read) == (kind == "pairs")
+    assert ("one_threshold" in read) == (kind != "pairs")
+    for far in FARS:
+        assert f"| {far}" in out
+    assert "below resolution" in out
+
+
+def test_far_replaces_the_defaults_and_keeps_its_text(run, files: Path):
+    out_file = files / "out.json"
+    fars = ["0.0010", "1E-2", "0.5"]
+    words = [word for far in fars for word in ("--far", far)]
+    assert run("evaluate", "all-pairs", files / "domains.npz", *words, "--json", out_file)[0] == 0
+    read = json.loads(out_file.read_text())
+    assert [point["far_target"] for point in read["operating_points"]] == fars
+    assert [result["far_target"] for result in read["one_threshold"]] == fars
+
+
+def test_below_resolution_no_tar_is_printed(run, files: Path):
+    _, out, _ = run("evaluate", "all-pairs", files / "plain.npz", "--far", "1e-6", "--far", "0.1")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("|")]
+    assert rows[2][:1] + rows[2][2:4] == ["1e-6*", "-", "-"]
+    assert rows[3][2] not in ("", "-")
+
+
+def test_options_reach_the_evaluation(run, files: Path):
+    out_file = files / "out.json"
+    run("evaluate", "all-pairs", files / "domains.npz", "--union", "within", "--rule", "nearest", "--json", out_file)
+    read = json.loads(out_file.read_text())
+    assert (read["one_threshold"][0]["union"], read["one_threshold"][0]["rule"]) == ("within", "nearest")
+    run("evaluate", "all-pairs", files / "domains.npz", "--calibration", files / "plain.npz", "--json", out_file)
+    assert json.loads(out_file.read_text())["one_threshold"][0]["union"] == "calibration"
+
+
+def test_against_itself(run, files: Path):
+    path = files / "plain.npz"
+    code, out, _ = run("evaluate", "all-pairs", path, "--far", "0.1", "--against", path, "--replicates", "10")
+    assert code == 0
+    assert "| plain.npz | tar at FAR 0.1 | +0.0000 (+0.0000 .. +0.0000) |" in out
+
+
+def commands() -> list[list[str]]:
+    """Every verb, and every kind of a verb."""
+    found: list[list[str]] = [[]]
+
+    def walk(parser, words: list[str]) -> None:
+        for action in parser._actions:
+            for name, below in (action.choices or {}).items() if hasattr(action.choices, "items") else ():
+                found.append([*words, name])
+                walk(below, [*words, name])
+
+    walk(parser(), [])
+    return found
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_help(run, words: list[str]):
+    code, out, err = run(*words, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: verisphere")
+
+
+def test_the_verbs():
+    verbs = {" ".join(words) for words in commands()}
+    assert verbs >= {"train", "embed", *(f"evaluate {kind}" for kind in KINDS)}
+
+
+# --- what is wrong with the call -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "arguments are required: VERB"),
+        (("evaluate",), "arguments are required: KIND"),
+        (("bogus",), "invalid choice: 'bogus'"),
+        (("evaluate", "bogus"), "invalid choice: 'bogus'"),
+        (("evaluate", "scores"), "arguments are required: scores"),
+        (("evaluate", "pairs", "plain.npz"), "required: --pairs"),
+        (("evaluate", "scores", "scores.csv", "--bogus", "3"), "unrecognised arguments: --bogus 3"),
+        (("evaluate", "scores", "scores.csv", "--skip"), "unrecognised arguments: --skip"),  # nothing is guessed
+        (("evaluate", "scores", "scores.csv", "--rule", "loose"), "invalid choice: 'loose'"),
+        (("evaluate", "scores", "scores.csv", "--union", "some"), "invalid choice: 'some'"),
+        (("evaluate", "scores", "scores.csv", "--far"), "--far: expected one argument"),
+        (
+            ("evaluate", "scores", "scores.csv", "--far", "abc"),
+            "a FAR must be a decimal number such as 1e-4, got 'abc'",
+        ),
+        (("evaluate", "all-pairs", "plain.npz", "--far", "2"), "a FAR must lie between 0 and 1, got '2'"),
+        (("evaluate", "all-pairs", "plain.npz", "--far", "-1"), "a FAR must lie between 0 and 1, got '-1'"),
+        (("evaluate", "pairs", "plain.npz", "--pairs", "pairs.csv", "--far", "0.1", "--far", "1e"), "got '1e'"),
+        (("evaluate", "all-pairs", "plain.npz", "--against", "plain.npz", "--replicates", "0"), "at least 1, got 0"),
+        (("evaluate", "all-pairs", "plain.npz", "--against", "plain.npz", "--replicates", "x"), "invalid int value"),
+        (("evaluate", "one-threshold", "plain.npz"), "plain.npz: one file without domains"),
+        (("evaluate", "one-threshold", "plain.npz", "plain.npz"), "both called 'plain'"),
+        (("evaluate", "all-pairs", "plain.npz", "--calibration", "one.npz"), "--calibration sets the one threshold"),
+        (("evaluate", "all-pairs", "one.npz"), "one.npz: all 4 images are of one person"),
+        (("evaluate", "all-pairs", "scores.csv"), "scores.csv: not an .npz file"),
+        (("evaluate", "scores", "plain.npz"), "plain.npz: no array score and no array label; it has embeddings, names"),
+        (("evaluate", "all-pairs", "none.npz"), "none.npz: there is no such file"),
+        (("evaluate", "scores", "none.csv"), "none.csv: there is no such file"),
+        (("evaluate", "pairs", "plain.npz", "--pairs", "none.csv"), "none.csv: No such file or directory"),
+        (("evaluate", "all-pairs", "domains.npz", "--calibration", "none.npz"), "none.npz: there is no such file"),
+        (("evaluate", "all-pairs", "plain.npz", "--json", "scores.csv/deep.json"), "scores.csv"),
+    ],
+)
+def test_a_wrong_call_is_one_line(refused, files: Path, words: tuple[str, ...], says: str):
+    assert says in refused(*placed(words, files))
+
+
+def test_what_cannot_be_written_leaves_the_old_file(refused, files: Path):
+    (files / "full").mkdir()
+    (files / "full" / "kept.txt").write_text("kept")
+    assert "full: a folder that is not empty" in refused(
+        "evaluate", "scores", files / "scores.csv", "--json", files / "full"
+    )
+    assert (files / "full" / "kept.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("score,label\n0.9,1\n0.8,1\n", "all 2 comparisons are genuine"),
+        ("score,label\n0.9,0\n", "all 1 comparisons are impostor"),
+        ("score,label\n0.9,1\nnan,0\n", "line 3: score is NaN"),
+        ("score,label,domain\n0.9,1,a\n0.1,0,a\n0.9,1,b\n", "domain 'b' has no impostor comparison"),
+        ("", "no comparison in it"),
+    ],
+)
+def test_scores_that_cannot_be_evaluated(refused, tmp_path: Path, text: str, says: str):
+    (tmp_path / "scores.csv").write_text(text)
+    assert says in refused("evaluate", "scores", tmp_path / "scores.csv")
+
+
+def test_a_domain_without_impostors_can_be_skipped(run, tmp_path: Path):
+    (tmp_path / "scores.csv").write_text("score,label,domain\n0.9,1,a\n0.1,0,a\n0.9,1,b\n")
+    code, out, _ = run("evaluate", "scores", tmp_path / "scores.csv", "--skip-empty", "--far", "0.5")
+    assert (code, "skipped for want of genuine or impostor comparisons: b" in out) == (0, True)
+
+
+def test_embeddings_with_nan(refused, files: Path):
+    arrays = dict(np.load(files / "plain.npz"))
+    arrays["embeddings"][7, 3] = np.nan
+    np.savez(files / "nan.npz", **arrays)
+    assert "nan.npz: 1 of 48 embeddings hold NaN or infinity, the first is 'p1/7.jpg'" in refused(
+        "evaluate", "all-pairs", files / "nan.npz"
+    )
+
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for person, images in (("ann", 2), ("bob", 2)):
+        for number in range(images):
+            path = tmp_path / "photos" / person / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.random.default_rng(len(person) + number).integers(0, 256, (112, 112, 3), np.uint8)
+            Image.fromarray(pixels).save(path)
+    return tmp_path / "photos"
+
+
+def test_embed_and_evaluate(run, photos: Path, tmp_path: Path):
+    out_file = tmp_path / "deep" / "faces.npz"
+    code, out, err = run("embed", RECIPE, photos, "--out", out_file, "--workers", "0")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{out_file}: 4 images of 2 people")
+    assert read_embeddings(out_file).names.tolist() == ["ann/0.png", "ann/1.png", "bob/0.png", "bob/1.png"]
+    assert run("evaluate", "all-pairs", out_file, "--far", "0.5")[0] == 0
+
+
+def test_images_that_cannot_be_embedded(refused, photos: Path, tmp_path: Path):
+    out_file = tmp_path / "faces.npz"
+
+    def embed(faces: Path) -> str:
+        line = refused("embed", RECIPE, faces, "--out", out_file, "--workers", "0")
+        assert not list(tmp_path.glob("*faces.npz"))  # nothing half-written either
+        return line
+
+    assert "no such folder" in embed(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    assert f"{tmp_path / 'empty'}: " in embed(tmp_path / "empty")
+    (tmp_path / "list.txt").write_text("photos/ann/0.png\tann\nphotos/ann/9.png\tann\n")
+    line = embed(tmp_path / "list.txt")
+    assert "list.txt: line 2: no file" in line
+    assert "ann/9.png" in line
+    (photos / "bob" / "1.png").write_text("not an image")
+    assert "bob/1.png: " in embed(photos)
+
+
+def test_one_person_can_be_embedded_but_not_evaluated(run, refused, photos: Path, tmp_path: Path):
+    (tmp_path / "list.txt").write_text("photos/ann/0.png\tann\nphotos/ann/1.png\tann\n")
+    out_file = tmp_path / "faces.npz"
+    assert run("embed", RECIPE, tmp_path / "list.txt", "--out", out_file, "--workers", "0")[0] == 0
+    assert "faces.npz: all 2 images are of one person" in refused("evaluate", "all-pairs", out_file)
+
+
+def test_a_model_that_is_none(refused, photos: Path, tmp_path: Path):
+    assert "nothing" in refused("embed", tmp_path / "nothing", photos, "--out", tmp_path / "faces.npz")
+    assert "ends in .npz" in refused("embed", RECIPE, photos, "--out", tmp_path / "faces")
+
+
+# --- faults and signals ----------------------------------------------------------------------------------------------
+
+
+def raising(error: BaseException):
+    def raise_it(*_: object) -> None:
+        raise error
+
+    return raise_it
+
+
+def test_a_fault_of_ours_is_code_1_with_its_traceback(run, files: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluate, "evaluate_scores", raising(KeyError("a slip of ours")))
+    code, out, err = run("evaluate", "scores", files / "scores.csv")
+    assert (code, out) == (1, "")
+    assert "KeyError: 'a slip of ours'" in err
+    assert err.splitlines()[-1].startswith("verisphere: this is a fault of verisphere, not of your input")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("two\n  lines"), "verisphere: two lines"),
+        (PermissionError(13, "Permission denied", "faces.npz"), "verisphere: faces.npz: Permission denied"),
+        (OSError(28, "No space left on device"), "verisphere: [Errno 28] No space left on device"),
+        (FileNotFoundError("faces.npz: there is no such file"), "verisphere: faces.npz: there is no such file"),
+    ],
+)
+def test_errors_of_the_input_are_one_line(refused, files: Path, monkeypatch: pytest.MonkeyPatch, error, line: str):
+    monkeypatch.setattr(evaluate, "evaluate_scores", raising(error))
+    assert refused("evaluate", "scores", files / "scores.csv") == line + "\n"
+
+
+def test_the_traceback_can_be_asked_for(run, files: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VERISPHERE_TRACEBACK", "1")
+    code, _, err = run("evaluate", "scores", files / "none.csv")
+    assert (code, "Traceback" in err, err.splitlines()[-1][:11]) == (2, True, "verisphere:")
+
+
+def test_ctrl_c_is_code_130(run, files: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluate, "evaluate_scores", raising(KeyboardInterrupt()))
+    assert run("evaluate", "scores", files / "scores.csv") == (130, "", "verisphere: stopped\n")
+
+
+def test_sigterm_is_code_143(run, files: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluate, "evaluate_scores", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    code, out, err = run("evaluate", "scores", files / "scores.csv")
+    assert (code, out, err.count("\n") <= 1) == (143, "", True)
+
+
+COMMAND = [sys.executable, "-m", "verisphere"]
+
+
+def test_the_command_itself(files: Path):
+    """What a shell sees of an error."""
+    bad = subprocess.run([*COMMAND, "evaluate", "scores", files / "none.csv"], capture_output=True, text=True)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == f"verisphere: {files / 'none.csv'}: there is no such file\n"
+
+
+def test_a_reader_that_has_left_is_no_error(files: Path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*COMMAND, "evaluate", "scores", files / "scores.csv"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+INTERRUPTED = """
+import signal, sys, time
+from verisphere.cli import main
+from verisphere.measure import evaluate
+evaluate.evaluate_scores = lambda *_: (print("ready", file=sys.stderr, flush=True), time.sleep(60))
+sys.exit(main(["evaluate", "scores", "any.csv"]))
+"""
+
+
+def test_ctrl_c_from_outside():
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "verisphere: stopped\n")

@@ -1,0 +1,60 @@
+"""docs/reliability.md: every promise names tests that exist, and `make faults` runs exactly these."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from promised import PAGE, named_tests
+
+ROOT = Path(__file__).parents[2]
+TEXT = PAGE.read_text(encoding="utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TEXT.splitlines()
+    if line.startswith("| ") and not line.startswith("| fault |")
+]
+
+
+def functions(path: Path) -> set[str]:
+    """The test functions of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_every_promise_names_tests_that_exist(row: list[str]):
+    assert len(row) == 3, row
+    fault, promise, tests = row
+    assert fault
+    assert promise
+    named = re.findall(r"`([^`]+)`", tests)
+    assert named
+    for test in named:
+        path, _, function = test.partition("::")
+        assert (ROOT / path).is_file(), path
+        assert function in functions(ROOT / path), test
+
+
+def test_the_marker_is_given_to_the_tests_of_the_page():
+    assert named_tests() == set(re.findall(r"`([^`]+)`", " ".join(row[2] for row in ROWS)))
+    some = "tests/models/test_checkpoint.py"
+    call = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "faults", "-p", "no:cacheprovider", some]
+    listed = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
+    found = {line.partition("[")[0] for line in listed.splitlines() if "::" in line}
+    assert found == {test for test in named_tests() if test.startswith(some)} != set()
+
+
+def test_every_new_fault_test_stands_on_the_page():
+    for path in sorted((ROOT / "tests" / "faults").glob("test_*.py")):
+        for name in functions(path):
+            if name.startswith("test_") and not name.startswith("test_there_is_enough"):
+                assert f"tests/faults/{path.name}::{name}" in named_tests()
+
+
+def test_links_lead_somewhere():
+    for path in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert path.startswith("http") or (ROOT / "docs" / path).is_file(), path

@@ -1,0 +1,465 @@
+"""Files and folders are written whole or not at all."""
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.files import disk as files
+from verisphere.files.disk import (
+    check_file,
+    check_writable,
+    digest,
+    read_file,
+    refuse_overwriting,
+    regular,
+    replace_whole,
+    write_whole,
+)
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path):
+    path = tmp_path / "made" / "on the way" / "a.txt"
+    write_whole(path, lambda partial: partial.write_text("one"))
+    write_whole(path, lambda partial: partial.write_text("two"))
+    assert path.read_text() == "two"
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_the_temporary_name_keeps_the_suffix_and_the_folder(tmp_path: Path):
+    seen = []
+    write_whole(tmp_path / "a.npz", lambda partial: (seen.append(partial), np.savez(partial, x=np.arange(3))))
+    assert seen[0].parent == tmp_path
+    assert seen[0].suffix == ".npz"
+    assert seen[0].name.startswith(".")
+    assert np.load(tmp_path / "a.npz")["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_interrupted_write_leaves_the_old_content_and_nothing_else(tmp_path: Path, error: type[BaseException]):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def stop_halfway(partial: Path) -> None:
+        partial.write_text("ne")
+        raise error
+
+    with pytest.raises(error):
+        write_whole(path, stop_halfway)
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+def make_folder(partial: Path) -> None:
+    (partial / "inner").mkdir(parents=True)
+    (partial / "inner" / "a").write_text("a")
+    (partial / "b").write_text("b")
+
+
+def test_a_folder_appears_whole(tmp_path: Path):
+    write_whole(tmp_path / "run", make_folder)
+    assert (tmp_path / "run" / "inner" / "a").read_text() == "a"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_interrupted_folder_is_removed(tmp_path: Path):
+    def stop_halfway(partial: Path) -> None:
+        make_folder(partial)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_whole(tmp_path / "run", stop_halfway)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_gives_way_to_a_folder_but_not_to_a_file(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    write_whole(tmp_path / "a", make_folder)
+    assert (tmp_path / "a" / "b").read_text() == "b"
+    with pytest.raises(FileExistsError, match="b: a folder, and a file was to be written") as caught:
+        write_whole(tmp_path / "b", lambda partial: partial.write_text("b"))
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "b").is_dir()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_folder_with_content_is_refused_before_anything_is_written(tmp_path: Path):
+    write_whole(tmp_path / "run", make_folder)
+    with pytest.raises(FileExistsError, match="run: a folder that is not empty"):
+        write_whole(tmp_path / "run", lambda partial: pytest.fail("must not be called"))
+
+
+def test_a_folder_does_not_replace_a_file(tmp_path: Path):
+    (tmp_path / "run").write_text("old")
+    with pytest.raises(FileExistsError, match="run: a file"):
+        write_whole(tmp_path / "run", make_folder)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_write_that_writes_nothing_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"a\.txt: nothing was written"):
+        write_whole(tmp_path / "a.txt", lambda partial: None)
+
+
+# --- links and devices ---
+
+
+def test_a_link_stays_one_and_what_it_points_at_is_written(tmp_path: Path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "real").write_text("old")
+    for target in ("real", "new"):
+        (tmp_path / f"{target}.txt").symlink_to(Path("disk") / target)
+        write_whole(tmp_path / f"{target}.txt", lambda partial: partial.write_text("new"))
+        assert (tmp_path / f"{target}.txt").is_symlink()
+        assert (tmp_path / "disk" / target).read_text() == "new"
+    assert len(list((tmp_path / "disk").iterdir())) == 2
+
+
+def test_the_temporary_name_has_the_suffix_of_the_link(tmp_path: Path):
+    (tmp_path / "a.npz").symlink_to(tmp_path / "data.bin")
+    write_whole(tmp_path / "a.npz", lambda partial: np.savez(partial, x=np.arange(3)))
+    assert np.load(tmp_path / "a.npz")["x"].tolist() == [0, 1, 2]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.npz", "data.bin"]
+
+
+def test_a_link_to_an_empty_folder(tmp_path: Path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to("disk")
+    write_whole(tmp_path / "run", make_folder)
+    assert (tmp_path / "run").is_symlink()
+    assert (tmp_path / "disk" / "b").read_text() == "b"
+    with pytest.raises(FileExistsError, match="run: a folder that is not empty"):
+        write_whole(tmp_path / "run", make_folder)
+
+
+def circle(path: Path) -> None:
+    path.symlink_to(path.with_name("other"))
+    path.with_name("other").symlink_to(path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, circle, lambda path: path.symlink_to("/dev/null")])
+def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path, make: Callable[[Path], None]):
+    make(tmp_path / "a.json")
+    before = (tmp_path / "a.json").lstat()
+    with pytest.raises(FileExistsError, match=r"a\.json: neither a file nor a folder") as caught:
+        write_whole(tmp_path / "a.json", lambda partial: pytest.fail("must not be called"))
+    assert "\n" not in str(caught.value)
+    after = (tmp_path / "a.json").lstat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+
+
+def test_the_names_of_open_pipes_are_refused():
+    reader, writer = os.pipe()  # as /dev/stdout is, at the head of a pipeline
+    with pytest.raises(FileExistsError, match="neither a file nor a folder"):
+        write_whole(f"/dev/fd/{writer}", lambda partial: pytest.fail("must not be called"))
+    os.close(reader)
+    os.close(writer)
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path):
+    photos, marks = tmp_path / "photos", tmp_path / "marks.json"
+    photos.mkdir()
+    marks.write_text("{}")
+    (tmp_path / "link").symlink_to(marks)
+    for out in (marks, tmp_path / "link", photos / ".." / "marks.json", photos, tmp_path):
+        with pytest.raises(FileExistsError, match="which is read here; write to another name"):
+            refuse_overwriting(out, [None, photos, marks])
+    for out in (photos / "crops", tmp_path / "new", tmp_path / "marks.jso"):
+        refuse_overwriting(out, [None, photos, marks])
+    refuse_overwriting(marks, [])
+
+
+def test_what_can_be_written_is_asked_without_a_trace(tmp_path: Path):
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    for name in ("new", "old", "deep/er/new", "link"):
+        check_writable(tmp_path / name)
+    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["link", "old"]
+    assert (tmp_path / "old").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "says"),
+    [
+        ("empty", FileExistsError, "empty: a folder, and a file was to be written under its name"),
+        ("full", FileExistsError, "full: a folder that is not empty"),
+        ("to_empty", FileExistsError, "to_empty: a folder, and a file"),
+        ("null", FileExistsError, "null: neither a file nor a folder"),
+        ("full/a/x.csv", NotADirectoryError, r"full/a/x\.csv: cannot be written, for .*full/a is a file, no folder"),
+        ("full/a/b/x.csv", NotADirectoryError, r"x\.csv: cannot be written, for .*full/a is a file, no folder"),
+    ],
+)
+def test_what_cannot_be_written_is_told_as_by_the_writing(tmp_path: Path, name: str, error: type[OSError], says: str):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text("a")
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "to_empty").symlink_to("empty")
+    before = sorted(tmp_path.rglob("*"))
+    for refuse in (check_writable, lambda path: write_whole(path, lambda partial: partial.write_text("text"))):
+        with pytest.raises(error, match=says) as caught:
+            refuse(tmp_path / name)
+        assert "\n" not in str(caught.value)
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_in_which_nothing_may_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # the superuser may write anywhere
+    with pytest.raises(PermissionError, match=r"a/b: cannot be written, for nothing may be made in .*") as caught:
+        check_writable(tmp_path / "a" / "b")
+    assert str(caught.value).endswith(str(tmp_path))
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path):
+    (tmp_path / "afile").write_text("mine")
+    with pytest.raises(NotADirectoryError, match=r"afile/x/y: cannot be written, for .*afile is a file, no folder"):
+        write_whole(tmp_path / "afile" / "x" / "y", lambda partial: partial.write_text("text"))
+    assert (tmp_path / "afile").read_text() == "mine"
+
+
+def test_an_error_names_the_final_path_and_not_the_temporary_one(tmp_path: Path):
+    for inside in ("", "/inner.txt"):
+        with pytest.raises(FileNotFoundError) as caught:
+            write_whole(tmp_path / "out", lambda partial, end=inside: Path(f"{partial}{end}").read_text())
+        assert caught.value.filename == f"{tmp_path / 'out'}{inside}"
+    with pytest.raises(FileNotFoundError, match="elsewhere") as caught:
+        write_whole(tmp_path / "out", lambda partial: (tmp_path / "elsewhere").read_text())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path, number: int):
+    def no_room(partial: Path) -> None:
+        partial.write_text("ha")
+        raise OSError(number, os.strerror(number))  # as a write of an open file raises it
+
+    with pytest.raises(OSError, match=os.strerror(number)) as caught:
+        write_whole(tmp_path / "out", no_room)
+    assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "out"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_of_a_copy_that_runs_out_of_room_the_copy_is_named(tmp_path: Path, number: int):
+    def copy(partial: Path) -> None:
+        partial.mkdir()
+        raise OSError(number, os.strerror(number), str(tmp_path / "source"), None, str(partial / "copy"))
+
+    with pytest.raises(OSError, match=os.strerror(number)) as caught:
+        write_whole(tmp_path / "out", copy)
+    assert caught.value.filename == str(tmp_path / "out" / "copy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_error_without_a_name_stays_as_it_is(tmp_path: Path):
+    def broken(partial: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        write_whole(tmp_path / "out", broken)
+    assert caught.value.filename is None
+
+
+# --- reading regular files alone ---
+
+
+def open_as_regular(path: Path) -> None:
+    with open(path, "rb", opener=regular) as file:
+        file.read(1)
+
+
+READERS = (open_as_regular, check_file, read_file, digest)
+
+
+def special_files(folder: Path) -> dict[str, Path]:
+    """Everything but a file that a name can stand for without privileges."""
+    os.mkfifo(folder / "pipe")
+    (folder / "endless").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket"))
+    return {"a pipe": folder / "pipe", "a character device": folder / "endless", "a socket": folder / "socket"}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("read", READERS)
+def test_a_pipe_a_device_or_a_socket_is_refused_by_name_and_nothing_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], object]
+):
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    for kind, path in special_files(Path()).items():
+        with pytest.raises(ValueError, match=f"{path}: {kind}, not a regular file; save what it gives to a file first"):
+            read(path)
+
+
+@pytest.mark.timeout(10)
+def test_the_pipe_of_a_process_substitution_is_refused():
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(ValueError, match=f"/dev/fd/{reading}: a pipe, not a regular file"):
+            read_file(f"/dev/fd/{reading}")
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_that_takes_the_name_after_the_check_is_refused_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "a"
+    os.mkfifo(path)
+    (tmp_path / "file").touch()
+    ordinary = os.stat(tmp_path / "file")
+    monkeypatch.setattr("verisphere.files.disk.os.stat", lambda path: ordinary)
+    with pytest.raises(ValueError, match="a: a pipe"):
+        open_as_regular(path)
+
+
+def test_a_regular_file_or_a_link_to_one_is_read(tmp_path: Path):
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\rthree\n")
+    (tmp_path / "link").symlink_to("a.txt")
+    check_file(tmp_path / "link")
+    assert read_file(tmp_path / "link") == b"one\r\ntwo\rthree\n"
+    assert digest(tmp_path / "link") == digest(tmp_path / "a.txt")
+
+
+def test_a_file_larger_than_allowed_is_refused_unread(tmp_path: Path):
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match=r"sparse: 1,099,511,627,776 bytes, more than the 67,108,864 allowed"):
+        read_file(tmp_path / "sparse")
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_file(tmp_path / "a", 5) == b"12345"
+    with pytest.raises(ValueError, match="5 bytes, more than the 4 allowed"):
+        read_file(tmp_path / "a", 4)
+
+
+def test_nothing_or_a_folder_is_no_file(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"absent: there is no such recipe$"):
+        check_file(tmp_path / "absent", "recipe")
+    with pytest.raises(FileNotFoundError, match=r"there is no such file, it is a folder"):
+        check_file(tmp_path)
+    for read in (open_as_regular, read_file, digest):
+        with pytest.raises(FileNotFoundError, match="absent"):
+            read(tmp_path / "absent")
+        with pytest.raises(IsADirectoryError, match=tmp_path.name):
+            read(tmp_path)
+
+
+# --- a folder that takes another's place ---
+
+
+def write_new(partial: Path) -> None:
+    (partial / "inner").mkdir(parents=True)
+    (partial / "inner" / "new").write_text("new")
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["exchange", "two renames"])
+def test_a_folder_takes_the_place_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offered: bool):
+    if not offered:
+        monkeypatch.setattr(files, "_exchanged", lambda left, right: False)
+    replace_whole(tmp_path / "run", make_folder)  # nothing is there yet
+    replace_whole(tmp_path / "run", write_new)
+    assert [str(entry.relative_to(tmp_path)) for entry in sorted(tmp_path.rglob("*"))] == [
+        "run", "run/inner", "run/inner/new"]  # fmt: skip
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["exchange", "two renames"])
+def test_a_replacement_that_fails_leaves_the_old_folder_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offered: bool
+):
+    replace_whole(tmp_path / "run", make_folder)
+    before = sorted(tmp_path.rglob("*"))
+    rename = os.replace
+
+    def refused(source: Path, target: Path) -> None:
+        if Path(source).name.startswith(".new-") and target == tmp_path / "run":
+            raise OSError(errno.EIO, "Input/output error", str(target))
+        rename(source, target)
+
+    def exchange(left: Path, right: Path) -> bool:
+        if offered:
+            raise OSError(errno.EIO, "Input/output error", str(right))
+        return False
+
+    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr(files, "_exchanged", exchange)
+    with pytest.raises(OSError, match="Input/output error"):
+        replace_whole(tmp_path / "run", write_new)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_does_not_give_way_to_a_folder(tmp_path: Path):
+    (tmp_path / "run").write_text("old")
+    with pytest.raises(FileExistsError, match="run: a file"):
+        replace_whole(tmp_path / "run", write_new)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from verisphere.data import files
+
+def write(word):
+    def into(partial):
+        partial.mkdir()
+        for name in "ab":
+            (partial / name).write_text(word)
+    return into
+
+def dying(function, when):
+    \"\"\"As a process that is killed before or after so many calls.\"\"\"
+    def called(*arguments):
+        global left
+        if left == 0 and when == "before":
+            os._exit(9)
+        result = function(*arguments)
+        if left == 0:
+            os._exit(9)
+        left -= 1
+        return result
+    return called
+
+folder = Path(sys.argv[1])
+if sys.argv[2] == "two renames":
+    files._exchanged = lambda left, right: False
+for when in ("before", "after"):
+    moment, code = 0, 9
+    while code == 9:
+        place = folder / f"{when}-{moment}" / "report"
+        place.parent.mkdir()
+        files.write_whole(place, write("old"))
+        child = os.fork()
+        if not child:
+            left = moment
+            os.replace, os.fsync = dying(os.replace, when), dying(os.fsync, when)
+            files._exchanged, files._remove = dying(files._exchanged, when), dying(files._remove, when)
+            files.replace_whole(place, write("new"))
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(when, moment, code, flush=True)
+        moment += 1
+"""
+
+
+OLD, NEW = dict.fromkeys("ab", "old"), dict.fromkeys("ab", "new")
+
+
+@pytest.mark.parametrize("offered", ["exchange", "two renames"])
+def test_a_replacement_that_is_killed_leaves_the_old_or_the_new_folder_whole(tmp_path: Path, offered: str):
+    """At every call that brings something to the disk: where names can be exchanged, under the name that was given."""
+    said = subprocess.run([sys.executable, "-c", KILLED, tmp_path, offered], capture_output=True, text=True, check=True)
+    assert said.stdout.count(" 9\n") >= 12
+    for place in tmp_path.iterdir():
+        whole = [
+            entry
+            for entry in place.iterdir()
+            if {file.name: file.read_text() for file in entry.iterdir()} in (OLD, NEW)
+        ]
+        assert whole
+        if offered == "exchange":
+            assert place / "report" in whole

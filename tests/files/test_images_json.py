@@ -1,0 +1,133 @@
+"""images.json: what a set says of its images, read wherever it may lie, and refused where it is none."""
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from verisphere.files.images_json import NAME, described_source, images_json, read_source
+from verisphere.images.by_light import ByLight
+from verisphere.images.memory import in_memory
+from verisphere.images.photos import Photos
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
+from verisphere.measure.render import render_zip
+from verisphere.ship.align import align_photos
+from verisphere.vocabulary import ImageSource, Origin
+
+ALIGNED = "arcface_112x112 by MTCNN"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Two people's images, all inside one more folder."""
+    root = tmp_path / "faces"
+    for name in ("Ann/1.png", "Bo/1.png"):
+        (root / "all" / name).parent.mkdir(parents=True)
+        Image.new("RGB", (112, 112)).save(root / "all" / name)
+    return root
+
+
+def test_of_a_set_without_the_file_nothing_is_known(folder):
+    assert Photos(folder).source == ImageSource("faces", drawn=None, alignment=None)
+
+
+@pytest.mark.parametrize("inside", ["", "all"])
+def test_the_file_may_lie_in_any_folder_that_everything_shares(folder, inside, tmp_path):
+    (folder / inside / NAME).write_text(images_json(drawn=True, alignment=ALIGNED))
+    shutil.make_archive(str(tmp_path / "archive"), "zip", folder)
+    for path in (folder, tmp_path / "archive.zip"):
+        assert Photos(path).source == ImageSource(path.name, drawn=True, alignment=ALIGNED)
+
+
+@pytest.mark.parametrize("place", [".", "all"])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_list_finds_the_file_in_the_folders_that_its_images_share(folder, place, absolute):
+    above = f"{folder}/" if absolute else ""
+    (folder / "people.txt").write_text(f"{above}all/Ann/1.png\tAnn\n{above}all/Bo/1.png\tBo\n")
+    (folder / place / NAME).write_text(images_json(drawn=True, alignment=ALIGNED))
+    assert Photos(folder / "people.txt").source == ImageSource("people.txt", drawn=True, alignment=ALIGNED)
+
+
+def test_the_file_speaks_for_the_folders_below_it(folder):
+    (folder / NAME).write_text(images_json(drawn=True, alignment=ALIGNED))
+    assert Photos(folder / "all").source == ImageSource("all", drawn=True, alignment=ALIGNED)
+
+
+@pytest.mark.parametrize("drawn", [True, False, None])
+def test_aligned_crops_keep_the_word_of_their_photographs_wherever_it_lies(folder, drawn, tmp_path):
+    if drawn is not None:
+        (folder / "all" / NAME).write_text(images_json(drawn=drawn, alignment=None))
+    points = [[38.3, 51.7], [73.5, 51.5], [56.0, 71.7], [41.5, 92.4], [70.7, 92.2]]
+    landmarks = {f"all/{name}/1.png": {"landmarks": points} for name in ("Ann", "Bo")}
+    (tmp_path / "points.json").write_text(json.dumps(landmarks))
+    align_photos(folder, tmp_path / "crops", landmarks=tmp_path / "points.json")
+    assert Photos(tmp_path / "crops").source == ImageSource(
+        "crops", drawn=drawn, alignment="arcface_112x112 by the landmarks in points.json"
+    )
+
+
+def test_a_recipe_shows_what_its_set_is_made_of():
+    drawn = {"class_path": "verisphere.images.SyntheticFaces", "init_args": {"people": 3}}
+    photos = {"class_path": "verisphere.images.Photos", "init_args": {"path": "/home/me/lfw.zip"}}
+    assert described_source(drawn) == SyntheticFaces(4, 2, size=48).source
+    assert described_source(drawn | {"class_path": "verisphere.images.synthetic.synthetic_faces.SyntheticFaces"}).drawn
+    assert described_source(photos) == ImageSource("lfw.zip")
+    for inner in (drawn, photos):
+        by_light = {"class_path": "verisphere.images.ByLight", "init_args": {"faces": inner}}
+        assert described_source(by_light) == described_source(inner)
+    assert described_source({"class_path": "mine.Faces"}) == ImageSource("mine.Faces")
+
+
+def test_rendered_archives_say_that_they_are_drawn(tmp_path):
+    faces = SyntheticFaces(4, 2, size=48)
+    render_zip(faces, tmp_path / "drawn.zip")
+    found = Photos(tmp_path / "drawn.zip", size=(48, 48)).source
+    assert found == ImageSource("drawn.zip", drawn=True, alignment=faces.source.alignment)
+
+
+def test_parts_and_copies_of_a_set_keep_its_source():
+    faces = SyntheticFaces(4, 2, size=48)
+    assert faces.source.drawn
+    for made in (faces.select([0, 3]), in_memory(faces), ByLight(faces)):
+        assert made.source == faces.source
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("{", "images.json: not what `verisphere align` or `render` writes"),
+        ('{"format": 2, "drawn": false, "alignment": null}', "its format is 2, this version reads 1"),
+        ('{"format": 1, "drawn": "no", "alignment": null}', "drawn is 'no', not true or false"),
+        ('{"format": 1, "alignment": null}', "drawn is missing"),
+        ("[" * 5000, "images.json: not what"),
+        (" " * 70_000, "70,000 bytes, more than the 65,536 allowed"),
+    ],
+)
+def test_another_file_of_this_name_is_refused(folder, content, fault, tmp_path):
+    (folder / NAME).write_text(content)
+    shutil.make_archive(str(tmp_path / "archive"), "zip", folder)
+    for path in (folder, tmp_path / "archive.zip"):
+        with pytest.raises(ValueError, match=r"images\.json: ") as refused:
+            Photos(path)
+        assert fault in str(refused.value)
+
+
+def test_a_damaged_entry_of_an_archive_is_refused(folder, tmp_path):
+    (folder / NAME).write_text(images_json(drawn=False, alignment=ALIGNED))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for path in sorted(folder.rglob("*.*")):
+            archive.write(path, path.relative_to(folder).as_posix())
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    content[content.index(b'"drawn"') + 1] ^= 1
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"images\.json: cannot be read from the archive"):
+        read_source(tmp_path / "a.zip", ["all/Ann/1.png"])
+
+
+def test_an_origin_keeps_the_last_part_of_the_path():
+    origin = Origin("ab" * 32, True, "float32", "/home/somebody/photos.zip", False, ALIGNED)
+    assert origin.source == ImageSource("photos.zip", False, ALIGNED)
+    assert json.loads(images_json(True, None)) == {"format": 1, "drawn": True, "alignment": None}

@@ -1,0 +1,69 @@
+"""Sets held in memory."""
+
+import pickle
+from collections.abc import Sequence
+
+import pytest
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from verisphere.images.faces import Faces
+from verisphere.images.loader import batches
+from verisphere.images.memory import InMemory, in_memory
+
+
+class Numbered(Faces):
+    """Images that hold their position in two of their bytes; domains on request."""
+
+    def __init__(self, count: int, domains: bool = False) -> None:
+        self.names = tuple(f"{index}.jpg" for index in range(count))
+        self.identities = tuple(str(index % 7) for index in range(count))
+        self.domains = tuple("ab"[index % 2] for index in range(count)) if domains else None
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        pixels = torch.tensor(indices)[:, None, None, None].expand(-1, 3, 2, 3)
+        return torch.where(torch.arange(3) == 0, pixels // 256, pixels % 256).to(torch.uint8)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_it_gives_the_same_images(workers: int):
+    faces = Numbered(600, domains=True)
+    held = in_memory(faces, workers)
+    assert (held.names, held.identities, held.domains) == (faces.names, faces.identities, faces.domains)
+    everything = list(range(600))
+    assert torch.equal(held.images(everything), faces.images(everything))
+    assert torch.equal(held.images([599, 3, 3]), faces.images([599, 3, 3]))
+    assert held.images([1, 2]).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_what_it_hands_out_is_a_copy():
+    held = in_memory(Numbered(3))
+    held.images([0]).fill_(9)
+    assert torch.equal(held.images([0]), Numbered(3).images([0]))
+
+
+def test_it_can_be_copied_and_read_by_workers():
+    held = in_memory(Numbered(30))
+    assert held.domains is None
+    assert torch.equal(pickle.loads(pickle.dumps(held)).images([29]), held.images([29]))
+    read = torch.cat([batch.images for batch in batches(held, torch.arange(30), 8, workers=2)])
+    assert torch.equal(read, held.pixels)
+
+
+def test_progress_is_told_the_steps():
+    told = []
+
+    def progress(items, description, total=None):
+        told.append((description, total))
+        yield from items
+
+    in_memory(Numbered(600), progress=progress)
+    assert told == [("reading images", 3)]
+
+
+def test_wrong_sets_are_refused():
+    with pytest.raises(ValueError, match="the set is empty"):
+        in_memory(Numbered(0))
+    with pytest.raises(ValueError, match="identities has 1 entries for 2 images"):
+        InMemory(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ("a", "b"), ("x",))

@@ -1,0 +1,420 @@
+"""What every class-center loss must hold to, whatever its equation. A new loss adds itself to an `EXAMPLES`."""
+
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from verisphere.head.head import Head
+from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
+from verisphere.losses.margin import NormFace
+
+BATCH, CLASSES, SIZE = 12, 7, 10
+
+
+def gathered() -> dict:
+    """The examples of every such file beside this one, by name."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("examples_*.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found |= module.EXAMPLES
+    return found
+
+
+EXAMPLES = gathered()
+
+# What no attribute tells, by the name of an example up to its first comma.
+
+#: The length of an embedding takes part in the loss.
+LENGTH_MATTERS = {"Softmax", "ASoftmax", "AdaFace", "MagFace"}
+#: A single class costs something: there is more in the loss than the contest with the other classes.
+COSTS_ALONE = {"VSoftmax", "Intra", "ArcFace + intra + inter", "AMLFS", "MagFace"}
+#: They refuse a single class.
+NEEDS_TWO_CLASSES = {"SphereFace2"}
+#: Their state moves at every batch in training.
+STATEFUL = {"ASoftmax", "CurricularFace", "AdaFace"}
+#: Some of their gradient is made and not derived, whatever the options.
+MADE_GRADIENT = {"AdaFace", "Circle", "CIFP"}
+#: Without their margin they still treat the own class apart from the others.
+NEVER_ALIKE = {"Circle"}
+
+
+def known_for(name: str, trait: set[str]) -> bool:
+    return name.split(",")[0] in trait
+
+
+def has_made_gradient(name: str, loss: ClassLoss) -> bool:
+    """Whether finite differences of the value are not the gradient, by design."""
+    return (
+        known_for(name, MADE_GRADIENT)
+        or getattr(loss, "gradient", "exact") in ("detached", "released")
+        or getattr(loss, "kind", "C") in ("A", "M")
+    )
+
+
+def where(holds: Callable[[str, ClassLoss], bool]) -> pytest.MarkDecorator:
+    """Runs a test for the examples that a statement is about, instead of skipping the rest one by one."""
+    return pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if holds(name, example())])
+
+
+def is_single(name: str, loss: ClassLoss) -> bool:
+    """Whether it has methods of its own: the terms of a sum stand among the examples."""
+    return len(loss.terms) == 1
+
+
+def is_softmax(name: str, loss: ClassLoss) -> bool:
+    return loss.reduce == "logsumexp" and is_single(name, loss)
+
+
+@pytest.fixture(params=EXAMPLES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def loss(name):
+    return EXAMPLES[name]()
+
+
+@pytest.fixture(params=[1, 3], ids=["K=1", "K=3"])
+def subcenters(request):
+    return request.param
+
+
+def batch(dtype: torch.dtype = torch.float64, classes: int = CLASSES) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    embeddings = 5 * torch.randn(BATCH, SIZE, generator=generator, dtype=torch.float64)
+    return embeddings.to(dtype).requires_grad_(), torch.randint(0, classes, (BATCH,), generator=generator)
+
+
+def head_of(loss: ClassLoss, subcenters: int, classes: int = CLASSES, dtype: torch.dtype = torch.float64) -> Head:
+    torch.manual_seed(4)
+    return Head(loss, classes, SIZE, subcenters).to(dtype)
+
+
+def rows_at(cosine: torch.Tensor) -> Rows:
+    """Rows with these own cosines; lengths about 20, directions and nearest other cosines that mean nothing."""
+    generator = torch.Generator().manual_seed(7)
+    embeddings = 6 * torch.randn(len(cosine), SIZE, generator=generator, dtype=torch.float64).to(cosine.dtype)
+    length = embeddings.norm(dim=1)
+    nearest = torch.linspace(0.8, -0.4, 3, dtype=cosine.dtype).expand(len(cosine), 3)
+    return Rows(cosine, length, embeddings / length[:, None], torch.arange(len(cosine)), nearest)
+
+
+def context_of(loss: ClassLoss, rows: Rows) -> tuple[torch.Tensor, ...]:
+    return tuple(item.to(rows.own).expand(len(rows.own)) for item in loss.context(rows))
+
+
+def columns(context: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(item[:, None] for item in context)
+
+
+# ------------------------------------------------------------------------------------------------- with a head
+
+
+def test_equivariant_to_renaming_classes(loss, subcenters):
+    embeddings, labels = batch()
+    head, renamed = head_of(loss, subcenters).eval(), head_of(loss, subcenters).eval()
+    order = torch.randperm(CLASSES, generator=torch.Generator().manual_seed(5))  # new class c is the old order[c]
+    renamed.centers.data = head.centers.data[order]
+    new_name = order.argsort()
+    before, after = head(embeddings, labels), renamed(embeddings, new_name[labels])
+    torch.testing.assert_close(after.per_sample, before.per_sample)
+    before.loss.backward()
+    after.loss.backward()
+    torch.testing.assert_close(renamed.centers.grad, head.centers.grad[order])
+
+
+def test_lengths_matter_only_where_they_are_said_to(name, loss):
+    embeddings, labels = batch()
+    head = head_of(loss, 1).eval()
+    before = head(embeddings, labels).per_sample
+    same = torch.allclose(head(embeddings * 0.01, labels).per_sample, before)
+    assert same != (known_for(name, LENGTH_MATTERS) and getattr(loss, "by_length", True))
+    if loss.similarity == "cosine":
+        head.centers.data *= 3.0
+        torch.testing.assert_close(head(embeddings, labels).per_sample, before)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("others", ["near", "far"])
+def test_finite_where_cosines_are_one_in_float32(loss, subcenters, sign, others):
+    """Embeddings exactly on their own center or opposite to it; the other centers with it or opposite."""
+    head = head_of(loss, subcenters, dtype=torch.float32)
+    direction = torch.zeros(head.centers.shape[-1])
+    direction[:SIZE] = torch.randn(SIZE, generator=torch.Generator().manual_seed(6))
+    head.centers.data[:] = direction if others == "near" else -direction
+    head.centers.data[0] = direction
+    embeddings = (sign * 3 * direction[:SIZE]).expand(4, SIZE).clone().requires_grad_()
+    out = head(embeddings, torch.zeros(4, dtype=torch.int64))
+    out.loss.backward()
+    for tensor in (out.loss, out.per_sample, head.centers.grad, *gradients_of(loss, embeddings)):
+        assert tensor.isfinite().all()
+
+
+def gradients_of(loss: ClassLoss, embeddings: torch.Tensor) -> list[torch.Tensor]:
+    """Gradients of the embeddings (a matter between centers gives them none) and of the loss's own parameters."""
+    leaves = [embeddings, *loss.parameters()]
+    assert embeddings.grad is not None or loss.query == "own_center"
+    return [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_input_is_computed_in_float32(loss, dtype):
+    embeddings, labels = batch(dtype)
+    head = head_of(loss, 1, dtype=torch.float32).eval()
+    with torch.autocast("cpu", torch.bfloat16):
+        half = head(embeddings, labels)
+    full = head(embeddings.detach().float(), labels)
+    assert half.loss.dtype == half.per_sample.dtype == torch.float32
+    assert torch.equal(half.per_sample, full.per_sample)
+    half.loss.backward()
+    for gradient in gradients_of(loss, embeddings):
+        assert gradient.isfinite().all()
+
+
+def test_one_class_costs_nothing_unless_said_so(name, loss, subcenters):
+    if known_for(name, NEEDS_TWO_CLASSES):
+        with pytest.raises(ValueError, match="class"):
+            head_of(loss, subcenters, classes=1)
+        return
+    embeddings, labels = batch(classes=1)
+    head = head_of(loss, subcenters, classes=1)
+    out = head(embeddings, labels)
+    out.loss.backward()
+    gradients = [head.centers.grad, *gradients_of(loss, embeddings)]
+    if known_for(name, COSTS_ALONE):
+        assert out.per_sample.min() > 0
+        assert all(gradient.isfinite().all() for gradient in gradients)
+        return
+    assert out.per_sample.tolist() == [0.0] * BATCH
+    assert all(gradient.abs().max() == 0 for gradient in gradients)
+
+
+def test_two_classes_are_finite(loss):
+    embeddings, labels = batch(torch.float32, classes=2)
+    head = head_of(loss, 1, classes=2, dtype=torch.float32)
+    out = head(embeddings, labels)
+    out.loss.backward()
+    assert out.loss > 0
+    assert head.centers.grad.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients_of(loss, embeddings))
+
+
+def test_embedding_of_length_zero_is_survived(loss):
+    """Its cosines are 0, and so is its gradient; raw products leave it one."""
+    embeddings, labels = batch()
+    with torch.no_grad():
+        embeddings[0] = 0
+    head = head_of(loss, 1)
+    out = head(embeddings, labels)
+    out.loss.backward()
+    assert out.per_sample.isfinite().all()
+    assert head.centers.grad.isfinite().all()
+    for gradient in gradients_of(loss, embeddings):
+        assert gradient.isfinite().all()
+    if loss.similarity == "cosine" and embeddings.grad is not None:
+        assert embeddings.grad[0].abs().max() == 0
+
+
+def test_weights_are_constants_and_divide_by_the_batch(loss):
+    embeddings, labels = batch()
+    head = head_of(loss, 1).eval()
+    weights = torch.linspace(0, 2, BATCH, dtype=torch.float64).requires_grad_()
+    out = head(embeddings, labels, weights)
+    torch.testing.assert_close(out.loss, (weights * out.per_sample).sum().detach() / BATCH, check_stride=False)
+    torch.testing.assert_close(out.per_sample, head(embeddings, labels).per_sample)
+    out.loss.backward()
+    assert weights.grad is None
+
+
+@where(lambda name, loss: not has_made_gradient(name, loss))
+def test_gradients_against_finite_differences(name, loss, subcenters):
+    embeddings, labels = batch()
+    head = head_of(loss, subcenters).eval()
+    centers = head.centers.detach().clone().mul_(100).requires_grad_()  # of length 3, so that steps of 1e-6 stay small
+
+    def total(embeddings, centers):
+        return torch.func.functional_call(head, {"centers": centers}, (embeddings, labels)).loss
+
+    assert torch.autograd.gradcheck(total, (embeddings, centers), fast_mode=True)
+
+
+@where(lambda name, loss: is_softmax(name, loss) and type(loss).finish is ClassLoss.finish)
+def test_softmax_losses_are_cross_entropy_over_explicit_logits(loss, subcenters):
+    embeddings, labels = batch()
+    explicit = embeddings.detach().clone().requires_grad_()
+    head = head_of(loss, subcenters).eval()
+    out = head(embeddings, labels)
+    out.loss.backward()
+
+    centers = head.centers.detach().clone().requires_grad_()
+    query = compared_rows(explicit, loss.similarity)
+    if loss.class_bias:
+        query = torch.cat([query, torch.ones(BATCH, 1, dtype=torch.float64)], dim=1)
+    cosine = torch.einsum("bd,nkd->bnk", query, compared_rows(centers, loss.similarity)).amax(2)
+    own_cosine = cosine[torch.arange(BATCH), labels]
+    is_own = F.one_hot(labels, CLASSES).bool()
+    nearest = cosine.detach().masked_fill(is_own, -math.inf).sort(descending=True).values
+    rows = Rows(
+        own_cosine, explicit.norm(dim=1), F.normalize(explicit), labels, nearest[:, : min(loss.nearest, CLASSES - 1)]
+    )
+    context = context_of(loss, rows)
+    logits = torch.where(is_own, loss.own(own_cosine, *context)[:, None], loss.others(cosine, *columns(context)))
+    entropy = F.cross_entropy(logits, labels, reduction="none")
+    entropy.mean().backward()
+    torch.testing.assert_close(out.per_sample, entropy.detach())
+    torch.testing.assert_close(embeddings.grad, explicit.grad)
+    torch.testing.assert_close(head.centers.grad, centers.grad)
+
+
+def test_unknown_label_is_refused_by_softmax_losses_and_taken_by_sums(loss):
+    embeddings, labels = batch()
+    labels[3] = -1
+    head = head_of(loss, 1)
+    if loss.reduce == "sum" and loss.query != "own_center":
+        assert head(embeddings, labels).per_sample.isfinite().all()
+        return
+    with pytest.raises(ValueError, match=r"1 labels are -1 \('no known class'\)"):
+        head(embeddings, labels)
+
+
+def test_state_survives_a_round_trip(loss, name):
+    embeddings, labels = batch()
+    head, again = head_of(loss, 1), head_of(EXAMPLES[name](), 1)
+    for scale in (1.0, 2.0, 3.0):
+        head(scale * embeddings, labels)  # in training: slow state moves
+    again.centers.data.zero_()
+    again.load_state_dict(head.state_dict())
+    assert torch.equal(again.eval()(embeddings, labels).per_sample, head.eval()(embeddings, labels).per_sample)
+
+
+def test_evaluation_leaves_the_state_alone(loss):
+    embeddings, labels = batch()
+    head = head_of(loss, 1).eval()
+    before = {key: value.clone() for key, value in head.state_dict().items()}
+    head(embeddings, labels)
+    assert all(torch.equal(value, before[key]) for key, value in head.state_dict().items())
+
+
+def test_training_moves_the_state_of_those_that_have_one(name, loss):
+    embeddings, labels = batch()
+    before = {key: value.clone() for key, value in loss.state_dict().items()}
+    head_of(loss, 1)(embeddings, labels)
+    moved = any(not torch.equal(value, before[key]) for key, value in loss.state_dict().items() if key != "bias")
+    assert moved == known_for(name, STATEFUL)
+
+
+# ------------------------------------------------------------------------------------------ the methods alone
+
+
+@pytest.fixture
+def prepared(loss):
+    loss.prepare(CLASSES)
+    return loss
+
+
+@where(is_single)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_finite_at_the_ends_and_slightly_beyond(prepared, dtype):
+    ends = torch.tensor([1.0, 1.0 + 3e-7, 1.0 - 1e-7, -1.0, -1.0 - 3e-7, -1.0 + 1e-7], dtype=dtype)
+    own_cosine, cosine = ends.clone().requires_grad_(), ends.repeat(6, 1).requires_grad_()
+    context = context_of(prepared, rows_at(own_cosine))
+    own, others = prepared.own(own_cosine, *context), prepared.others(cosine, *columns(context))
+    rest = others.sum(1) if prepared.reduce == "sum" else others.logsumexp(1)
+    loss = prepared.finish(own, rest, *context)
+    loss.sum().backward()
+    for tensor in (own, others, loss, own_cosine.grad, cosine.grad):
+        if tensor is not None:  # a term may leave the own cosine or the others out
+            assert tensor.isfinite().all()
+
+
+@where(is_single)
+def test_others_is_elementwise_and_pure_and_differentiates_under_func(prepared):
+    cosine = torch.linspace(-1, 1, 6 * 9, dtype=torch.float64).reshape(6, 9)
+    kept = cosine.clone()
+    context = columns(context_of(prepared, rows_at(torch.linspace(-0.9, 0.9, 6, dtype=torch.float64))))
+    whole, vjp = torch.func.vjp(lambda c: prepared.others(c, *context), cosine)
+    torch.testing.assert_close(prepared.others(cosine[:, 3:7], *context), whole[:, 3:7], rtol=1e-14, atol=0)
+    rows = torch.tensor([4, 1])
+    torch.testing.assert_close(
+        prepared.others(cosine[rows], *(item[rows] for item in context)), whole[rows], rtol=1e-14, atol=0
+    )
+    assert torch.equal(cosine, kept)
+    (by_func,) = vjp(torch.ones_like(cosine))
+    tracked = cosine.clone().requires_grad_()
+    prepared.others(tracked, *context).sum().backward()
+    assert torch.equal(by_func, tracked.grad)
+
+
+@where(lambda name, loss: is_single(name, loss) and loss.bound() is not None)
+def test_bound_is_one(prepared):
+    cosine = torch.linspace(-1, 1, 2001, dtype=torch.float64).expand(8, -1)
+    context = columns(context_of(prepared, rows_at(torch.linspace(-1, 1, 8, dtype=torch.float64))))
+    for share in (0.0, 0.5, 1.0):
+        prepared.set_strength(share)
+        assert prepared.others(cosine, *context).max() <= prepared.bound() * (1 + 1e-12)
+
+
+@where(lambda name, loss: is_softmax(name, loss) and not known_for(name, NEVER_ALIKE))
+def test_without_its_margin_a_softmax_loss_treats_all_classes_alike(loss):
+    loss.prepare(CLASSES)
+    cosine = torch.linspace(-1, 1, 101, dtype=torch.float64)
+    rows = rows_at(cosine)
+    whole = loss.own(cosine, *context_of(loss, rows))
+    loss.set_strength(0.0)
+    context = context_of(loss, rows)
+    own, other = loss.own(cosine, *context), loss.others(cosine[:, None], *columns(context))[:, 0]
+    torch.testing.assert_close(own, other, rtol=0, atol=1e-12)
+    loss.set_strength(1.0)
+    assert torch.equal(loss.own(cosine, *context_of(loss, rows)), whole)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_strength_outside_its_range_is_refused(loss, share):
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
+        loss.set_strength(share)
+
+
+@where(lambda name, loss: loss.linear)
+def test_a_linear_loss_knows_its_slope(prepared):
+    rows = rows_at(torch.linspace(-0.9, 0.9, 6, dtype=torch.float64))
+    context = context_of(prepared, rows)
+    own, rest = prepared.own(rows.own, *context), torch.linspace(0, 5, 6, dtype=torch.float64)
+    rise = prepared.finish(own, rest + 2, *context) - prepared.finish(own, rest, *context)
+    torch.testing.assert_close(rise, torch.full((6,), 2 * prepared.slope(), dtype=torch.float64))
+
+
+# ------------------------------------------------------------------------------------------- the contract itself
+
+
+def test_base_class_is_normface():
+    embeddings, labels = batch()
+    plain, normface = head_of(ClassLoss(64.0), 1), head_of(NormFace(64.0), 1)
+    assert torch.equal(plain(embeddings, labels).per_sample, normface(embeddings, labels).per_sample)
+    assert ClassLoss(1.0).bound() is None
+    assert plain.loss.terms == ((1.0, plain.loss),)
+
+
+def test_finish_by_hand():
+    # own logit log 3 against two others at 0: softmax 3 / 5, loss log(5 / 3)
+    out = ClassLoss(1.0).finish(torch.tensor([math.log(3.0)]), torch.tensor([math.log(2.0)]))
+    assert out.item() == pytest.approx(math.log(5 / 3))
+
+
+def test_compared_rows():
+    rows = torch.tensor([[3.0, 4.0]])
+    assert compared_rows(rows, "cosine").tolist() == [pytest.approx([0.6, 0.8])]
+    assert compared_rows(rows, "product") is rows
+
+
+def test_rows_are_frozen():
+    rows = Rows(torch.ones(2), torch.ones(2), torch.ones(2, 3), torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(AttributeError):
+        rows.own = torch.zeros(2)

@@ -1,0 +1,204 @@
+"""From files to 1:N figures: the numbers are those of the protocol, and files that make no sense are told apart."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.measure.identification import CANDIDATE_COLUMNS, SearchOptions, search_files, search_split
+from verisphere.protocols.identification import identification, search_gallery, split_gallery
+from verisphere.score import pair_scores, unit_rows
+from verisphere.vocabulary import Embeddings, Origin
+
+CENTERS = np.random.default_rng(99).normal(size=(40, 8))
+
+
+def people(numbers: range, images: int, seed: int, origin: Origin | None = None) -> Embeddings:
+    """Some images of each of these people."""
+    person = np.repeat(np.array(numbers), images)
+    rows = CENTERS[person] + 0.8 * np.random.default_rng(seed).normal(size=(len(person), 8))
+    return Embeddings(
+        rows.astype(np.float32),
+        np.array([f"p{number}/{seed}_{place}.jpg" for place, number in enumerate(person)]),
+        np.array([f"p{number}" for number in person]),
+        origin=origin,
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Probes of people 0 to 29, and two galleries, of which each enrols others of them."""
+    write_embeddings(tmp_path / "probes.npz", people(range(30), 3, 1))
+    write_embeddings(tmp_path / "g1.npz", people(range(15), 2, 2))
+    write_embeddings(tmp_path / "g2.npz", people(range(12, 40), 1, 3))
+    return tmp_path
+
+
+OPTIONS = SearchOptions(fpirs=("1e-1", "0.5"), ranks=(1, 2))
+
+
+def test_galleries_of_files(files: Path):
+    found = search_files(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], OPTIONS)
+    probes = read_embeddings(files / "probes.npz")
+    searches = {}
+    for name in ("g1", "g2"):
+        gallery = read_embeddings(files / f"{name}.npz")
+        searches[name] = search_gallery(probes, gallery), len(gallery)
+    assert found.result == identification(searches, ("1e-1", "0.5"), (1, 2))
+    assert found.result.galleries["g1"].mated_probes == 45
+    assert found.result.galleries["g2"].nonmated_probes == 36
+    assert [source.file for source in found.sources] == ["probes.npz", "g1.npz", "g2.npz"]
+    text = found.text()
+    assert "g1: 15 people by 30 images; 45 mated and 45 non-mated probes" in text
+    assert text.count("mean of 2") == 4
+
+
+def test_galleries_drawn_from_one_file(files: Path):
+    found = search_split(files / "probes.npz", OPTIONS, strangers=0.4, seed=5, galleries=2)
+    probes, gallery = split_gallery(read_embeddings(files / "probes.npz"), strangers=0.4, seed=6)
+    wanted = identification({"seed 6": (search_gallery(probes, gallery), len(gallery))}, ("1e-1", "0.5"), (1, 2))
+    assert list(found.result.galleries) == ["seed 5", "seed 6"]
+    assert found.result.galleries["seed 6"] == wanted.galleries["seed 6"]
+    assert found.split is not None
+    assert (found.split.enrol, found.split.strangers, found.split.seeds) == (1, 0.4, (5, 6))
+
+
+def test_json(files: Path):
+    found = search_files(files / "probes.npz", [files / "g1.npz"], OPTIONS)
+    found.write_json(files / "out.json")
+    read = json.loads((files / "out.json").read_text())
+    assert set(read) == {"rule", "sources", "galleries"}
+    assert set(read["galleries"]) == {"g1"}
+    one = read["galleries"]["g1"]
+    point, own = one["operating_points"][0], found.result.galleries["g1"].operating_points[0]
+    assert point == vars(own)
+    assert {"fpir_target", "rule", "threshold", "tpir", "fpir", "mated_identified", "below_resolution"} < set(point)
+    assert [rate["rank"] for rate in one["ranks"]] == [1, 2]
+    assert one["cmc"]["identified"][-1] == one["mated_probes"] == 45
+    assert read["sources"][1]["file"] == "g1.npz"
+
+
+def test_json_of_a_split(files: Path):
+    search_split(files / "probes.npz", OPTIONS, galleries=2).write_json(files / "out.json")
+    read = json.loads((files / "out.json").read_text())
+    assert read["split"] == {"enrol": 1, "strangers": 0.5, "seeds": [0, 1]}
+    assert [mean["galleries"] for mean in read["mean_points"]] == [2, 2]
+    assert [mean["rank"] for mean in read["mean_ranks"]] == [1, 2]
+
+
+def test_candidates(files: Path):
+    options = SearchOptions(fpirs=("0.5",), top=4)
+    search_files(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], options).write_candidates(files / "c.csv")
+    with open(files / "c.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert tuple(lines[0]) == CANDIDATE_COLUMNS
+    assert len(lines) == 2 * 90 * 4
+    probes, gallery = read_embeddings(files / "probes.npz"), read_embeddings(files / "g2.npz")
+    own = [line for line in lines if line["gallery"] == "g2" and line["probe"] == str(probes.names[50])]
+    assert [line["place"] for line in own] == ["1", "2", "3", "4"]
+    scores = pair_scores(
+        unit_rows(probes.embeddings),
+        torch.full((len(gallery),), 50),
+        torch.arange(len(gallery)),
+        unit_rows(gallery.embeddings),
+    ).numpy()
+    best = np.argsort(-scores, kind="stable")[:4]
+    assert [float(line["score"]) for line in own] == scores[best].tolist()
+    assert [line["name"] for line in own] == gallery.names[best].tolist()
+    mates = [int(line["identity"] == str(probes.identities[50])) for line in own]
+    assert [int(line["mate"]) for line in own] == mates
+
+
+def test_the_screen_changes_no_figure(files: Path):
+    results = [
+        search_split(files / "probes.npz", SearchOptions(fpirs=("1e-1",), screen=screen)).result
+        for screen in ("int8", "bfloat16", "float32", "float64")
+    ]
+    assert results[0] == results[1] == results[2]
+
+
+def test_closed_set(files: Path):
+    write_embeddings(files / "known.npz", people(range(10), 2, 4))
+    options = SearchOptions(fpirs=(), ranks=(1,))
+    found = search_files(files / "known.npz", [files / "g1.npz"], options)
+    assert found.result.galleries["g1"].operating_points == ()
+    assert "FPIR" not in found.text()
+    found.write_plot(files / "cmc.png")
+    with pytest.raises(ValueError, match=r"known\.npz searched in .*g1\.npz: all 20 probes show people of the gallery"):
+        search_files(files / "known.npz", [files / "g1.npz"], OPTIONS)
+
+
+def test_open_rank_reaches_the_points(files: Path):
+    one, two = (
+        search_files(files / "probes.npz", [files / "g1.npz"], SearchOptions(fpirs=("0.5",), open_rank=rank))
+        for rank in (1, 15)
+    )
+    first, second = (found.result.galleries["g1"].operating_points[0] for found in (one, two))
+    assert (first.rank, second.rank) == (1, 15)
+    assert first.mated_identified < second.mated_identified
+
+
+def test_plot(files: Path):
+    search_split(files / "probes.npz", OPTIONS, galleries=2).write_plot(files / "deep" / "out.svg")
+    assert (files / "deep" / "out.svg").stat().st_size > 10_000
+
+
+def test_files_that_do_not_fit(files: Path):
+    probes = files / "probes.npz"
+    wide = Embeddings(np.ones((2, 9), np.float32), np.array(["a", "b"]), np.array(["a", "b"]))
+    write_embeddings(files / "wide.npz", wide)
+    with pytest.raises(ValueError, match=r"wide\.npz: 9 numbers a row, but .*probes\.npz has 8"):
+        search_files(probes, [files / "wide.npz"], OPTIONS)
+    with pytest.raises(
+        ValueError, match=r"90 of its images are probes in .*probes\.npz too, the first is 'p0/1_0\.jpg'"
+    ):
+        search_files(probes, [probes], OPTIONS)
+    write_embeddings(files / "others.npz", people(range(30, 40), 2, 5))
+    with pytest.raises(ValueError, match=r"others\.npz: none of 90 probes shows a person of the gallery"):
+        search_files(probes, [files / "others.npz"], OPTIONS)
+    (files / "deep").mkdir()
+    write_embeddings(files / "deep" / "g1.npz", people(range(15), 2, 6))
+    with pytest.raises(ValueError, match="two galleries are both called 'g1'; rename one file"):
+        search_files(probes, [files / "g1.npz", files / "deep" / "g1.npz"], OPTIONS)
+    with pytest.raises(FileNotFoundError, match=r"no\.npz: there is no such file"):
+        search_files(probes, [files / "no.npz"], OPTIONS)
+    with pytest.raises(ValueError, match="31 candidates were asked for, but there are 30 images"):
+        search_files(probes, [files / "g1.npz"], SearchOptions(top=31))
+
+
+def test_embeddings_of_two_models(files: Path):
+    made = {name: Origin(name, True, "float32", "faces.zip") for name in ("one", "two")}
+    write_embeddings(files / "probes.npz", people(range(30), 3, 1, made["one"]))
+    write_embeddings(files / "same.npz", people(range(15), 2, 2, made["one"]))
+    write_embeddings(files / "other.npz", people(range(15), 2, 2, made["two"]))
+    assert search_files(files / "probes.npz", [files / "same.npz"], OPTIONS).sources[0].origin == made["one"]
+    with pytest.raises(ValueError, match=r"other\.npz: not made by the model, or with the mirror image, as"):
+        search_files(files / "probes.npz", [files / "other.npz"], OPTIONS)
+
+
+def test_files_that_cannot_be_split(files: Path):
+    write_embeddings(files / "single.npz", people(range(10), 1, 7))
+    with pytest.raises(ValueError, match=r"single\.npz: none of 5 probes shows a person of the gallery"):
+        search_split(files / "single.npz", OPTIONS)
+    with pytest.raises(ValueError, match=r"single\.npz: enrolling 1 images a person leaves no image to search with"):
+        search_split(files / "single.npz", OPTIONS, strangers=0.0)
+    with pytest.raises(ValueError, match="galleries must be at least 1, got 0"):
+        search_split(files / "single.npz", OPTIONS, galleries=0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"fpirs": ("2",)}, "an FPIR must lie between 0 and 1, got '2'"),
+        ({"ranks": (1, 0)}, "rank must be at least 1, got 0"),
+        ({"open_rank": 0}, "open_rank must be at least 1, got 0"),
+        ({"top": -1}, "top must be at least 0, got -1"),
+    ],
+)
+def test_options_are_checked_before_work(asked: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        SearchOptions(**asked)

@@ -1,0 +1,451 @@
+"""`verisphere report`: a folder that stands by itself, from runs and embeddings files as they lie on the disk."""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from verisphere.decide import operating_point, point_at
+from verisphere.decide.order import SortedScores
+from verisphere.files.embeddings import write_embeddings
+from verisphere.measure import report_folder
+from verisphere.measure.report import Subject, make_report, subjects_of
+from verisphere.measure.subjects import distinct_titles, read_log
+from verisphere.protocols import PairsOfSet, all_pairs
+from verisphere.ship.calibrate import calibrate
+from verisphere.vocabulary import Embeddings, Origin
+
+PEOPLE, IMAGES = 12, 4
+FARS = ("1e-1", "1e-2", "1e-4")
+NAMES = [f"p{person}/{image}.png" for person in range(PEOPLE) for image in range(IMAGES)]
+
+
+def some(noise: float = 0.6, seed: int = 0, domains: bool = False, origin: Origin | None = None) -> Embeddings:
+    random = np.random.default_rng(0)
+    person = np.repeat(np.arange(PEOPLE), IMAGES)
+    rows = random.normal(size=(PEOPLE, 16))[person]
+    rows += noise * np.random.default_rng(seed).normal(size=rows.shape)
+    return Embeddings(
+        rows.astype(np.float32),
+        names=np.array(NAMES),
+        identities=np.array([f"p{number}" for number in person]),
+        domains=np.where(np.arange(len(person)) % 4 < 2, "day", "night") if domains else None,
+        origin=origin,
+    )
+
+
+@pytest.fixture
+def drawn() -> None:
+    """A test that asks for this has its plots drawn."""
+
+
+@pytest.fixture(autouse=True)
+def _plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere a word stands for each plot, which is ten times quicker."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(report_folder, "save_plot", _word)
+
+
+def _word(figure: Figure, path: Path) -> Path:
+    path.write_text("plot")
+    return path
+
+
+@pytest.fixture
+def faces(tmp_path: Path) -> Path:
+    folder = tmp_path / "faces"
+    for number, name in enumerate(NAMES):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (112, 112), (5 * number, 10, 200)).save(folder / name)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs" / "first"
+    folder.mkdir(parents=True)
+    (folder / "recipe.yaml").write_text("seed: 7\n")
+    (folder / "people.txt").write_text("a\nb\nc\n")
+    (folder / "metrics.jsonl").write_text(
+        '{"step": 1, "epoch": 0.5, "loss": 3.0}\n{"step": 2, "epoch": 1, "loss": 2}\n'
+    )
+    for step in (1, 2):
+        checkpoint = folder / "checkpoints" / f"step-{step:08d}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "backbone.safetensors").write_bytes(b"weights after %d" % step)
+    return folder
+
+
+def written(path: Path, embeddings: Embeddings) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_embeddings(path, embeddings)
+    return path
+
+
+def report(out: Path, *paths: Path, faces: Path | None = None, **options: Any) -> dict[str, Any]:
+    """The numbers of a report made of these paths."""
+    options = {"fars": FARS, "one_far": "1e-2", "replicates": 20, **options}
+    make_report(subjects_of(paths, faces), out, **options)
+    return json.loads((out / "figures.json").read_text())
+
+
+def page(out: Path) -> str:
+    return (out / "report.html").read_text()
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_folder_of_a_report(tmp_path: Path, run: Path, faces: Path):
+    written(run / "test.npz", some(domains=True))
+    out = tmp_path / "out" / "report"
+    result = make_report(subjects_of([run], faces), out, fars=FARS, one_far="1e-2", replicates=20)
+    assert result.page == out / "report.html"
+    plots = {"roc", "det", "scores-1-test", "domains-1-test", "training-1-first"}
+    expected = {f"plots/{name}.{kind}" for name in plots for kind in ("png", "svg")}
+    assert set(tree(out)) == {"report.html", "figures.json", *expected}
+    assert all(len(data) < 200_000 for name, data in tree(out).items() if name.endswith(".svg"))
+    assert [path.name for path in out.parent.iterdir()] == ["report"]
+    assert re.search(r"\| test +\| +48 \| +12 \|", result.text())
+    assert result.text().endswith(f"page: {out / 'report.html'}")
+    assert page(out).count("data:image/jpeg") > 8
+    assert "://" not in page(out)
+
+
+def test_the_numbers_are_those_of_evaluate(tmp_path: Path):
+    embeddings = some(domains=True)
+    found = report(tmp_path / "out", written(tmp_path / "a.npz", embeddings))
+    (one,) = found["sets"]
+    result = all_pairs(embeddings, FARS)
+    assert [point["threshold"] for point in one["operating_points"]] == [
+        point.threshold for point in result.operating_points
+    ]
+    assert [point["below_resolution"] for point in one["operating_points"]] == [False, False, True]
+    assert result.one_threshold is not None
+    common = result.one_threshold[1]
+    assert one["one_threshold"]["calibration_threshold"] == common.calibration_threshold
+    assert one["one_threshold"]["domains"]["day"]["far"] == common.domains["day"].far
+    assert one["file"]["sha256"] == hashlib.sha256((tmp_path / "a.npz").read_bytes()).hexdigest()
+    assert one["tar_interval"]["replicates"] == 20
+    assert one["curve"]["impostor_total"] == PEOPLE * (PEOPLE - 1) // 2 * IMAGES**2
+    assert f"{common.calibration_threshold:.4f}" in page(tmp_path / "out")
+
+
+def test_the_samples_are_the_extremes(tmp_path: Path, faces: Path):
+    embeddings = some(noise=1.5)
+    (one,) = report(tmp_path / "out", written(tmp_path / "a.npz", embeddings), faces=faces)["sets"]
+    pairs = PairsOfSet(embeddings)
+    genuine, impostor = pairs.all_scores(genuine=True)[0], pairs.all_scores(genuine=False)[0]
+    hardest, closest = one["hardest_genuine"], one["closest_impostors"]
+    assert hardest[0]["score"] == genuine[-1]
+    assert closest[0]["score"] == impostor[0]
+    assert [pair["score"] for pair in hardest] == sorted(pair["score"] for pair in hardest)
+    assert all(pair["left"]["identity"] == pair["right"]["identity"] for pair in hardest)
+    assert len({pair["left"]["identity"] for pair in hardest}) == len(hardest) == 8
+    people = [pair[side]["identity"] for pair in closest for side in ("left", "right")]
+    assert len(set(people)) == len(people)
+    threshold = one["operating_points"][1]["threshold"]
+    assert all(pair["accepted"] == (pair["score"] > threshold) for pair in (*hardest, *closest))
+
+
+def test_sets_of_the_same_images_are_compared_whatever_their_order(tmp_path: Path):
+    ours, theirs = some(), some(noise=1.5, seed=1)
+    back = slice(None, None, -1)
+    turned = Embeddings(theirs.embeddings[back], theirs.names[back], theirs.identities[back])
+    other = replace(some(), names=np.array([f"x{name}" for name in NAMES]))
+    paths = [written(tmp_path / f"{name}.npz", one) for name, one in (("a", ours), ("b", turned), ("c", other))]
+    found = report(tmp_path / "out", *paths)
+    (difference,) = found["differences"]  # 1e-4 is below resolution, 1e-1 above the one FAR, c has other images
+    assert (difference["ours"], difference["theirs"], difference["far_target"]) == ("a", "b", "1e-2")
+    at = [point["tar"] for one in found["sets"][:2] for point in one["operating_points"][1:2]]
+    assert difference["interval"]["value"] == pytest.approx(at[0] - at[1])
+    assert difference["interval"]["value"] > 0
+    assert "a less b" in page(tmp_path / "out")
+
+
+def test_a_run_without_embeddings_gets_its_curves_and_a_hint(tmp_path: Path, run: Path):
+    found = report(tmp_path / "out", run)
+    assert found["sets"] == []
+    (training,) = found["training"]
+    assert (training["people"], training["title"]) == (3, "first")
+    assert [entry["loss"] for entry in training["entries"]] == [3.0, 2]
+    assert f"verisphere embed {run} FACES --out {run}/name.npz" in page(tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out" / "plots").iterdir()} == {
+        "training-1-first.png",
+        "training-1-first.svg",
+    }
+
+
+def test_of_a_run_every_embeddings_file_is_taken_and_nothing_else(tmp_path: Path, run: Path):
+    written(run / "b.npz", some())
+    written(run / "a.npz", some(noise=0.9))
+    np.savez(run / "scores.npz", score=np.zeros(3), label=np.zeros(3))
+    assert [subject.title for subject in subjects_of([run])] == ["a", "b"]
+    assert len(report(tmp_path / "out", run)["training"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (b"weights after 2", "the newest checkpoint of"),
+        (b"weights after 1", "not the newest, one checkpoint of"),
+        (b"others", "None of the checkpoints that"),
+    ],
+)
+def test_the_page_says_whether_the_run_made_the_embeddings(tmp_path: Path, run: Path, weights: bytes, words: str):
+    origin = Origin(hashlib.sha256(weights).hexdigest(), True, "float32", "nowhere")
+    written(run / "test.npz", some(origin=origin))
+    report(tmp_path / "out", run)
+    assert words in page(tmp_path / "out")
+
+
+def test_images_are_found_where_they_were_embedded(tmp_path: Path, faces: Path):
+    origin = Origin("ab" * 32, False, "float32", str(faces))
+    (subject,) = subjects_of([written(tmp_path / "a.npz", some(origin=origin))])
+    assert subject.faces is not None
+    report(tmp_path / "out", tmp_path / "a.npz")
+    assert "data:image/jpeg" in page(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("images", "why"),
+    [
+        (None, "does not say where its images are; name them by --faces"),
+        ("gone", "cannot be read where they were (gone: no such folder"),
+        ("empty", "1 of 48 images are not in"),
+    ],
+)
+def test_without_images_the_page_says_why(tmp_path: Path, faces: Path, images: str | None, why: str):
+    if images == "empty":
+        (faces / NAMES[3]).unlink()
+        images = str(faces)
+    origin = None if images is None else Origin("ab" * 32, False, "float32", images)
+    written(tmp_path / "a.npz", some(origin=origin))
+    report(tmp_path / "out", tmp_path / "a.npz")
+    text = page(tmp_path / "out").replace("&#x27;", "'")
+    assert "No pictures: " in text
+    assert why in text
+    assert "data:image/jpeg" not in text
+    assert "Hardest genuine pairs" in text
+
+
+def test_an_image_that_cannot_be_decoded_costs_the_pictures_alone(tmp_path: Path, faces: Path):
+    for name in NAMES:
+        (faces / name).write_bytes(b"no image")
+    report(tmp_path / "out", written(tmp_path / "a.npz", some()), faces=faces)
+    assert "not an image that can be decoded" in page(tmp_path / "out")
+
+
+def test_images_of_others_are_refused(tmp_path: Path, faces: Path):
+    strange = replace(some(), names=np.array([f"x{name}" for name in NAMES]))
+    with pytest.raises(ValueError, match=r"faces: its images are not those of the embeddings: 48 of 48 images"):
+        subjects_of([written(tmp_path / "a.npz", strange)], faces)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_report_is_replaced_and_says_the_same_again(tmp_path: Path):
+    path = written(tmp_path / "a.npz", some())
+    out = tmp_path / "out"
+    report(out, path)
+    before = tree(out)
+    report(out, path)
+    assert tree(out) == before
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a.npz", "out"}
+
+
+def test_another_report_takes_the_place_of_the_former(tmp_path: Path, run: Path):
+    out = tmp_path / "out"
+    report(out, run)
+    report(out, written(tmp_path / "a.npz", some()), title="Another <title>")
+    assert "<h1>Another &lt;title&gt;</h1>" in page(out)
+    assert {path.stem for path in (out / "plots").iterdir()} == {"roc", "det", "scores-1-a"}
+
+
+def test_what_is_no_report_is_left_alone(tmp_path: Path):
+    path = written(tmp_path / "a.npz", some())
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "figures.json").write_text('{"format": "something else"}')
+    with pytest.raises(FileExistsError, match=r"precious: a folder that holds something, and no report"):
+        report(folder, path)
+    with pytest.raises(FileExistsError, match=r"a\.npz: a file; a report is a folder"):
+        report(path, path)
+    out = tmp_path / "out"
+    report(out, path)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"a former report, but with 'notes\.txt' in it"):
+        report(out, path)
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    report(tmp_path / "out", written(tmp_path / "a.npz", some()))
+    assert page(tmp_path / "out")
+
+
+def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Path):
+    origin = Origin("ab" * 32, True, "float32", "here")
+    same, other = replace(origin, images="there"), replace(origin, flip=False)
+    paths = [
+        written(tmp_path / f"{name}.npz", some(seed=number, origin=made))
+        for number, (name, made) in enumerate((("same", same), ("other", other), ("unknown", None)))
+    ]
+    random = np.random.default_rng(5)
+    people = Embeddings(
+        random.normal(size=(40, 16)).astype(np.float32),
+        names=np.array([f"c{number}" for number in range(40)]),
+        identities=np.array([f"q{number}" for number in range(40)]),
+        origin=origin,
+    )
+    calibration = calibrate(written(tmp_path / "cal.npz", people), ["1e-1"], "expected")
+    found = report(tmp_path / "out", *paths, calibration=calibration)["calibrated"]
+    (shipped,) = found["shipped"]
+    assert list(shipped["sets"]) == ["same"]
+    assert found["own"] == []
+    threshold = calibration.thresholds[0].threshold
+    pairs = PairsOfSet(some(seed=0))
+    genuine, impostor = (SortedScores(pairs.all_scores(genuine=kind)[0]) for kind in (True, False))
+    expected = point_at(genuine, impostor, threshold, "1e-1", "expected")
+    assert shipped["sets"]["same"]["all_pairs"]["far"] == expected.far
+    assert shipped["sets"]["same"]["all_pairs"]["tar"] == expected.tar
+    assert shipped["sets"]["same"]["domains"] == {}
+    assert found["notes"] == [
+        "other: not tried; another model made it, or the same in another way.",
+        "unknown: not tried; its embeddings do not say which model made them.",
+    ]
+    assert found["file"]["name"] == "cal.npz"
+
+
+def test_domains_without_pairs_are_named_and_left_out(tmp_path: Path):
+    single = replace(some(), domains=np.array(["day"] * 44 + ["fog"] * 4))  # all fog shows one person
+    (one,) = report(tmp_path / "out", written(tmp_path / "a.npz", single))["sets"]
+    assert list(one["one_threshold"]["domains"]) == ["day"]
+    assert one["one_threshold"]["skipped"] == ["fog"]
+    none = replace(some(), domains=np.array([f"d{number % 4}" for number in range(48)]))  # each person once in each
+    (one,) = report(tmp_path / "none", written(tmp_path / "b.npz", none))["sets"]
+    assert one["one_threshold"] is None
+    assert "None of the domains has both genuine and impostor pairs." in page(tmp_path / "none")
+
+
+def test_a_far_below_resolution_has_no_headline(tmp_path: Path):
+    path = written(tmp_path / "a.npz", some())
+    result = make_report(subjects_of([path]), tmp_path / "out", fars=("1e-1",), one_far="1e-5", replicates=20)
+    assert re.search(r"\| a .* - \| +- \|", result.text())
+    words = page(tmp_path / "out").replace('<span class="nowrap">', "").replace("</span>", "")
+    assert "cannot show FAR 1e-5, which takes at least 100,000" in words
+    points = json.loads((tmp_path / "out" / "figures.json").read_text())["sets"][0]["operating_points"]
+    assert [point["far_target"] for point in points] == ["1e-1", "1e-5"]
+
+
+def test_a_far_written_twice_is_one(tmp_path: Path):
+    path = written(tmp_path / "a.npz", some())
+    found = report(tmp_path / "out", path, fars=("0.01", "1e-1", "1e-2"), one_far="1e-2")
+    assert [point["far_target"] for point in found["sets"][0]["operating_points"]] == ["1e-1", "1e-2"]
+    pairs = PairsOfSet(some())
+    genuine, impostor = (pairs.all_scores(genuine=kind)[0] for kind in (True, False))
+    assert found["sets"][0]["operating_points"][1]["tar"] == operating_point(genuine, impostor, "1e-2").tar
+
+
+@pytest.mark.parametrize(
+    ("identities", "message"),
+    [
+        (["a"] * 48, r"a\.npz: all 48 images are of one person, so there is no impostor pair"),
+        ([str(number) for number in range(48)], r"a\.npz: no two of 48 images are of one person"),
+    ],
+)
+def test_a_set_without_pairs_is_refused(tmp_path: Path, identities: list[str], message: str):
+    path = written(tmp_path / "a.npz", replace(some(), identities=np.array(identities)))
+    with pytest.raises(ValueError, match=message):
+        report(tmp_path / "out", path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
+    path = written(tmp_path / "a.npz", some())
+    with pytest.raises(ValueError, match=r"not a run of `verisphere train` \(it holds no recipe\.yaml\)"):
+        subjects_of([tmp_path])
+    with pytest.raises(FileNotFoundError, match=r"missing\.npz: there is no such file"):
+        subjects_of([tmp_path / "missing.npz"])
+    with pytest.raises(ValueError, match=r"a\.npz: named twice"):
+        subjects_of([path, tmp_path / "." / "a.npz"])
+    (run / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(ValueError, match=r"broken\.npz: not an \.npz file"):
+        subjects_of([run])
+    with pytest.raises(ValueError, match="a FAR must lie between 0 and 1"):
+        report(tmp_path / "out", path, one_far="2")
+    for far in ("0", "1", 0.0):
+        with pytest.raises(ValueError, match="the one threshold must lie above 0 and below 1"):
+            report(tmp_path / "out", path, one_far=far)
+    with pytest.raises(ValueError, match="replicates must be at least 1"):
+        report(tmp_path / "out", path, replicates=0)
+    with pytest.raises(ValueError, match="no subject"):
+        make_report([], tmp_path / "out")
+    twice = [Subject("one", some(), "", None, None)] * 2
+    with pytest.raises(ValueError, match="two subjects are called 'one'"):
+        make_report(twice, tmp_path / "out")
+
+
+def test_a_log_that_was_cut_short_is_read_and_a_damaged_one_named(tmp_path: Path, run: Path):
+    log = run / "metrics.jsonl"
+    log.write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "lo')
+    assert read_log(run) == [{"step": 1, "loss": 2.0}]
+    for line in ("[1]", '{"step": "two"}', "nonsense"):
+        log.write_text(f'{{"step": 1, "loss": 2.0}}\n{line}\n{{"step": 3, "loss": 1.0}}\n')
+        with pytest.raises(ValueError, match=r"metrics\.jsonl: line 2 is not a line of figures"):
+            read_log(run)
+    log.unlink()
+    assert read_log(run) == []
+
+
+def test_titles_are_as_short_as_they_can_be():
+    paths = [Path("x/run/a.npz"), Path("y/run/a.npz"), Path("b.npz")]
+    assert distinct_titles(paths[1:]) == ["a", "b"]
+    assert distinct_titles([*paths[:2], Path("y/other")])[0] == "x/run/a"
+    assert distinct_titles([]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
+def test_real_faces(tmp_path: Path, real_data: Path):
+    found = report(tmp_path / "out", real_data / "lfw_embeddings.npz", faces=real_data / "lfw_112.zip")
+    (one,) = found["sets"]
+    assert one["curve"]["impostor_total"] == 87_307_271
+    assert one["operating_points"][1]["impostor_accepted"] == 873_072
+    assert len(one["closest_impostors"]) == len(one["hardest_genuine"]) == 8
+    assert len(page(tmp_path / "out")) < 1_500_000
+
+
+def test_the_calibration_s_own_set_is_known_again_and_domains_have_their_rows(tmp_path: Path):
+    path = written(tmp_path / "cal.npz", some(domains=True, origin=Origin("ab" * 32, True, "float32", "here")))
+    calibration = calibrate(path, ["0.2"], "expected")
+    found = report(tmp_path / "out", path, calibration=calibration)["calibrated"]
+    assert found["own"] == ["cal"]
+    tried = found["shipped"][0]["sets"]["cal"]
+    (check,) = calibration.checks  # the calibration's own check is over the same pairs
+    assert tried["all_pairs"]["far"] == check.points[0].far
+    assert {name: point["far"] for name, point in tried["domains"].items()} == {
+        name: points[0].far for name, points in check.domains.items()
+    }
+
+
+def test_images_are_looked_for_from_here_and_from_beside_the_embeddings(tmp_path: Path, faces: Path, monkeypatch):
+    origin = Origin("ab" * 32, True, "float32", "faces")  # as it was typed
+    path = written(tmp_path / "a.npz", some(origin=origin))
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert subjects_of([path])[0].faces is not None
+    monkeypatch.chdir(tmp_path)
+    other = written(tmp_path / "else" / "b.npz", some(origin=origin))
+    assert subjects_of([other])[0].faces is not None
+    faces.rename(tmp_path / "moved")
+    assert "faces: no such folder" in subjects_of([path])[0].no_faces

@@ -1,0 +1,166 @@
+"""Opening models: a run, a checkpoint, a recipe; and refusing what is damaged or foreign."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.backbones.sfnet import SFNet
+from verisphere.files.embeddings import read_embeddings
+from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
+from verisphere.models.checkpoint import save_checkpoint
+from verisphere.models.embed import Opened, embed, embed_photos, open_model
+from verisphere.report.plots import save_image
+from verisphere.vocabulary import Origin
+
+CPU = torch.device("cpu")
+CLASS = "verisphere.backbones.mobilefacenet.MobileFaceNet"
+ARGUMENTS = {"embedding_size": 8, "width": 0.1, "activation": "relu"}
+
+
+def write(run: Path, step: int = 3, **state: object) -> tuple[Path, dict[str, torch.Tensor]]:
+    from verisphere.models.build import build_backbone
+
+    description = {"class_path": CLASS, "init_args": ARGUMENTS}
+    torch.manual_seed(step)
+    tensors = dict(build_backbone(description).state_dict())
+    path = save_checkpoint(run, step, {"backbone": tensors}, {"backbone": description} | state)
+    return path, tensors
+
+
+def test_a_run_gives_its_newest_checkpoint_and_a_checkpoint_itself(tmp_path):
+    old, old_tensors = write(tmp_path, 3)
+    _, new_tensors = write(tmp_path, 5)
+    for place, tensors in ((tmp_path, new_tensors), (old, old_tensors)):
+        backbone = open_model(place, CPU).backbone
+        assert not backbone.training
+        assert all(torch.equal(value, tensors[name]) for name, value in backbone.state_dict().items())
+
+
+def test_a_recipe_gives_the_untrained_network(tmp_path):
+    path = tmp_path / "net.yml"
+    path.write_text("class_path: verisphere.backbones.sfnet.SFNet\ninit_args: {embedding_size: 4}\nseed: 9\n")
+    torch.manual_seed(9)
+    expected = SFNet(embedding_size=4)
+    assert torch.equal(open_model(path, CPU).backbone.project.weight, expected.project.weight)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"net\.yaml: there is no such file"):
+        open_model(tmp_path / "net.yaml", CPU)
+    with pytest.raises(FileNotFoundError, match="neither a checkpoint"):
+        open_model(tmp_path / "absent", CPU)
+    (tmp_path / "model.pt").touch()
+    with pytest.raises(FileNotFoundError, match="neither a checkpoint"):
+        open_model(tmp_path / "model.pt", CPU)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        (None, "names no backbone"),
+        ("verisphere.backbones.Pixels", "names no backbone"),
+        ({}, "backbone '' is not part of verisphere"),
+        ({"class_path": "os.system", "init_args": {"command": "true"}}, "'os.system' is not part of verisphere"),
+        ({"class_path": CLASS, "init_args": {"width": -1.0}}, "cannot be built: width is -1"),
+        ({"class_path": CLASS, "init_args": ARGUMENTS | {"embedding_size": 9}}, "does not fit MobileFaceNet: "),
+        ({"class_path": "verisphere.backbones.pixels.Pixels"}, "does not fit Pixels: .* more"),
+    ],
+)
+def test_a_checkpoint_that_is_not_what_it_says_gets_one_line(tmp_path, description, message):
+    path, _ = write(tmp_path)
+    state = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps(state | {"backbone": description}))
+    with pytest.raises(ValueError, match=message) as caught:
+        open_model(tmp_path, CPU)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_foreign_classes_need_trust(tmp_path, monkeypatch):
+    (tmp_path / "foreign_net.py").write_text(f"from {CLASS.rpartition('.')[0]} import MobileFaceNet as Net\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    description = {"class_path": "foreign_net.Net", "init_args": ARGUMENTS}
+    _, tensors = write(tmp_path, backbone=description)
+    with pytest.raises(ValueError, match="--trust-code"):
+        open_model(tmp_path, CPU)
+    assert torch.equal(open_model(tmp_path, CPU, trust=True).backbone.state_dict()["stem.0.0.weight"],
+                       tensors["stem.0.0.weight"])  # fmt: skip
+
+
+def test_damaged_weights_are_refused(tmp_path):
+    path, _ = write(tmp_path)
+    file = path / "backbone.safetensors"
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"backbone\.safetensors is damaged"):
+        open_model(tmp_path, CPU)
+
+
+def test_embeddings_of_a_trained_model_name_it(tmp_path):
+    path, _ = write(tmp_path)
+    faces = SyntheticFaces(2, 2, size=112)
+    plain = embed(open_model(tmp_path, CPU), faces, "here")
+    weights = (path / "backbone.safetensors").read_bytes()
+    assert plain.origin == Origin(
+        hashlib.sha256(weights).hexdigest(), False, "float32", "here", drawn=True, alignment=faces.source.alignment
+    )
+    mirrored = embed(open_model(tmp_path, CPU), faces, "here", flip=True)
+    assert mirrored.origin.flip
+    assert not np.allclose(mirrored.embeddings, plain.embeddings)
+
+
+def test_embeddings_of_an_untrained_model_name_none(tmp_path):
+    net = tmp_path / "net.yaml"
+    net.write_text(f"class_path: {CLASS}\ninit_args: {{embedding_size: 8, width: 0.1, activation: relu}}\n")
+    assert embed(open_model(net, CPU), SyntheticFaces(2, 2, size=112), "here").origin is None
+
+
+def test_a_shipped_model_flips_as_it_was_calibrated(tmp_path):
+    write(tmp_path)
+    opened = open_model(tmp_path, CPU)
+    faces = SyntheticFaces(2, 2, size=112)
+    shipped = Opened(opened.backbone, opened.sha256, flip=True)
+    assert embed(shipped, faces, "here").origin.flip
+    assert not embed(shipped, faces, "here", flip=False).origin.flip  # asked for: the origin says so
+
+
+def test_an_onnx_file_flips_inside_and_runs_in_float32(tmp_path):
+    write(tmp_path)
+    opened = open_model(tmp_path, CPU)
+    faces = SyntheticFaces(2, 2, size=112)
+    itself = Opened(opened.backbone, opened.sha256, flip=True, fixed=True)
+    found = embed(itself, faces, "here")
+    assert np.array_equal(found.embeddings, embed(opened, faces, "here").embeddings)
+    assert found.origin.flip
+    with pytest.raises(ValueError, match="flip is false, but the ONNX file adds the mirror image's embedding inside"):
+        embed(itself, faces, "here", flip=False)
+    with pytest.raises(ValueError, match="precision is bfloat16, but an ONNX file runs in float32") as caught:
+        embed(itself, faces, "here", precision=torch.bfloat16)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_origin_names_the_images_as_they_were_typed(tmp_path, monkeypatch):
+    write(tmp_path / "run")
+    faces = SyntheticFaces(2, 2, size=112)
+    for number, person in enumerate(faces.identities):
+        save_image(faces.images([number])[0], tmp_path / "faces" / person / f"{number}.png")
+    monkeypatch.chdir(tmp_path)
+    embed_photos(tmp_path / "run", Path("faces"), Path("out.npz"), workers=0, device=CPU)
+    assert read_embeddings(Path("out.npz")).origin.images == "faces"
+
+
+def test_embeddings_are_not_written_over_what_they_are_made_of(tmp_path):
+    (tmp_path / "faces.zip").write_bytes(b"photographs")
+    (tmp_path / "out.npz").symlink_to(tmp_path / "faces.zip")
+    with pytest.raises(FileExistsError, match=r"out\.npz: it is, or holds, .*faces\.zip, which is read here"):
+        embed_photos(tmp_path / "run", tmp_path / "faces.zip", tmp_path / "out.npz", device=CPU)
+    assert (tmp_path / "faces.zip").read_bytes() == b"photographs"
+
+
+@pytest.mark.parametrize("workers", [-1, 257])
+def test_workers_beyond_the_limit_are_refused_by_name(tmp_path: Path, workers: int):
+    with pytest.raises(ValueError, match=f"--workers {workers}: allowed are 0 to 256"):
+        embed_photos(tmp_path / "run", tmp_path / "faces", tmp_path / "out.npz", workers=workers, device=CPU)

@@ -1,0 +1,435 @@
+"""Sweeps in several processes, interrupted ones, other screens, galleries: always the same integers."""
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from processes import run
+from verisphere.distributed import world
+from verisphere.score import AllPairs, Group, pair_scores, unit_rows
+from verisphere.score.all_pairs import StreamedScores
+from verisphere.score.exact import scan
+from verisphere.score.exact.screen import PRECISIONS, Precision, products
+from verisphere.score.exact.tiles import Tiles, side_of
+from verisphere.score.exact.windows import Window
+
+RANKS = (1, 5, 300, 4000, 30_000)
+CUTS = (0.0, 0.21, -0.1)
+
+
+def rows(count: int = 400, dim: int = 24, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    random = np.random.default_rng(seed)
+    people = random.integers(0, count // 5, count)
+    some = random.normal(size=(count, dim))[people % (count // 7)] + random.normal(size=(count, dim)).round(1)
+    return unit_rows(some.astype(np.float32)), torch.from_numpy(people)
+
+
+def impostors(pairs: AllPairs) -> StreamedScores:
+    return pairs.scores([*(Group(domain, False) for domain in range(pairs.domain_count)), Group(None, False)])
+
+
+def integers(pairs: AllPairs) -> list[float]:
+    scores = impostors(pairs)
+    pairs.settle([(scores, rank) for rank in RANKS], [(scores, cut) for cut in CUTS])
+    return [*(scores.ranked(rank) for rank in RANKS), *(scores.above(cut) for cut in CUTS), scores.total]
+
+
+def brute(units: torch.Tensor, people: torch.Tensor) -> list[float]:
+    left, right = torch.triu_indices(len(units), len(units), 1)
+    score = pair_scores(units, left, right)[people[left] != people[right]].sort(descending=True).values
+    return [*(float(score[rank - 1]) for rank in RANKS), *(int((score > cut).sum()) for cut in CUTS), len(score)]
+
+
+@pytest.mark.parametrize("precision", [*PRECISIONS, None])
+def test_every_screen_gives_the_same_integers(precision: Precision | None):
+    units, people = rows()
+    domains = torch.arange(400) % 7
+    expected = brute(units, people)
+    assert integers(AllPairs(units, people, block=64, precision=precision)) == expected
+    assert integers(AllPairs(units, people, domains, block=48, precision=precision)) == expected
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(1))
+    assert integers(AllPairs(units[order], people[order], block=100, precision=precision)) == expected
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_each_block_of_rows_has_bounds_of_its_own(precision: Precision):
+    """A row with one large number makes coarse steps where it stands, and only there."""
+    units, people = rows()
+    units[5] = torch.eye(24)[3]
+    left = side_of(units, people.numpy(), np.zeros(400, np.int64))
+    tiles = Tiles(left, None, 1, precision, (-1.0, 1.0), 40)
+    errors = {corner: tiles.screen(number).error for number, corner in enumerate(tiles.corners)}
+    coarse = int(np.flatnonzero(left.origin == 5)[0]) // 40 * 40
+    if precision == "int8":
+        apart = [error for corner, error in errors.items() if coarse not in corner]
+        assert max(apart) < min(error for corner, error in errors.items() if coarse in corner)
+    for number, (a, b) in enumerate(tiles.corners):
+        screen = tiles.screen(number)
+        made = products(screen.left, screen.right).double() * screen.unit
+        exact = left.units[a : a + 40].double() @ left.units[b : b + 40].double().T
+        written = 2.0**-8 * made.abs() if precision == "bfloat16" else 0.0
+        assert bool(((made[: len(exact), : exact.shape[1]] - exact).abs() <= screen.error + written).all())
+    assert integers(AllPairs(units, people, block=40, precision=precision)) == brute(units, people)
+
+
+def shared_sweep() -> list[list[float]]:
+    """Of launched processes that share the passes: what each comes to."""
+    units, people = rows()
+    domains = torch.arange(400) % 7
+    here = world()
+    whole = AllPairs(units, people, block=64, world=here)
+    grouped = AllPairs(units, people, domains, block=48, precision="int8", world=here)
+    with pytest.raises(ValueError, match=r"a sweep of \d launched processes is not kept; start it without --sweep"):
+        integers(AllPairs(units, people, keeper=Kept(), world=here))
+    return [integers(whole), integers(grouped)]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_launched_processes_share_a_sweep(size: int):
+    expected = brute(*rows())
+    assert run(shared_sweep, size) == [[expected, expected]] * size
+
+
+def test_windows_that_were_narrowed_apart_give_none():
+    low, high = Window(0.1, 0.2, (0,), (5,)), Window(0.3, 0.4, (0,), (5,))
+    assert low.joined(lambda array: [array, high.state()["ends"]]) is None
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", [*PRECISIONS, None])
+def test_a_gpu_gives_the_same_integers(precision: Precision | None):
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
+    units, people = rows()
+    pairs = AllPairs(units.cuda(), people, torch.arange(400) % 7, block=48, precision=precision)
+    assert integers(pairs) == brute(units, people)
+    assert torch.equal(pairs.highest(50, genuine=False)[0], AllPairs(units, people).highest(50, genuine=False)[0])
+
+
+def test_two_processes_give_the_same_integers():
+    units, people = rows()
+    assert integers(AllPairs(units, people, block=64, processes=2)) == brute(units, people)
+
+
+def test_a_sample_that_misleads_costs_a_pass_and_no_more():
+    """Nearly all pairs score alike; those that matter are rarer than the sample can see, and far off."""
+    random = np.random.default_rng(0)
+    some = np.concatenate([np.eye(32)[0] + 1e-3 * random.normal(size=(3000, 32)), random.normal(size=(40, 32))])
+    units, people = unit_rows(some[random.permutation(3040)].astype(np.float32)), torch.arange(3040)
+    pairs = AllPairs(units, people)
+    scores = impostors(pairs)
+    left, right = torch.triu_indices(3040, 3040, 1)
+    exact = pair_scores(units, left, right).sort(descending=True).values
+    ranks = [3, 3000 * 2999 // 2 - 5, 3000 * 2999 // 2 + 700, scores.total - 3, scores.total]
+    pairs.settle([(scores, rank) for rank in ranks])
+    assert [scores.ranked(rank) for rank in ranks] == [float(exact[rank - 1]) for rank in ranks]
+
+
+def test_windows_of_domains_are_narrowed_by_what_was_seen_of_those_domains(monkeypatch: pytest.MonkeyPatch):
+    """The tiles of a domain are few, and come when they come: the share of all pairs says nothing about them."""
+    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 50)
+    units, people = rows(600)
+    domains = torch.arange(600) % 11 % 4
+    passes = []
+
+    def count(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        passes.append(description)
+        return items
+
+    pairs = AllPairs(units, people, domains, block=32, progress=count)
+    alone = [pairs.scores([Group(number, False)]) for number in range(4)]
+    pairs.settle([(scores, scores.total // part) for scores in alone for part in (3, 10, 40)])
+    left, right = torch.triu_indices(600, 600, 1)
+    exact = pair_scores(units, left, right)
+    for number, scores in enumerate(alone):
+        inside = (domains[left] == number) & (domains[right] == number) & (people[left] != people[right])
+        expected = exact[inside].sort(descending=True).values
+        for part in (3, 10, 40):
+            assert scores.ranked(scores.total // part) == expected[scores.total // part - 1]
+    assert len(passes) <= 3
+
+
+def test_probes_and_a_gallery():
+    units, people = rows(300)
+    others, gallery = rows(170, seed=4)
+    exact = (units.double()[:, None] * others.double()[None]).sum(-1)
+    same = people[:, None] == gallery[None]
+    pairs = AllPairs(units, people, gallery=(others, gallery), block=37)
+    genuine, impostor = pairs.scores([Group(0, True)]), impostors(pairs)
+    for scores, kind in ((genuine, same), (impostor, ~same)):
+        expected = exact[kind].sort(descending=True).values
+        assert scores.total == len(expected)
+        for rank in (1, 2, scores.total // 2, scores.total):
+            assert scores.ranked(rank) == expected[rank - 1]
+            assert scores.above(float(expected[rank - 1])) == int((expected > expected[rank - 1]).sum())
+    best, places = pairs.highest(50, genuine=False)
+    assert torch.equal(best, exact[~same].sort(descending=True).values[:50])
+    assert torch.equal(exact[places[:, 0], places[:, 1]], best)
+    with pytest.raises(ValueError, match="probes and a gallery have no domains"):
+        AllPairs(units, people, people % 2, gallery=(others, gallery))
+
+
+class Kept:
+    """A keeper in memory that counts."""
+
+    def __init__(self) -> None:
+        self.state: Mapping[str, np.ndarray] | None = None
+        self.saves = 0
+
+    def __str__(self) -> str:
+        return "memory"
+
+    def load(self) -> Mapping[str, np.ndarray] | None:
+        return self.state
+
+    def save(self, state: Mapping[str, np.ndarray]) -> None:
+        self.saves += 1
+        self.state = {name: value.copy() for name, value in state.items()}
+
+
+class Stop(Exception):
+    pass
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scan, "SAVED", 0.0)
+    monkeypatch.setattr(scan, "BATCH", 1)
+    units, people = rows()
+    kept, seen = Kept(), []
+
+    def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        for number, item in enumerate(items):
+            if number == 9:
+                raise Stop
+            yield item
+
+    def counting(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        seen.append((description, total))
+        return items
+
+    with pytest.raises(Stop):
+        integers(AllPairs(units, people, block=64, progress=stopping, keeper=kept))
+    tiles = 28  # seven blocks of 64 rows
+    assert kept.state is not None
+    assert int(kept.state["done"].sum()) == 9
+    resumed = AllPairs(units, people, block=64, progress=counting, keeper=kept, precision="float64")
+    assert integers(resumed) == brute(units, people)
+    assert seen == [("comparing all pairs", tiles - 9)]
+    # what is finished is kept too: nothing is compared again
+    again = AllPairs(units, people, block=64, progress=counting, keeper=kept)
+    assert integers(again) == brute(units, people)
+    assert len(seen) == 1
+    other = AllPairs(units.flip(0), people, block=64, keeper=kept)
+    with pytest.raises(ValueError, match="memory: it keeps the sweep of other embeddings"):
+        integers(other)
+    broken = Kept()
+    broken.state = {"sweep": np.zeros(3)}
+    with pytest.raises(ValueError, match="memory: it keeps the sweep of other"):
+        integers(AllPairs(units, people, block=64, keeper=broken))
+    # another question begins anew, and keeps what was found
+    scores = impostors(AllPairs(units, people, block=64, keeper=kept))
+    assert scores.above(0.33) == brute_above(units, people, 0.33)
+
+
+def all_at_once(units: torch.Tensor, people: torch.Tensor, block: int, **how) -> list[float]:
+    return integers(AllPairs(units, people, block=block, **how))
+
+
+@pytest.mark.parametrize("stops", [(9, 7), (1, 1, 1, 1), (3, 12, 2), (27, 0)])
+def test_a_sweep_that_is_interrupted_again_and_again_does_no_tile_twice(
+    stops: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """Its windows are narrowed at each tile, so that it goes on with others than it was begun with."""
+    monkeypatch.setattr(scan, "SAVED", 0.0)
+    monkeypatch.setattr(scan, "BATCH", 1)
+    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 50)
+    units, people = rows()
+    kept, done = Kept(), []
+    for stop in stops:
+
+        def stopping(items: Iterable, description: str, total: int | None = None, stop: int = stop) -> Iterable:
+            for number, item in enumerate(items):
+                if number == stop:
+                    raise Stop
+                done.append(item[0])
+                yield item
+
+        with pytest.raises(Stop):
+            all_at_once(units, people, 64, progress=stopping, keeper=kept)
+        assert kept.state is not None
+        assert int(kept.state["done"].sum()) == len(done)
+    passes: list[tuple[str, int | None]] = []
+
+    def counting(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        passes.append((description, total))
+        return items
+
+    assert all_at_once(units, people, 64, progress=counting, keeper=kept) == brute(units, people)
+    assert passes[0] == ("comparing all pairs", 28 - len(done))
+    assert sorted(done) == sorted(set(done))
+    alone: list[tuple[str, int | None]] = []
+
+    def counting_alone(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        alone.append((description, total))
+        return items
+
+    assert all_at_once(units, people, 64, progress=counting_alone) == brute(units, people)
+    assert len(passes) == len(alone)
+
+
+def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
+    """It looks for what the first pass missed, which a sweep that is taken up must know."""
+    monkeypatch.setattr(scan, "SAVED", 0.0)
+    monkeypatch.setattr(scan, "BATCH", 1)
+    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 30)
+    monkeypatch.setattr("verisphere.score.exact.windows.KEPT", 3)
+    narrow = Window.narrow
+
+    def carelessly(window: Window) -> None:
+        slack, window.slack = window.slack, window.slack * 0.1
+        narrow(window)
+        window.slack = slack
+
+    monkeypatch.setattr(Window, "narrow", carelessly)
+    units, people = rows()
+    kept, passes, done = Kept(), [0], []
+
+    def watched(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        passes[0] += 1
+        for number, item in enumerate(items):
+            if passes[0] == 2 and number == 30:
+                raise Stop
+            done.append(item[0])
+            yield item
+
+    def ask() -> list[float]:
+        scores = impostors(AllPairs(units, people, block=40, precision="float32", progress=watched, keeper=kept))
+        ranks = [3, 50, 400, 3000, 20_000]
+        scores.pairs.settle([(scores, rank) for rank in ranks])
+        return [scores.ranked(rank) for rank in ranks]
+
+    with pytest.raises(Stop):
+        ask()
+    left, right = torch.triu_indices(400, 400, 1)
+    exact = pair_scores(units, left, right)[people[left] != people[right]].sort(descending=True).values
+    assert ask() == [float(exact[rank - 1]) for rank in (3, 50, 400, 3000, 20_000)]
+    assert sorted(done) == sorted([*range(55), *range(55)])  # two passes over 55 tiles, none of them a third time
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("done", None),
+        ("done", np.ones((3, 3), bool)),
+        ("done", np.full(28, np.nan)),
+        ("filled", None),
+        ("filling", np.array([1, 2])),
+        ("asked.0", None),
+        ("filling.0.score", None),
+        ("filling.0.score", np.zeros(2)),
+        ("filling.0.ends", np.array([1.0, 0.0])),
+        ("filling.0.groups", np.array([0, 1, 2, 3, 4])),
+        ("filling.0.count", np.full(3, -1)),
+        ("filled", np.array(2)),
+        ("filling", np.array(100)),
+        ("filling.0.pairs", np.array([50, 90_000, 0, 90_000])),  # room, seen, patches, total
+        ("filling.0.pairs", np.array([0, 90_000, 2, 90_000])),
+        ("filling.0.pairs", np.array([50, 0, 0, 90_000])),
+        ("filling.0.pairs", np.array([50.0, 90_000, 2, 90_000])),
+        ("filling.0.ranks", np.array(["1"])),
+        ("filling.0.ranks", np.array([0])),
+        ("filling.0.ranks", np.array([[1]])),
+        ("filling.0.slack", np.array(np.nan)),
+        ("filling.0.slack", np.array(0.0)),
+        ("asked.0", np.array([0.9, 0.91, 0.0])),
+        ("asked.0", np.array([-1.0, 1.0, 7.0])),
+    ],
+)
+def test_a_sweep_that_was_tampered_with_is_refused(
+    name: str, wrong: np.ndarray | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scan, "SAVED", 0.0)
+    monkeypatch.setattr(scan, "BATCH", 1)
+    units, people = rows()
+    kept = Kept()
+
+    def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
+        for number, item in enumerate(items):
+            if number == 9:
+                raise Stop
+            yield item
+
+    with pytest.raises(Stop):
+        integers(AllPairs(units, people, block=64, progress=stopping, keeper=kept))
+    assert kept.state is not None
+    assert name in kept.state
+    kept.state = {key: value for key, value in kept.state.items() if key != name}
+    if wrong is not None:
+        kept.state[name] = wrong
+    with pytest.raises(ValueError, match="memory: it holds no sweep that was interrupted; name another file"):
+        integers(AllPairs(units, people, block=64, keeper=kept))
+
+
+ORPHAN = """
+import os, signal, sys, numpy as np, torch
+from verisphere.distributed import world
+from verisphere.score import AllPairs, Group, unit_rows
+
+def shown(items, description, total=None):
+    for item in items:
+        print("working", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield item
+
+if __name__ == "__main__":
+    rows = np.random.default_rng(0).normal(size=(3000, 16)).astype(np.float32)
+    AllPairs(unit_rows(rows), torch.arange(3000), progress=shown, processes=2).scores([Group(0, False)]).ranked(100)
+"""
+
+
+def test_a_killed_sweep_leaves_no_process_and_no_file(tmp_path: Path):
+    """Those who work for it hold its standard output: that it ends shows that they have ended."""
+    script = tmp_path / "orphan.py"
+    script.write_text(ORPHAN)
+    (tmp_path / "room").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "room")}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (-9, "working\n")
+    for _ in range(100):
+        if not list((tmp_path / "room").glob("verisphere-*")):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"left behind: {list((tmp_path / 'room').iterdir())}")
+
+
+def brute_above(units: torch.Tensor, people: torch.Tensor, cut: float) -> int:
+    left, right = torch.triu_indices(len(units), len(units), 1)
+    return int((pair_scores(units, left, right)[people[left] != people[right]] > cut).sum())
+
+
+def test_edges_of_a_histogram_are_exact():
+    units, people = rows()
+    scores = impostors(AllPairs(units, people, block=64))
+    left, right = torch.triu_indices(400, 400, 1)
+    exact = pair_scores(units, left, right)[people[left] != people[right]].numpy()
+    edges = np.unique([*np.linspace(-0.5, 0.9, 30), *exact[:5], exact.max()])
+    assert scores.histogram(edges).tolist() == np.histogram(exact, edges)[0].tolist()
+
+
+def test_what_cannot_be_asked_is_refused():
+    units, people = rows(20)
+    with pytest.raises(ValueError, match="processes must be at least 1, got 0"):
+        AllPairs(units, people, processes=0)
+    with pytest.raises(ValueError, match="genuine and impostor pairs cannot be asked for together"):
+        AllPairs(units, people).scores([Group(0, True), Group(0, False)])
+    assert AllPairs(units, people).scores([Group(0, False)]).above(math.inf) == 0

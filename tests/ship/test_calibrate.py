@@ -1,0 +1,463 @@
+"""`verisphere calibrate` as a function: thresholds, refusals, checks on all pairs, and the file that ships."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_point
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.ship.calibrate import Calibration, calibrate, read_calibration
+from verisphere.vocabulary import Embeddings, ImageSource, Origin
+
+MADE = Origin(model="ab" * 32, flip=False, precision="float32", images="faces.zip")
+
+
+def faces(people: int, images: int = 2, domains: tuple[str, ...] = (), seed: int = 0, dim: int = 12) -> Embeddings:
+    """People with a centre each; each person's images go round the domains, all in the first one lean to one face."""
+    generator = np.random.default_rng(seed)
+    person = np.repeat(np.arange(people), images)
+    number = np.tile(np.arange(images), people) * len(domains) // images
+    rows = generator.normal(size=(people, dim))[person] + 0.5 * generator.normal(size=(len(person), dim))
+    rows[number == 0, 0] += 2.0 * bool(domains)
+    return Embeddings(
+        rows.astype(np.float32),
+        np.array([f"p{one}/{image}.jpg" for image, one in enumerate(person)]),
+        np.array([f"{seed}-{one}" for one in person]),
+        np.array(domains)[number] if domains else None,
+    )
+
+
+def saved(folder: Path, name: str, embeddings: Embeddings) -> Path:
+    write_embeddings(folder / name, embeddings)
+    return folder / name
+
+
+def all_scores(embeddings: Embeddings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Score of every two rows, whether they show one person, and the domain that they share."""
+    rows = embeddings.embeddings.astype(np.float64)
+    units = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32).astype(np.float64)
+    left, right = np.triu_indices(len(rows), 1)
+    domains = np.full(len(rows), "") if embeddings.domains is None else embeddings.domains
+    home = np.where(domains[left] == domains[right], domains[left], "")
+    return (units[left] * units[right]).sum(1), embeddings.identities[left] == embeddings.identities[right], home
+
+
+def score_lines(path: Path, genuine: list[float], impostor: list[float], domain: str = "") -> Path:
+    rows = [f"{score},1,{domain}" for score in genuine] + [f"{score},0,{domain}" for score in impostor]
+    path.write_text("\n".join(["score,label,domain", *rows]) + "\n")
+    return path
+
+
+def test_independent_thresholds_come_from_one_matching(tmp_path: Path):
+    embeddings = faces(401, 2)
+    path = saved(tmp_path, "set.npz", embeddings)
+    found = calibrate(path, ["1e-2", "0.1", 0.05], "expected", seed=7)
+    person = np.unique(embeddings.identities, return_inverse=True)[1]
+    pairs = disjoint_pairs(person.astype(np.int64), 7)
+    rows = embeddings.embeddings.astype(np.float64)
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    scores = np.sort((units[pairs[:, 0]] * units[pairs[:, 1]]).sum(1))[::-1]  # 200: ranks 2, 20 and 10
+    assert [threshold.far_target for threshold in found.thresholds] == ["1e-2", "0.1", "0.05"]
+    assert [threshold.rank for threshold in found.thresholds] == [2, 20, 10]
+    assert np.allclose([threshold.threshold for threshold in found.thresholds], scores[[1, 19, 9]], rtol=0, atol=1e-7)
+    assert {(one.comparisons, one.people, one.seed) for one in found.thresholds} == {(200, 401, 7)}
+    assert calibrate(path, ["1e-2", "0.1", 0.05], "expected", seed=7) == found
+    assert calibrate(path, ["0.1"], "expected", seed=8).thresholds[0].threshold != found.thresholds[1].threshold
+    assert found.source.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (found.source.file, found.source.rows, found.source.people) == ("set.npz", 802, 401)
+
+
+def test_the_check_is_over_all_pairs_of_each_domain(tmp_path: Path):
+    embeddings, other = faces(90, 4, ("lookalike", "plain")), faces(40, 4, ("lookalike", "plain"), seed=1)
+    paths = [saved(tmp_path, "set.npz", embeddings), saved(tmp_path, "others.npz", other)]
+    found = calibrate(paths[0], ["0.05", "0.1"], "expected", checks=paths[1:])
+    assert [check.source.file for check in found.checks] == ["set.npz", "others.npz"]
+    assert [check.shared_people for check in found.checks] == [90, 0]
+    for check, rows in zip(found.checks, (embeddings, other), strict=True):
+        score, same, home = all_scores(rows)
+        for place, threshold in enumerate(found.thresholds):
+            for name, point in check.at(place):
+                inside = np.full(len(score), True) if name == "all" else home == name
+                assert point.genuine_total == (inside & same).sum()
+                assert point.impostor_accepted == (score[inside & ~same] > threshold.threshold).sum()
+                assert point.impostor_total == (inside & ~same).sum()
+                assert point.tar == (score[inside & same] > threshold.threshold).mean()
+        assert list(check.domains) == ["lookalike", "plain"]
+
+
+def test_domains_above_the_target_are_called_out(tmp_path: Path):
+    """Threshold 89: nine of ten impostors of the domain twins pass, none of the domain plain, 18 of 40 of all."""
+    own = score_lines(tmp_path / "own.csv", [100.0], [float(number) for number in range(99)])
+    check = tmp_path / "check.csv"
+    lines = [f"{95 if number % 10 else 0},0,twins" for number in range(20)] + ["1,0,plain"] * 20
+    check.write_text("\n".join(["score,label,domain", *lines, "99,1,twins", "99,1,plain"]) + "\n")
+    found = calibrate(own, ["0.1"], "expected", independent=True, checks=[check])
+    assert found.thresholds[0].threshold == 89.0
+    assert [(name, point.far) for name, point in found.checks[1].above_target(0)] == [("all", 0.45), ("twins", 0.9)]
+    # exact lower bounds of 18 of 40 and of 18 of 20 (Clopper and Pearson): 0.2926 and 0.6830
+    assert "above the target 0.1: all 0.45 (at least 0.293), twins 0.9 (at least 0.683)" in found.text()
+    assert "bounds take comparisons as independent" in found.text()
+    assert not found.checks[0].above_target(0)
+
+
+def test_the_default_is_confident_and_never_gives_way(tmp_path: Path):
+    """58 people are 29 comparisons, enough at 0.1 (0.9 ** 29 = 0.047); 57 are 28, enough for `expected` alone."""
+    found = calibrate(saved(tmp_path, "set.npz", faces(58)), ["0.1"])
+    assert [(one.guarantee, one.confidence) for one in found.thresholds] == [("confident", 0.95)]
+    fewer = saved(tmp_path, "fewer.npz", faces(57))
+    with pytest.raises(
+        TooFewComparisonsError, match=r"'confident' at FAR 0.1 needs 58 people .29 .*; got 57 people .28 "
+    ):
+        calibrate(fewer, ["0.1"])
+    assert calibrate(fewer, ["0.1"], "expected").thresholds[0].confidence is None
+
+
+def test_approximate_takes_all_pairs_with_people(tmp_path: Path):
+    path = saved(tmp_path, "set.npz", faces(60, 3))
+    found = calibrate(path, ["0.1", "3e-2"], "approximate", replicates=50, seed=2)
+    score, same, _ = all_scores(read_embeddings(path))
+    for threshold in found.thresholds:
+        plain = operating_point(score[same], score[~same], far=threshold.far_target).threshold
+        assert 0 < threshold.threshold - plain < 0.1
+        assert (threshold.comparisons, threshold.people, threshold.replicates) == (60 * 59 // 2 * 9, 60, 50)
+    assert (
+        found.thresholds[0].threshold
+        == calibrate(path, ["0.1"], "approximate", replicates=50, seed=2).thresholds[0].threshold
+    )
+    with pytest.raises(
+        ValueError, match=r"set.npz: guarantee 'approximate' at FAR 1e-2 needs 138 people; got 60 people; possible "
+    ):
+        calibrate(path, ["1e-2"], "approximate")
+
+
+def test_approximate_asks_for_more_scores_where_few_people_hold_the_highest(tmp_path: Path):
+    """All of the highest scores are one person's: where it is not drawn, those collected at first count nothing."""
+    rows = np.random.default_rng(0).normal(size=(700, 64))
+    rows[:, 0] += 3
+    rows[:400] = np.eye(64)[0]
+    people = np.array(["hub"] * 400 + [f"p{number}" for number in range(300)])
+    path = saved(tmp_path, "hub.npz", Embeddings(rows.astype(np.float32), np.arange(700).astype(str), people))
+    passes = []
+
+    def noted(items, description, total=None):
+        passes.append(description)
+        return items
+
+    found = calibrate(path, ["0.1"], "approximate", replicates=20, progress=noted)
+    assert found.thresholds[0].comparisons == 400 * 300 + 300 * 299 // 2
+    assert passes.count("collecting the highest scores") > 1
+
+
+def test_scores_said_to_be_independent(tmp_path: Path):
+    path = score_lines(tmp_path / "scores.csv", [0.9, 0.8, 0.2], [number / 100 for number in range(99)])
+    found = calibrate(path, ["0.05", "0.02"], "expected", independent=True)
+    # 100 * 0.05: rank 5 of 0.98, 0.97, 0.96, 0.95, 0.94
+    assert [(one.rank, one.threshold) for one in found.thresholds] == [(5, 0.94), (2, 0.97)]
+    assert {(one.people, one.seed) for one in found.thresholds} == {(None, None)}
+    (point, _) = found.checks[0].points
+    assert (point.impostor_accepted, point.genuine_accepted, point.rule) == (4, 0, "expected")
+    assert (found.source.kind, found.source.people, found.origin) == ("scores", None, None)
+    np.savez(tmp_path / "scores.npz", score=np.arange(99.0), label=np.zeros(99, int))
+    found = calibrate(tmp_path / "scores.npz", ["0.05"], "expected", independent=True, checks=[path])
+    assert found.thresholds[0].threshold == 94.0
+    assert found.checks[0].lacking == ("genuine",)
+    assert (
+        "on the calibration file itself, scores.npz, all comparisons: no rates, for it has no genuine" in found.text()
+    )
+    assert found.checks[1].points[0].genuine_accepted == 0
+
+
+def test_scores_alone_promise_nothing(tmp_path: Path):
+    path = score_lines(tmp_path / "scores.csv", [0.9], [number / 100 for number in range(99)])
+    with pytest.raises(
+        ValueError, match=r"scores.csv: guarantee 'expected' needs comparisons that share no person.*say"
+    ):
+        calibrate(path, ["0.05"], "expected")
+    for independent in (False, True):
+        with pytest.raises(ValueError, match=r"scores.csv: guarantee 'approximate' redraws people"):
+            calibrate(path, ["0.05"], "approximate", independent=independent)
+    with pytest.raises(ValueError, match=r"--independent .* is for scores files"):
+        calibrate(saved(tmp_path, "set.npz", faces(60)), ["0.05"], "expected", independent=True)
+
+
+def test_too_few_people_names_the_number(tmp_path: Path):
+    path = saved(tmp_path, "set.npz", faces(61))
+    with pytest.raises(TooFewComparisonsError) as refused:
+        calibrate(path, ["0.1", "1e-2"], "expected")
+    assert str(refused.value) == (
+        f"{path}: guarantee 'expected' at FAR 1e-2 needs 198 people (99 comparisons that share no person); got 61 "
+        "people (30 comparisons); possible by --far and --guarantee: 'confident' at FAR 9.51e-2 or higher, 'expected' "
+        "at FAR 3.23e-2 or higher, 'approximate' at FAR 2.29e-2 or higher (at FAR 1e-2 its confidence would be at most "
+        "26 %, and 50 % is the least)"
+    )
+    with pytest.raises(TooFewComparisonsError) as several:
+        calibrate(path, ["1e-2", "1e-3", "0.1", "1e-4"], "expected")
+    assert str(several.value) == f"{refused.value}; FAR 1e-3 needs 1,998 people; FAR 1e-4 needs 19,998 people"
+    alone = replace(faces(5), identities=np.array(["one"] * 10))
+    with pytest.raises(ValueError, match=r"one.npz: it has no impostor comparison, so it can set no threshold"):
+        calibrate(saved(tmp_path, "one.npz", alone), ["0.1"], "expected")
+
+
+@pytest.mark.parametrize(
+    ("fars", "fault"),
+    [
+        ([], "no FAR to calibrate at"),
+        (["0.1", "1e-1"], "FAR 0.1 is asked for twice"),
+        (["2"], "must lie between 0 and 1"),
+        (["0"], "at least 1e-12"),
+        (["1"], "below 1, got '1'"),
+        (["1e-400"], "at least 1e-12"),
+        (["some"], "decimal number"),
+    ],
+)
+def test_fars_are_checked(tmp_path: Path, fars: list[str], fault: str):
+    with pytest.raises(ValueError, match=fault) as refused:
+        calibrate(tmp_path / "no such file.npz", fars, "expected")  # before a file is looked at
+    assert "file.npz" not in str(refused.value)
+
+
+def test_files_that_are_neither(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
+        calibrate(tmp_path / "none.npz", ["0.1"], "expected")
+    np.savez(tmp_path / "other.npz", rows=np.ones(3))
+    with pytest.raises(ValueError, match=r"neither an embeddings file .* nor a scores file .*; it has rows"):
+        calibrate(tmp_path / "other.npz", ["0.1"], "expected")
+    (tmp_path / "broken.npz").write_bytes(saved(tmp_path, "set.npz", faces(60)).read_bytes()[:300])
+    with pytest.raises(ValueError, match=r"not an .npz file of plain arrays"):
+        calibrate(tmp_path / "broken.npz", ["0.1"], "expected")
+    (tmp_path / "text.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="line 1: the header must name score and label"):
+        calibrate(tmp_path / "text.csv", ["0.1"], "expected", independent=True)
+
+
+def test_a_check_of_another_model_is_refused(tmp_path: Path):
+    own = saved(tmp_path, "own.npz", replace(faces(60), origin=MADE))
+    wide = saved(tmp_path, "wide.npz", faces(20, dim=16, seed=1))
+    with pytest.raises(ValueError, match=r"wide.npz: 16 numbers a row, but .*own.npz has 12; a threshold holds for"):
+        calibrate(own, ["0.1"], "expected", checks=[wide])
+    other = saved(tmp_path, "other.npz", replace(faces(20, seed=1), origin=replace(MADE, model="cd" * 32, flip=True)))
+    with pytest.raises(
+        ValueError, match=r"other.npz: not made as .*own.npz was \(model cdcd.* against abab.*, flip True"
+    ):
+        calibrate(own, ["0.1"], "expected", checks=[other])
+    same = saved(tmp_path, "same.npz", replace(faces(20, seed=1), origin=replace(MADE, images="elsewhere")))
+    unknown = saved(tmp_path, "unknown.npz", faces(20, seed=1))
+    found = calibrate(own, ["0.1"], "expected", checks=[same, unknown])
+    assert found.origin == MADE
+    assert found.checks[1].points == found.checks[2].points
+
+
+def test_what_lacks_comparisons_is_refused_or_named(tmp_path: Path):
+    lonely = faces(60, 2, ("a", "b"))  # one image of each person in each domain: no genuine pair inside
+    path = saved(tmp_path, "lonely.npz", lonely)
+    says = (
+        r"lonely.npz: domain 'a' has no genuine comparison, domain 'b' has no genuine comparison, so no .*--skip-empty"
+    )
+    with pytest.raises(ValueError, match=says):
+        calibrate(path, ["0.1"], "expected")
+    own = calibrate(path, ["0.1"], "expected", skip_empty=True).checks[0]
+    assert (own.domains, own.skipped, own.lacking, len(own.points)) == ({}, ("a", "b"), (), 1)
+
+    single = saved(tmp_path, "single.npz", faces(60, 1, ("a",)))  # fit to calibrate on, without a TAR
+    found = calibrate(single, ["0.1"], "expected")
+    assert (found.checks[0].lacking, found.checks[0].points, found.checks[0].domains) == (("genuine",), (), {})
+    checked = saved(tmp_path, "set.npz", faces(60, 2, seed=1))
+    with pytest.raises(ValueError, match=r"single.npz: it has no genuine comparison, domain .* has no genuine"):
+        calibrate(checked, ["0.1"], "expected", checks=[single])
+    found = calibrate(checked, ["0.1"], "expected", checks=[single], skip_empty=True)
+    assert found.checks[1].lacking == ("genuine",)
+    assert "single.npz (60 embeddings of 60 people" in found.text()
+
+    scores = score_lines(tmp_path / "scores.csv", [], [0.1, 0.2], "night")
+    with pytest.raises(
+        ValueError, match=r"scores.csv: it has no genuine comparison, domain 'night' has no genuine comparison, so"
+    ):
+        calibrate(checked, ["0.1"], "expected", checks=[scores])
+
+
+def test_people_of_both_sets_are_counted(tmp_path: Path):
+    own = saved(tmp_path, "own.npz", faces(60))
+    both = replace(faces(60, seed=1), identities=np.repeat([f"0-{number}" for number in range(40, 100)], 2))
+    found = calibrate(own, ["0.1"], "expected", checks=[saved(tmp_path, "both.npz", both)])
+    assert found.checks[1].shared_people == 20
+    assert "20 of its people bear the name of one calibrated on" in found.text()
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Calibration, Path]:
+    path = saved(tmp_path, "set.npz", replace(faces(60, 4, ("lookalike", "plain")), origin=MADE))
+    scores = score_lines(tmp_path / "scores.csv", [0.9, -np.inf], [0.5, 0.1, np.inf], "night")
+    found = calibrate(path, ["0.1", "0.05"], "expected", checks=[scores])
+    found.write_json(tmp_path / "deep" / "calibration.json")
+    return found, tmp_path / "deep" / "calibration.json"
+
+
+def test_the_file_is_read_back_whole(written: tuple[Calibration, Path]):
+    found, path = written
+    assert read_calibration(path) == found
+    document = json.loads(path.read_text())
+    assert document["format"] == 1
+    assert [entry["meaning"] for entry in document["thresholds"]] == [one.meaning() for one in found.thresholds]
+    assert document["origin"]["model"] == MADE.model
+
+
+def test_an_approximate_calibration_is_read_back_too(tmp_path: Path):
+    found = calibrate(saved(tmp_path, "set.npz", faces(60)), ["0.1"], "approximate", replicates=20)
+    found.write_json(tmp_path / "calibration.json")
+    assert read_calibration(tmp_path / "calibration.json") == found
+
+
+def test_an_approximate_calibration_of_an_older_version_states_the_limit_of_today(tmp_path: Path):
+    """Older versions wrote confidence 0.95, also where so many people are refused today."""
+    path = tmp_path / "calibration.json"
+    calibrate(saved(tmp_path, "set.npz", faces(60)), ["0.03"], "approximate", replicates=20).write_json(path)
+    document = json.loads(path.read_text())
+    assert document["thresholds"][0]["confidence"] == 0.59  # 1 - 0.97 ** 30 = 0.599
+    older = path.read_text().replace('"0.03"', '"1e-2"').replace('"confidence": 0.59', '"confidence": 0.95')
+    path.write_text(older)
+    found = read_calibration(path)
+    assert found.thresholds[0].confidence == 0.26
+    assert "at most 26 % confidence" in found.thresholds[0].meaning()
+    assert "at most 26 % |" in found.thresholds_table()
+
+
+def change(document: dict, keys: tuple, value: object) -> None:
+    """Put a value where the keys lead, or take the place away."""
+    *way, last = keys
+    for key in way:
+        document = document[key]
+    if value is ...:
+        del document[last]
+    else:
+        document[last] = value
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "fault"),
+    [
+        (("format",), 2, "format 2, and this version reads format 1"),
+        (("format",), ..., "no object with a format"),
+        (("thresholds",), {}, "thresholds is {}, not a list"),
+        (("thresholds",), [], "no FAR to calibrate at"),
+        (("thresholds", 0), 3, r"thresholds\[0\] is 3, not an object"),
+        (("thresholds", 0, "threshold"), None, "threshold is None, not a number"),
+        (("thresholds", 0, "threshold"), "0.1", "threshold is '0.1', not a number"),
+        (("thresholds", 0, "threshold"), 0.1, "'set.npz' is not of the thresholds that are stated"),
+        (("thresholds", 0, "rank"), 1, "rank 1 of 30 comparisons is not what guarantee 'expected' takes"),
+        (("thresholds", 0, "rank"), True, "rank is True, not a whole number"),
+        (("thresholds", 0, "guarantee"), "certain", "is 'certain', not 'expected' or 'confident' or 'approximate'"),
+        (("thresholds", 0, "guarantee"), "confident", "rank 3 of 30"),
+        (("thresholds", 0, "seed"), ..., r"thresholds\[0\].seed is missing"),
+        (("thresholds", 0, "comparisons"), 10**400, "a whole number of 401 letters"),
+        (("source",), None, "source is None, not an object"),
+        (("source", "sha256"), "ab", "digest 'ab'"),
+        (("source", "kind"), "images", "is 'images', not 'embeddings' or 'scores'"),
+        (("origin", "flip"), 1, "origin.flip is 1, not true or false"),
+        (("checks",), None, "checks is None, not a list"),
+        (("checks", 0, "domains"), [], r"domains is \[\], not an object"),
+        (("checks", 0, "points", 0, "far"), 0.5, "a rate of 0.5 is not what"),
+        (("checks", 0, "points", 0, "impostor_total"), 0, "not a calibration"),
+        (("checks", 0, "points"), [], "'set.npz' is not of the thresholds that are stated"),
+        (("checks", 0, "skipped"), [1], "is 1, not text"),
+        (("checks", 0, "shared_people"), 1.5, "shared_people is 1.5, not a whole number"),
+    ],
+)
+def test_a_changed_file_is_refused_in_one_line(written: tuple[Calibration, Path], keys: tuple, value, fault: str):
+    _, path = written
+    document = json.loads(path.read_text())
+    change(document, keys, value)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=fault) as refused:
+        read_calibration(path)
+    assert str(refused.value).startswith(f"{path}: not a calibration as `verisphere calibrate` writes it: ")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "far,threshold\n", '{"format": NaN}', "[" * 100_000, "\x00", "ÿ"])
+def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str):
+    (tmp_path / "file.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(
+        ValueError, match=r"file.json: not a calibration as `verisphere calibrate` writes it: ."
+    ) as refused:
+        read_calibration(tmp_path / "file.json")
+    assert "\n" not in str(refused.value)
+    with pytest.raises(FileNotFoundError, match="there is no such file"):
+        read_calibration(tmp_path / "none.json")
+
+
+def test_the_text_shows_thresholds_meanings_and_checks(written: tuple[Calibration, Path]):
+    text = written[0].text()
+    assert "calibrated on set.npz (240 embeddings of 60 people, SHA-256" in text
+    assert "model abababababab" in text
+    assert "| FAR  | guarantee | threshold | comparisons | people | rank | confidence |" in text
+    for threshold in written[0].thresholds:
+        assert f"FAR {threshold.far_target}: {threshold.meaning()}" in text
+    assert "each holds by itself" in text
+    assert "| 0.1 lookalike" in text
+    assert "on scores.csv (5 comparisons, SHA-256" in text
+    assert "* too few impostors to show a FAR this low" in text
+
+
+@pytest.mark.slow
+def test_lfw(real_data: Path):
+    """5,749 people make 2,874 comparisons: enough for a confident FAR of 1e-2, not for 1e-3."""
+    path = real_data / "lfw_embeddings.npz"
+    with pytest.raises(
+        TooFewComparisonsError, match=r"needs 5,990 .* got 5,749 people .2,874 .*'confident' at FAR 1.05e-3"
+    ):
+        calibrate(path, ["1e-3"], "confident")
+    found = calibrate(path, ["1e-2"], "confident")
+    assert (found.thresholds[0].rank, found.checks[0].points[0].impostor_total) == (20, 87_307_271)
+    assert found.checks[0].points[0].far < 1e-2
+    assert found.checks[0].points[0].tar > 0.99
+
+
+# ---- what stands behind a threshold
+
+
+def test_a_threshold_says_on_whom_it_was_set_and_how_often_it_misses(tmp_path: Path):
+    origin = replace(MADE, images="/home/somebody/faces.zip", drawn=False, alignment="arcface_112x112 by MTCNN")
+    embeddings = replace(faces(90, 4), origin=origin)
+    found = calibrate(saved(tmp_path, "set.npz", embeddings), ["0.1"], "expected").thresholds[0]
+    score, same, _ = all_scores(embeddings)
+    accepted = int((score[same] > found.threshold).sum())
+    assert found.calibrated_on == ImageSource("faces.zip", False, "arcface_112x112 by MTCNN")
+    assert found.genuine is not None
+    assert (found.genuine.file, found.genuine.accepted, found.genuine.total) == ("set.npz", accepted, 90 * 6)
+    # the exact binomial bounds of the counts (Clopper and Pearson)
+    lower, upper = binomial_bounds(accepted, 90 * 6)
+    assert (found.genuine.tar_lower_95, found.genuine.tar_upper_95) == (lower, upper)
+    assert "(images of 90 people from faces.zip, aligned to arcface_112x112 by MTCNN)" in found.meaning()
+    missed = 100 * (1 - accepted / (90 * 6))
+    assert f"{missed:.2f} % are rejected" in found.misses()
+
+
+def test_misses_are_those_of_the_first_file_with_genuine_comparisons(tmp_path: Path):
+    own, other = saved(tmp_path, "own.npz", faces(90, 1)), saved(tmp_path, "others.npz", faces(30, 2, seed=1))
+    alone = calibrate(own, ["0.1"], "expected").thresholds[0]
+    assert alone.genuine is None
+    assert "is not recorded" in alone.misses()
+    checked = calibrate(own, ["0.1"], "expected", checks=[other])
+    assert checked.thresholds[0].genuine is not None
+    assert (checked.thresholds[0].genuine.file, checked.thresholds[0].genuine.total) == ("others.npz", 30)
+    checked.write_json(tmp_path / "found.json")
+    assert read_calibration(tmp_path / "found.json") == checked
+
+
+def test_a_calibration_written_before_sources_were_recorded_is_read(tmp_path: Path):
+    found = calibrate(saved(tmp_path, "set.npz", replace(faces(90, 2), origin=MADE)), ["0.1"], "expected")
+    found.write_json(tmp_path / "found.json")
+    document = json.loads((tmp_path / "found.json").read_text())
+    for field in ("drawn", "alignment"):
+        del document["origin"][field]
+    for threshold in document["thresholds"]:
+        del threshold["calibrated_on"], threshold["genuine"]
+    (tmp_path / "found.json").write_text(json.dumps(document))
+    before = read_calibration(tmp_path / "found.json")
+    assert before.origin == MADE
+    assert before == found  # the misses are in its checks, and the name of the set in its origin

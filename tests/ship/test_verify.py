@@ -1,0 +1,304 @@
+"""Same or different, and who of a gallery: decided at the shipped threshold, on pictures whose scores are known."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.decide import GuaranteedThreshold
+from verisphere.files.embeddings import write_embeddings
+from verisphere.models.folder import Model
+from verisphere.ship.identify import identify
+from verisphere.ship.people import Look, aligned_faces, lower_median
+from verisphere.ship.verify import verify
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
+
+UNRECORDED = TrainingRecord()
+
+
+class Direction(Backbone):
+    """An embedding that a test can choose: the first two pixels' red values, less 100."""
+
+    input_size = (4, 4)
+    mean, scale = 100.0, 1.0
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def embed(self, images):
+        return images[:, 0, 0, :2]
+
+
+def threshold(value: float, far: str = "0.25") -> GuaranteedThreshold:
+    comparisons = 99
+    return GuaranteedThreshold(
+        far_target=far,
+        guarantee="expected",
+        threshold=value,
+        comparisons=comparisons,
+        rank=int(float(far) * (comparisons + 1)),
+        people=198,
+        confidence=None,
+        replicates=None,
+        seed=0,
+    )
+
+
+def model(*thresholds: GuaranteedThreshold, training: TrainingRecord = UNRECORDED) -> Model:
+    return Model(Path("model"), "test", Direction().eval(), "0" * 64, False, "arcface_112x112", thresholds, training)
+
+
+FIND = aligned_faces((4, 4))
+AT_A_HALF = threshold(0.5)
+
+
+def photo(path: Path, x: int, y: int) -> Path:
+    """A picture whose embedding is (x, y)."""
+    pixels = np.full((4, 4, 3), 7, np.uint8)
+    pixels[0, 0, 0], pixels[0, 1, 0] = 100 + x, 100 + y
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def test_two_photographs_are_decided_by_their_cosine(tmp_path):
+    one = photo(tmp_path / "one.png", 3, 4)
+    near = photo(tmp_path / "near.png", 4, 3)  # cosine 24/25
+    far = photo(tmp_path / "far.png", -4, 3)  # cosine 0
+    result = verify(one, near, model(AT_A_HALF), FIND)
+    assert (result.same, result.comparisons, result.passed) == (True, 1, 1)
+    assert result.score == pytest.approx(0.96, abs=1e-7)
+    assert result.text().splitlines()[0] == "same person: score 0.9600 > threshold 0.5000"
+    assert "FAR" in result.meaning or "0.25" in result.meaning
+    other = verify(one, far, model(AT_A_HALF), FIND)
+    assert not other.same
+    assert other.text().startswith("different people: score 0.0000 <= threshold 0.5000")
+
+
+def test_a_score_at_the_threshold_is_rejected(tmp_path):
+    one, same = photo(tmp_path / "one.png", 3, 4), photo(tmp_path / "same.png", 3, 4)
+    score = verify(one, same, model(AT_A_HALF), FIND).score
+    assert not verify(one, same, model(threshold(score)), FIND).same
+    just_above = verify(one, same, model(threshold(float(np.nextafter(score, 0)))), FIND)
+    assert just_above.same
+    found, held_against = just_above.text().split("score ")[1].split("\n")[0].split(" > threshold ")
+    assert found != held_against  # shown with as many digits as it takes to tell them apart
+
+
+def test_folders_need_more_than_half_of_their_comparisons(tmp_path):
+    # against (1, 0): cosines 1, 0.6, 0 and -1; with the threshold 0.5 two of four pass, which is not more than half
+    photo(tmp_path / "a" / "1.png", 10, 0)
+    for number, (x, y) in enumerate([(5, 0), (3, 4), (0, 5), (-5, 0)]):
+        photo(tmp_path / "b" / f"{number}.png", x, y)
+    half = verify(tmp_path / "a", tmp_path / "b", model(AT_A_HALF), FIND)
+    assert (half.same, half.passed, half.comparisons) == (False, 2, 4)
+    assert half.score == pytest.approx(0.0, abs=1e-7)  # the lower one of the two in the middle
+    (tmp_path / "b" / "3.png").unlink()
+    most = verify(tmp_path / "a", tmp_path / "b", model(AT_A_HALF), FIND)
+    assert (most.same, most.passed, most.comparisons) == (True, 2, 3)
+    assert "2 of 3 comparisons pass, median score 0.6000 > threshold 0.5000" in most.text()
+    assert "at most twice as often" in most.text()
+    assert most.right.photos == ("0.png", "1.png", "2.png")
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_the_lower_median_is_above_iff_more_than_half_are(count):
+    random = np.random.default_rng(count)
+    for _ in range(50):
+        scores = random.integers(0, 3, count).astype(float)
+        assert (lower_median(scores) > 1) == (2 * (scores > 1).sum() > count)
+
+
+def test_json_holds_all_of_it(tmp_path):
+    one, two = photo(tmp_path / "one.png", 3, 4), photo(tmp_path / "two.png", 4, 3)
+    found = json.loads(verify(one, two, model(AT_A_HALF), FIND).json())
+    assert found["same"] is True
+    assert found["score"] == pytest.approx(0.96, abs=1e-7)
+    assert found["threshold"]["threshold"] == 0.5
+    assert found["threshold"]["guarantee"] == "expected"
+    assert found["meaning"].startswith("accept iff score > 0.5")
+    assert found["left"]["photos"] == ["one.png"]
+
+
+def test_photographs_without_a_face_are_named_and_left_out(tmp_path):
+    one = photo(tmp_path / "one.png", 3, 4)
+    photo(tmp_path / "b" / "good.png", 3, 4)
+    Image.new("RGB", (9, 5)).save(tmp_path / "b" / "large.png")
+    (tmp_path / "b" / "broken.png").write_bytes(b"no image")
+    result = verify(one, tmp_path / "b", model(AT_A_HALF), FIND)
+    assert [skipped.name for skipped in result.right.skipped] == ["broken.png", "large.png"]
+    assert "large.png (9 x 5 pixels, but aligned crops are 4 x 4" in result.text()
+    with pytest.raises(ValueError, match=r"large\.png: 9 x 5 pixels, but aligned crops are 4 x 4; without --aligned"):
+        verify(one, tmp_path / "b" / "large.png", model(AT_A_HALF), FIND)
+    (tmp_path / "b" / "good.png").unlink()
+    with pytest.raises(ValueError, match=r"b: none of the 2 photographs can be used; the first, broken\.png: not an"):
+        verify(one, tmp_path / "b", model(AT_A_HALF), FIND)
+
+
+def test_several_faces_are_said(tmp_path):
+    one, two = photo(tmp_path / "one.png", 3, 4), photo(tmp_path / "two.png", 4, 3)
+
+    def crowded(photos, names):
+        return [Look(pixels, 3 if name == "two.png" else 1) for pixels, name in zip(photos, names, strict=True)]
+
+    result = verify(one, two, model(AT_A_HALF), crowded)
+    assert result.right.with_several_faces == ("two.png",)
+    assert "with several faces, the most central taken: two.png" in result.text()
+
+
+def test_what_cannot_be_compared(tmp_path):
+    one = photo(tmp_path / "one.png", 3, 4)
+    with pytest.raises(FileNotFoundError, match=r"absent\.png: there is no such photograph or folder"):
+        verify(one, tmp_path / "absent.png", model(AT_A_HALF), FIND)
+    with pytest.raises(ValueError, match="this model ships no threshold"):
+        verify(one, one, model(), FIND)
+    two = model(threshold(0.5), threshold(0.7, "0.1"))
+    with pytest.raises(ValueError, match=r"thresholds at FAR 0\.25, 0\.1; name one"):
+        verify(one, one, two, FIND)
+    assert verify(one, one, two, FIND, far="1e-1").threshold.threshold == 0.7
+
+
+@pytest.fixture
+def gallery(tmp_path: Path) -> Path:
+    photo(tmp_path / "gallery" / "ann" / "1.png", 10, 0)
+    photo(tmp_path / "gallery" / "ann" / "2.png", 10, 1)
+    photo(tmp_path / "gallery" / "bob" / "1.png", 10, 5)
+    photo(tmp_path / "gallery" / "eve" / "1.png", -10, 0)
+    return tmp_path / "gallery"
+
+
+def test_the_gallery_is_ranked_by_score(tmp_path, gallery):
+    probe = photo(tmp_path / "probe.png", 20, 1)
+    found = identify(probe, gallery, model(AT_A_HALF), FIND)
+    assert [match.name for match in found.matches] == ["ann", "bob"]
+    assert (found.passing, found.people, found.matches[0].comparisons) == (2, 3, 2)
+    assert found.best is not None
+    assert found.best.name == "eve"
+    assert "| ann" in found.text()
+    assert "a stranger passes as 0.75 of them on average" in found.text()  # 0.25 x 3 people
+    assert [match.name for match in identify(probe, gallery, model(AT_A_HALF), FIND, top=1).matches] == ["ann"]
+    assert "and 1 more" in identify(probe, gallery, model(AT_A_HALF), FIND, top=1).text()
+    assert json.loads(found.json())["matches"][1]["name"] == "bob"
+
+
+def test_nobody(tmp_path, gallery):
+    found = identify(photo(tmp_path / "probe.png", 0, -10), gallery, model(AT_A_HALF), FIND)
+    assert (found.matches, found.passing) == ((), 0)
+    assert found.text().startswith("nobody: no score above the threshold 0.5000; nearest: ")
+
+
+def test_people_of_the_gallery_without_a_face(tmp_path, gallery):
+    Image.new("RGB", (9, 5)).save(gallery / "bob" / "1.png")
+    found = identify(photo(tmp_path / "probe.png", 20, 1), gallery, model(AT_A_HALF), FIND)
+    assert (found.left_out, found.people) == (("bob",), 2)
+    assert "left out, as none of their photographs can be used: bob" in found.text()
+    assert [skipped.name for skipped in found.skipped] == ["bob/1.png"]
+
+
+def test_a_gallery_that_is_none(tmp_path, gallery):
+    probe = photo(tmp_path / "probe.png", 20, 1)
+    photo(gallery / "loose.png", 1, 1)
+    with pytest.raises(ValueError, match=r"'loose\.png' lies in no person's folder"):
+        identify(probe, gallery, model(AT_A_HALF), FIND)
+    with pytest.raises(FileNotFoundError, match="no such folder or archive"):
+        identify(probe, tmp_path / "absent", model(AT_A_HALF), FIND)
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        identify(probe, gallery, model(AT_A_HALF), FIND, top=0)
+
+
+def test_many_photographs_are_looked_at_in_batches(tmp_path):
+    sizes = []
+
+    def find(photos, names):
+        sizes.append(len(photos))
+        return FIND(photos, names)
+
+    for number in range(35):
+        photo(tmp_path / "many" / f"{number:02}.png", 10, number)
+    result = verify(tmp_path / "many", tmp_path / "many" / "00.png", model(AT_A_HALF), find)
+    assert result.comparisons == 35
+    assert sizes == [16, 16, 3, 1]
+    assert result.left.photos == tuple(f"{number:02}.png" for number in range(35))
+
+
+# ---- drawn faces
+
+
+def drawn_threshold(value: float) -> GuaranteedThreshold:
+    return replace(threshold(value), calibrated_on=ImageSource("drawn.zip", True, None))
+
+
+LAST_DRAWN = replace(UNRECORDED, people=7, sources=(ImageSource("a.zip", False), ImageSource("b.zip", True)))
+ONCE_DRAWN = replace(UNRECORDED, people=7, sources=(ImageSource("a.zip", True), ImageSource("b.zip", False)))
+
+
+@pytest.mark.parametrize(
+    ("tried", "how", "so"),
+    [
+        (model(drawn_threshold(0.5)), "calibrated", "about photographs its threshold promises nothing"),
+        (model(AT_A_HALF, training=LAST_DRAWN), "trained", "it may tell few photographs apart"),
+        (model(drawn_threshold(0.5), training=LAST_DRAWN), "trained and calibrated", "its threshold promises nothing"),
+    ],
+)
+def test_a_model_that_knows_drawings_only_has_to_be_accepted(tmp_path, tried, how, so):
+    one, two = photo(tmp_path / "b" / "one.png", 3, 4), photo(tmp_path / "b" / "two.png", 4, 3)
+    for decide in (lambda **asked: verify(one, two, tried, FIND, **asked),
+                   lambda **asked: identify(one, tmp_path, tried, FIND, **asked)):  # fmt: skip
+        with pytest.raises(ValueError, match=f"model: this model was {how} on drawn faces, .* --accept-drawn-model"):
+            decide()
+        result = decide(accept_drawn=True)
+        assert result.drawn.startswith(f"this model was {how} on drawn faces")
+        assert result.drawn in result.text().splitlines()
+        assert result.drawn.endswith(so)
+
+
+def test_a_model_that_began_with_drawings_and_went_on_with_photographs_is_taken(tmp_path):
+    one = photo(tmp_path / "one.png", 3, 4)
+    result = verify(one, one, model(AT_A_HALF, training=ONCE_DRAWN), FIND)
+    assert result.drawn == ""
+    assert "trained on images of 7 people from b.zip" in result.meaning
+    assert "after a training on drawn faces of people who do not exist" in result.meaning
+
+
+def test_an_embeddings_gallery_of_another_model_is_refused(tmp_path):
+    probe = photo(tmp_path / "probe.png", 3, 4)
+    names, people = np.array(["a", "b", "c"]), np.array(["Ann", "Bo", "Ann"])
+    rows = np.array([[3, 4], [-4, 3], [4, 3]], np.float32)
+
+    def gallery(embeddings: np.ndarray, origin: Origin | None) -> Path:
+        write_embeddings(tmp_path / "gallery.npz", Embeddings(embeddings, names, people, origin=origin))
+        return tmp_path / "gallery.npz"
+
+    ours = Origin("0" * 64, False, "float32", "photos")
+    found = identify(probe, gallery(rows, ours), model(AT_A_HALF), FIND)
+    assert [(match.name, match.passed, match.comparisons) for match in found.matches] == [("Ann", 2, 2)]
+    assert found.matches[0].score == pytest.approx(0.96, abs=1e-7)  # the lower one of 1 and 24/25
+    assert (found.best.name, found.gallery_note) == ("Bo", "")
+    assert "is taken on trust" in identify(probe, gallery(rows, None), model(AT_A_HALF), FIND).text()
+    for wrong, fault in (
+        (lambda: gallery(np.pad(rows, ((0, 0), (0, 1))), ours), "3 numbers a row, but the model gives 2"),
+        (lambda: gallery(rows, replace(ours, model="1" * 64)), "made by the weights 111111111111"),
+        (lambda: gallery(rows, replace(ours, flip=True)), "made with flip true"),
+    ):
+        with pytest.raises(ValueError, match=f"gallery.npz: {fault}"):
+            identify(probe, wrong(), model(AT_A_HALF), FIND)
+
+
+def test_photographs_of_formats_that_are_not_read_are_named(tmp_path):
+    photo(tmp_path / "left" / "1.png", 3, 4)
+    (tmp_path / "left" / "2.gif").write_bytes(b"GIF89a")
+    photo(tmp_path / "gallery" / "Ann" / "1.png", 4, 3)
+    (tmp_path / "gallery" / "Bo").mkdir()
+    (tmp_path / "gallery" / "Bo" / "1.avif").write_bytes(b"")
+    decided = verify(tmp_path / "left", tmp_path / "gallery" / "Ann" / "1.png", model(AT_A_HALF), FIND)
+    assert [(one.name, one.reason) for one in decided.left.skipped] == [
+        ("2.gif", ".gif is not read; save it as PNG or JPEG")
+    ]
+    assert "skipped: 2.gif (.gif is not read" in decided.text()
+    found = identify(tmp_path / "left", tmp_path / "gallery", model(AT_A_HALF), FIND)
+    assert [one.name for one in found.skipped] == ["Bo/1.avif"]
+    assert found.left_out == ("Bo",)

@@ -1,0 +1,87 @@
+"""The choice of a device, and telling the allocator to keep memory."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from verisphere.device import choose_device
+from verisphere.distributed import World
+
+
+def test_the_cpu():
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(("there", "chosen"), [(True, "cuda"), (False, "cpu")])
+def test_a_gpu_where_there_is_one(there: bool, chosen: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert choose_device(None).type == choose_device().type == chosen
+
+
+# mps, xpu and meta are names that PyTorch knows.
+@pytest.mark.parametrize("name", ["mps", "xpu", "meta", "nope", "", "cuda:99", "cuda:x", "cuda:-1"])
+def test_other_devices_are_refused_by_name(name: str):
+    with pytest.raises(ValueError, match=repr(name)) as caught:
+        choose_device(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    for name in ("cuda", "cuda:0"):
+        with pytest.raises(ValueError, match=f"device {name!r} was asked for, but PyTorch sees"):
+            choose_device(name)
+
+
+def test_the_number_of_a_gpu_is_checked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda") == torch.device("cuda")
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(ValueError, match="'cuda:2'"):
+        choose_device("cuda:2")
+
+
+@pytest.mark.cuda
+def test_a_real_gpu_computes():
+    assert torch.ones(2, device=choose_device("cuda:0")).sum().item() == 2
+
+
+def test_of_several_processes_each_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.device.world", lambda: World(3, 4, 1))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("cuda") == choose_device(None) == torch.device("cuda:1")
+    assert choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(
+        ValueError, match="device 'cuda:0' is one GPU for 4 processes; name cuda, and each takes its own"
+    ):
+        choose_device("cuda:0")
+
+
+KEEP = """\
+import torch
+from verisphere.device import keep_memory
+told = keep_memory()
+assert isinstance(told, bool)
+for _ in range(3):
+    assert torch.ones(1 << 22).mul_(2).sum().item() == 1 << 23  # 16 MiB, above glibc's own threshold
+print(told)
+"""
+
+
+def test_keeping_memory_does_no_harm():
+    # In a process of its own: it holds for the whole of one.
+    done = subprocess.run([sys.executable, "-c", KEEP], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout in ("True\n", "False\n")
+
+
+def test_elsewhere_than_on_linux_nothing_is_told(monkeypatch: pytest.MonkeyPatch):
+    from verisphere.device import keep_memory
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert keep_memory() is False

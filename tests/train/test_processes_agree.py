@@ -1,0 +1,266 @@
+"""Runs in several processes equal one: weights, centers, momentum and log, stopped, resumed, on any number of them."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from interrupting import Interrupting
+from processes import run
+from verisphere.backbones.extract import extract
+from verisphere.distributed import world
+from verisphere.measure.validation import validation_figures
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.loop import TrainingDiverged, TrainingStopped
+from verisphere.train.recipe import read_recipe
+from verisphere.train.session import train_run
+
+OWN = Path(__file__).parents[1] / "train"  # own_parts.py
+RECIPE = """\
+data: {class_path: own_parts.Noise, init_args: {people: 7, images: 5}}
+backbone: {class_path: own_parts.PlainNet}
+loss: {class_path: own_parts.OwnLoss}
+augment: {crop: 0.1, brightness: 0.2, erase: 0.5}
+optimizer: {rate: 0.02}
+schedule: {warmup: 0.5, margin_warmup: 1.5}
+epochs: 2
+batch_size: 10
+log_every: 1
+save_every: 0.67
+workers: 0
+"""
+STEPS = 6  # 35 images in batches of 10, which 3 processes share as 4, 3 and 3
+TINY = ["--backbone", "own_parts.TinyNet"]
+NO_DROPOUT = "{class_path: own_parts.TinyNet, init_args: {dropout: 0.0}}"
+
+#: Recipes whose results do not depend on how many processes there are, and how near they must come.
+ALIKE = {
+    "plain": ([], 2e-4),
+    "streamed": (["--engine", "streamed", "--loss", "verisphere.losses.SphereFace2"], 2e-4),
+    "auto": (["--engine", "auto", "--subcenters", "3", "--pooling", "softmax", "--pull_together", "0.1"], 2e-4),
+    "a margin": (["--loss", "verisphere.losses.ArcFace", "--engine", "dense", "--in_memory", "true"], 2e-4),
+    "all sampled": (["--engine", "sampled", "--sample_rate", "1.0"], 2e-4),
+    "adamw": (["--optimizer", "{name: adamw, rate: 1e-3}"], 2e-3),
+    "clipped": (["--clip", "0.5", "--workers", "1"], 2e-4),
+    "synchronised": (["--backbone", NO_DROPOUT, "--sync_batch_norm", "true"], 1e-3),
+    "frozen": (["--backbone", "own_parts.FrozenNet"], 2e-4),
+    "no parameters": (["--backbone", "own_parts.FixedNet"], 2e-4),
+    "in parts": (["--accumulate", "3", "--engine", "streamed", "--loss", "verisphere.losses.ArcFace"], 2e-4),
+    "in synchronised parts": (["--backbone", NO_DROPOUT, "--sync_batch_norm", "true", "--accumulate", "2"], 1e-3),
+    "half precision": (["--precision", "bfloat16"], 6e-2),
+    "validated": (["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]'], 2e-4),
+}
+#: Those in which each process has random numbers or batch statistics of its own, to be resumed on as many.
+OWN_NUMBERS = {
+    "own batch norm": TINY,
+    "own draws": [*TINY, "--engine", "sampled", "--sample_rate", "0.5"],
+    "own parts": [*TINY, "--accumulate", "2"],
+}
+
+
+def begin(folder: Path, name: str, overrides: list[str], **options: Any) -> None:
+    """A run, begun or resumed."""
+    recipe = folder / "recipe.yaml"
+    train_run(read_recipe(recipe, overrides), folder / name, measure=validation_figures, device="cpu", **options)
+
+
+def stopped(folder: Path, name: str, overrides: list[str], after: int, by: int) -> int:
+    """A run that one process is asked to stop; the number of steps after which this one did."""
+    progress = {"progress": Interrupting(after)} if world().rank == by else {}
+    with pytest.raises(TrainingStopped) as caught:
+        begin(folder, name, overrides, **progress)
+    assert caught.value.reason == signal.SIGTERM
+    return read_checkpoint(folder / name).step
+
+
+def worker(place: str) -> dict[str, Any]:
+    """Every run of a number of processes; what each of them has to say about it."""
+    sys.path.insert(0, str(OWN))
+    folder, here = Path(place), world()
+    found: dict[str, Any] = {}
+    for name, (overrides, _) in ALIKE.items():
+        begin(folder, name, overrides)
+    for name, overrides in OWN_NUMBERS.items():
+        begin(folder, name, overrides)
+        # asked by the last process alone, while the first one goes on
+        found[name] = stopped(folder, f"{name}, resumed", overrides, 3, by=here.size - 1)
+        begin(folder, f"{name}, resumed", overrides, resume=True)
+    # to be resumed on one process, and begun on one
+    found["to one"] = stopped(folder, "to one", ALIKE["plain"][0], 2, by=0)
+    stopped(folder, "to others", ALIKE["streamed"][0], 2, by=1)
+    begin(folder, "from one", ALIKE["plain"][0], resume=True)
+    begin(folder, "from others", ALIKE["streamed"][0], resume=True)
+    with pytest.raises(TrainingDiverged) as caught:
+        begin(folder, "diverged", ["--optimizer.rate", "1e30", "--schedule.warmup", "0"])
+    found["diverged"] = str(caught.value)
+    with pytest.raises(ValueError, match="has another recipe") as differing:
+        begin(folder, "different", ["--seed", str(here.rank)])
+    found["different"] = str(differing.value)
+    with pytest.raises(ValueError, match="too small for") as small:
+        begin(folder, "small", ["--batch_size", str(here.size), "--accumulate", "2"])
+    found["small"] = str(small.value)
+    found["embeddings"] = torch.from_numpy(shared_embeddings(folder))
+    return found
+
+
+def shared_embeddings(folder: Path) -> np.ndarray:
+    """Of all images by processes that share them, in batches of which there may be fewer than processes."""
+    backbone, faces = network(folder)
+    many = extract(backbone, faces, batch_size=4, here=world(), flip=True)
+    few = extract(backbone, faces.select(range(3)), batch_size=4, here=world(), flip=True)
+    assert np.array_equal(few.embeddings, many.embeddings[:3])
+    return many.embeddings
+
+
+def network(folder: Path) -> tuple[Any, Any]:
+    recipe = read_recipe(folder / "recipe.yaml", TINY).recipe
+    return recipe.backbone, recipe.data
+
+
+def tensors(run_folder: Path) -> dict[str, Tensor]:
+    """Everything in a run's newest checkpoint, whole."""
+    checkpoint = read_checkpoint(run_folder)
+    parts = {part: checkpoint.tensors(part) for part in ("backbone", "head", "optimizer")}
+    return {f"{part} {name}": tensor for part, some in parts.items() for name, tensor in some.items()}
+
+
+def files(run_folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(list_checkpoints(run_folder)[-1].glob("*.safetensors"))}
+
+
+def metrics(run_folder: Path) -> list[dict[str, float]]:
+    entries = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in entries]
+
+
+def near(found: Path, expected: Path, tolerance: float) -> None:
+    """Every tensor to within a share of its largest entry, and every figure of the log."""
+    theirs, ours = tensors(expected), tensors(found)
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert ours[name].shape == tensor.shape, name
+        assert ours[name].dtype == tensor.dtype, name
+        largest = float(tensor.double().abs().max())
+        apart = float((ours[name].double() - tensor.double()).abs().max())
+        assert apart <= tolerance * largest + 1e-7, (name, apart, largest)
+    assert len(metrics(found)) == len(metrics(expected))
+    for one, other in zip(metrics(found), metrics(expected), strict=True):
+        assert one == pytest.approx(other, rel=10 * tolerance, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same runs on one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    sys.path.insert(0, str(OWN))
+    try:
+        for name, (overrides, _) in ALIKE.items():
+            begin(folder, name, overrides)
+        stopped(folder, "from one", ALIKE["plain"][0], 2, by=0)
+        stopped(folder, "from others", ALIKE["streamed"][0], 2, by=0)
+    finally:
+        sys.path.remove(str(OWN))
+    return folder
+
+
+Several = tuple[Path, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def every_number(alone: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Several]:
+    """By number of processes: a folder with the runs, and what each process said. Three go first, and two go on."""
+    found: dict[int, Several] = {}
+    others = alone / "from others"
+    for size in (3, 2):
+        folder = tmp_path_factory.mktemp("several")
+        (folder / "recipe.yaml").write_text(RECIPE)
+        copy(alone / "from one", folder / "from one")
+        copy(others, folder / "from others")
+        found[size] = folder, run(worker, size, str(folder), timeout=240, checked=size == 2)
+        others = folder / "to others"
+    return found
+
+
+@pytest.fixture(params=[2, 3], ids=["2 processes", "3 processes"])
+def several(request: pytest.FixtureRequest, every_number: dict[int, Several]) -> Several:
+    """Those of so many processes."""
+    return every_number[request.param]
+
+
+def copy(source: Path, target: Path) -> None:
+    for file in sorted(source.rglob("*")):
+        if file.is_file():
+            place = target / file.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.read_bytes())
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_run_equals_that_of_one_process(alone: Path, several: Several, name: str):
+    folder, _ = several
+    near(folder / name, alone / name, ALIKE[name][1])
+
+
+def test_parts_make_the_step_of_the_whole_batch(alone: Path):
+    near(alone / "in parts", alone / "a margin", 2e-4)
+
+
+def test_each_process_writes_its_classes(several: Several):
+    folder, said = several
+    path = list_checkpoints(folder / "plain")[-1]
+    size = len(said)
+    assert {file.name for file in path.iterdir()} == {
+        "state.json", "backbone.safetensors", "head.safetensors", "optimizer.safetensors",
+        *(f"head-{number:05d}-of-{size:05d}.safetensors" for number in range(1, size + 1)),
+    }  # fmt: skip
+    checkpoint = read_checkpoint(path)
+    ends = [(shard.held.start, shard.held.stop) for shard in checkpoint.shards]
+    assert ends == {2: [(0, 4), (4, 7)], 3: [(0, 3), (3, 5), (5, 7)]}[size]
+    assert not [entry for entry in path.parent.iterdir() if entry.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", OWN_NUMBERS)
+def test_all_stop_after_the_same_step_and_go_on_bit_for_bit(several: Several, name: str):
+    folder, said = several
+    assert [one[name] for one in said] == [4] * len(said)
+    assert files(folder / f"{name}, resumed") == files(folder / name)
+    assert metrics(folder / f"{name}, resumed") == metrics(folder / name)
+
+
+def test_a_run_goes_on_with_another_number_of_processes(alone: Path, several: Several, monkeypatch):
+    folder, _ = several
+    near(folder / "from one", alone / "plain", 2e-4)
+    near(folder / "from others", alone / "streamed", 2e-4)
+    monkeypatch.syspath_prepend(OWN)
+    begin(folder, "to one", ALIKE["plain"][0], resume=True)
+    near(folder / "to one", alone / "plain", 2e-4)
+    assert not read_checkpoint(folder / "to one").shards
+
+
+def test_what_is_wrong_is_the_same_on_all(several: Several):
+    _, said = several
+    size = len(said)
+    for name in ("diverged", "different", "small"):
+        assert len({one[name] for one in said}) == 1
+    first = said[0]
+    assert first["diverged"].startswith("step 2: the loss of 10 of 10 records is not finite: p")
+    assert first["different"] == "process 1 has another recipe than process 0; all must read the same files"
+    assert first["small"].startswith(
+        f"batch_size is {size} and accumulate 2: a part of 1 images is too small for {size} "
+    )
+
+
+def test_embeddings_are_those_of_one_process_bit_for_bit(several: Several, monkeypatch):
+    folder, said = several
+    monkeypatch.syspath_prepend(OWN)
+    backbone, faces = network(folder)
+    expected = extract(backbone, faces, batch_size=4, flip=True).embeddings
+    for one in said:
+        assert np.array_equal(one["embeddings"].numpy(), expected)

@@ -1,0 +1,369 @@
+"""Runs: the folder they leave, going on after an interruption bit for bit, and what is refused, with its exit code."""
+
+import json
+import logging
+import re
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from interrupting import Interrupting
+from verisphere.cli import main
+from verisphere.measure.validation import validation_figures
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.loop import TrainingDiverged, TrainingStopped
+from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.train.session import train_run
+
+OWN = Path(__file__).parents[1] / "train"  # own_parts.py
+RECIPE = """\
+data: {class_path: own_parts.Noise, init_args: {people: 5, images: 4}}
+backbone: {class_path: own_parts.TinyNet}
+loss: {class_path: own_parts.OwnLoss}
+augment: {crop: 0.1, brightness: 0.2, erase: 0.5}
+optimizer: {rate: 0.02}
+schedule: {warmup: 0.5, margin_warmup: 1.5}
+epochs: 3
+batch_size: 6
+log_every: 1
+save_every: 0.67
+workers: 0
+"""
+STEPS = 9  # 20 images in batches of 6, three epochs
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(OWN)
+
+
+@pytest.fixture(autouse=True)
+def _log_and_signals_as_before():
+    log = logging.getLogger("verisphere")
+    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
+    yield
+    log.handlers[:], log.level = kept[0], kept[1]
+    signal.signal(signal.SIGTERM, kept[2])
+    signal.signal(signal.SIGHUP, kept[3])
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+def read(recipe: Path, *overrides: str) -> ReadRecipe:
+    return read_recipe(recipe, list(overrides))
+
+
+def files(run: Path) -> dict[str, bytes]:
+    """The newest checkpoint's tensors, as the bytes in their files."""
+    path = list_checkpoints(run)[-1]
+    return {file.name: file.read_bytes() for file in sorted(path.glob("*.safetensors"))} | {"name": path.name.encode()}
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in entries]
+
+
+def test_what_a_run_leaves(recipe, tmp_path):
+    run = tmp_path / "runs" / "one"
+    first = read(recipe, "--validation", "own_parts.Noise", "--validate_every", "2", "--validation_far", '["1e-1"]')
+    objective = train_run(first, run, measure=validation_figures)
+    assert sorted(entry.name for entry in run.iterdir()) == [
+        ".lock",
+        "checkpoints",
+        "metrics.jsonl",
+        "people.txt",
+        "recipe.yaml",
+    ]
+    assert (run / "people.txt").read_text() == "p0\np1\np2\np3\np4\n"
+    assert read(run / "recipe.yaml").resolved == first.resolved
+    assert [path.name for path in list_checkpoints(run)] == ["step-00000008", "step-00000009"]
+    checkpoint = read_checkpoint(run)
+    assert torch.equal(checkpoint.tensors("backbone")["project.weight"], objective.backbone.project.weight)
+    assert torch.equal(checkpoint.tensors("head")["centers"], objective.head.centers)
+    assert checkpoint.state["backbone"] == {
+        "class_path": "own_parts.TinyNet", "init_args": {"embedding_size": 8, "dropout": 0.2}}  # fmt: skip
+    entries = metrics(run)
+    assert [entry["step"] for entry in entries if "loss" in entry] == list(range(1, STEPS + 1))
+    assert [entry["step"] for entry in entries if "validation_tar_at_far_1e-1" in entry] == [6, 9]
+    assert entries[0]["rate"] == pytest.approx(0.02 / 3)  # the middle of the first of 1.5 steps of warm-up
+
+
+def test_the_resolved_recipe_makes_the_same_run(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "one")
+    torch.rand(3)  # somebody else's random numbers change nothing
+    train_run(read(tmp_path / "one" / "recipe.yaml"), tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert metrics(tmp_path / "one") == metrics(tmp_path / "two")
+
+
+def test_another_seed_makes_another_run(recipe, tmp_path):
+    for seed in "12":
+        train_run(read(recipe, "--seed", seed, "--epochs", "1"), tmp_path / seed)
+    assert files(tmp_path / "1") != files(tmp_path / "2")
+
+
+@pytest.mark.parametrize("optimizer", [[], ["--optimizer", "{name: adamw, rate: 1e-3}"]], ids=["sgd", "adamw"])
+@pytest.mark.parametrize("stops", [[2], [3], [1, 1, 4]], ids=str)  # an epoch ends after steps 3 and 6
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path, optimizer, stops):
+    train_run(read(recipe, *optimizer), tmp_path / "whole")
+    resume = False
+    for steps in stops:
+        with pytest.raises(TrainingStopped):
+            train_run(read(recipe, *optimizer), tmp_path / "parts", resume=resume, progress=Interrupting(steps - 1))
+        resume = True
+        assert read_checkpoint(tmp_path / "parts").step == len(metrics(tmp_path / "parts"))
+    torch.rand(5)
+    train_run(read(recipe, *optimizer), tmp_path / "parts", resume=True)
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["--precision", "bfloat16", "--clip", "0.5", "--in_memory", "true"],
+        ["--loss", "verisphere.losses.margin.ArcFace", "--subcenters", "2", "--schedule",
+         "{shape: step, milestones: [1, 2]}", "--workers", "1"],
+        ["--backbone", "{class_path: verisphere.backbones.MobileFaceNet, init_args: {width: 0.1, embedding_size: 8}}",
+         "--data.side", "112"],
+        ["--engine", "streamed"],
+        ["--engine", "streamed", "--head_precision", "bfloat16", "--subcenters", "3", "--pooling", "softmax",
+         "--pull_together", "0.1"],
+    ],
+    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet", "streamed", "streamed in bfloat16"],
+)  # fmt: skip
+def test_other_recipes_resume_as_exactly(recipe, tmp_path, overrides):
+    train_run(read(recipe, *overrides), tmp_path / "whole")
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe, *overrides), tmp_path / "parts", progress=Interrupting(3))
+    train_run(read(recipe, *overrides), tmp_path / "parts", resume=True)
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("loss", ["own_parts.OwnLoss", "verisphere.losses.SphereFace2"])
+def test_the_streamed_engine_trains_as_the_dense_one_does(recipe, tmp_path, loss):
+    """Without a gradient of the centers, whose update the head makes; equal to rounding."""
+    runs = {}
+    for engine in ("dense", "streamed"):
+        train_run(read(recipe, "--loss", loss, "--engine", engine), tmp_path / engine)
+        checkpoint = read_checkpoint(tmp_path / engine)
+        runs[engine] = checkpoint.tensors("head") | checkpoint.tensors("backbone") | checkpoint.tensors("optimizer")
+    assert runs["dense"].keys() == runs["streamed"].keys()
+    for name, expected in runs["dense"].items():
+        assert torch.allclose(runs["streamed"][name], expected, rtol=1e-3, atol=1e-5), name
+    for dense, streamed in zip(metrics(tmp_path / "dense"), metrics(tmp_path / "streamed"), strict=True):
+        assert dense == pytest.approx(streamed, rel=1e-3)
+
+
+def test_what_was_logged_after_the_checkpoint_is_cut_on_resume(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "whole")
+    run = tmp_path / "killed"
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe), run, progress=Interrupting(3))
+    with (run / "metrics.jsonl").open("a") as file:  # steps after the checkpoint, the last line torn by the kill
+        file.write('{"step": 5, "loss": 1.0}\n{"step": 6, "lo')
+    train_run(read(recipe), run, resume=True)
+    assert metrics(run) == metrics(tmp_path / "whole")
+
+
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(recipe, tmp_path):
+    def broken(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+        yield next(iter(items))
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train_run(read(recipe), run, progress=broken)
+    assert list_checkpoints(run) == []
+    assert len(metrics(run)) == 1
+    train_run(read(recipe), run, resume=True)
+    train_run(read(recipe), tmp_path / "whole")
+    assert files(run) == files(tmp_path / "whole")
+    assert metrics(run) == metrics(tmp_path / "whole")
+
+
+def test_a_finished_run_can_be_resumed_and_does_nothing(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "run")
+    before = files(tmp_path / "run"), metrics(tmp_path / "run")
+    train_run(read(recipe), tmp_path / "run", resume=True)
+    assert (files(tmp_path / "run"), metrics(tmp_path / "run")) == before
+
+
+def test_a_diverging_run_keeps_its_last_checkpoint_and_names_images(recipe, tmp_path):
+    with pytest.raises(TrainingDiverged, match=r"step \d+: .*p\d/\d\.png"):
+        train_run(read(recipe, "--optimizer.rate", "1e30", "--save_every", "0.01", "--schedule.warmup", "0"),
+                  tmp_path / "run")  # fmt: skip
+    tensors = read_checkpoint(tmp_path / "run").tensors("backbone")
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+def refuse(recipe: Path, out: Path, *overrides: str, **options: Any) -> str:
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        train_run(read(recipe, *overrides), out, measure=validation_figures, **options)
+    return str(caught.value)
+
+
+def test_a_run_is_not_overwritten_nor_invented(recipe, tmp_path):
+    run = tmp_path / "run"
+    assert "holds no run to resume" in refuse(recipe, run, resume=True)
+    train_run(read(recipe, "--epochs", "1"), run)
+    kept = files(run)
+    assert "already holds a run" in refuse(recipe, run)
+    (run / "recipe.yaml").unlink()
+    assert "already holds a run" in refuse(recipe, run)  # checkpoints by themselves are one too
+    assert files(run) == kept
+
+
+def test_a_run_goes_on_with_its_own_recipe_and_data_alone(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe, "--epochs", "1", "--clip", "5"), run)
+    said = refuse(recipe, run, "--epochs", "1", "--optimizer.rate", "0.5", resume=True)
+    assert said.endswith("recipe.yaml differs from the recipe given in: clip, optimizer")
+    (run / "recipe.yaml").write_text("[]")
+    assert "not a recipe" in refuse(recipe, run, resume=True)
+    (run / "recipe.yaml").write_text("a: [")
+    assert "not YAML" in refuse(recipe, run, resume=True)
+
+
+def test_a_run_does_not_go_on_with_other_images(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe, "--epochs", "1"), run)
+    changed = read(recipe, "--epochs", "1")
+    changed.recipe.data.names = (*changed.recipe.data.names[1:], "p4/new.png")  # as many, but not the same
+    with pytest.raises(ValueError, match=r"was trained on 20 images of 5 people .* are now 20 of 5, or others"):
+        train_run(changed, run, resume=True)
+
+
+def test_a_damaged_checkpoint_stops_a_resumption_and_touches_nothing(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe), run)
+    file = list_checkpoints(run)[-1] / "optimizer.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    before = metrics(run)
+    assert "optimizer.safetensors is damaged" in refuse(recipe, run, resume=True)
+    assert metrics(run) == before
+
+
+def test_validation_is_tried_before_the_training(recipe, tmp_path):
+    run = tmp_path / "run"
+    for fields, message in (
+        ("{people: 1}", "validation: 1 people found"),
+        ("{images: 1}", "validation: no person has at least 2 images"),
+        ("{side: 8}", "validation: images are 8 x 8 pixels but TinyNet takes 16 x 16"),
+    ):
+        text = refuse(recipe, run, "--validation", f"{{class_path: own_parts.Noise, init_args: {fields}}}")
+        assert text.startswith(message)
+    assert not run.exists()
+
+
+def test_tensorboard_without_its_extra_says_what_to_install(recipe, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert "pip install 'verisphere[track]'" in refuse(recipe, tmp_path / "run", tensorboard=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_tensorboard_gets_the_same_figures(recipe, tmp_path, monkeypatch):
+    made = []
+
+    class Writer:
+        def __init__(self, folder: str, purge_step: int | None) -> None:
+            self.folder, self.purge_step, self.scalars, self.closed = folder, purge_step, [], False
+            made.append(self)
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            self.scalars.append((name, value, step))
+
+        def close(self) -> None:
+            self.closed = True
+
+    fake = ModuleType("torch.utils.tensorboard")
+    fake.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    run = tmp_path / "run"
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe), run, tensorboard=True, progress=Interrupting(3))
+    train_run(read(recipe), run, tensorboard=True, resume=True)
+    assert [(writer.folder, writer.purge_step, writer.closed) for writer in made] == [
+        (str(run / "tensorboard"), None, True), (str(run / "tensorboard"), 5, True)]  # fmt: skip
+    losses = [(value, step) for writer in made for name, value, step in writer.scalars if name == "loss"]
+    assert losses == [(entry["loss"], entry["step"]) for entry in metrics(run)]
+
+
+def command(*arguments: object) -> int:
+    return main(["--default-allocator", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["--epoch", "3"], "there is no field 'epoch' (did you mean epochs?)"),
+        (["--data.people", "1"], "1 people found ('p0') but at least 2 are needed"),
+        (["--batch_size", "21"], "20 images do not fill one batch of 21; lower batch_size"),
+        (["--engine", "warp"], "expected one of 'dense', 'streamed', 'auto', 'sampled', got warp"),
+        (["--device", "quantum"], "device must be cpu, cuda"),
+        (["--optimizer.rate", "1e30", "--schedule.warmup", "0"], "no weight was changed"),
+    ],
+)
+def test_what_is_wrong_with_the_call_is_one_line_and_exit_code_2(recipe, tmp_path, capsys, overrides, message):
+    assert command("train", recipe, "--out", tmp_path / "run", *overrides) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("verisphere: ")]
+    assert len(said) == 1
+    assert message in said[0]
+
+
+def test_the_verb_ends_with_what_happened_in_the_whole_training_however_often_it_was_resumed(
+    recipe, tmp_path, capsys, monkeypatch
+):
+    fields = ["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]']
+    fields += ["--log_every", "2"]
+    assert command("train", recipe, "--out", tmp_path / "whole", *fields) == 0
+    loss, validation, *_, end = capsys.readouterr().out.splitlines()
+    assert loss.startswith("the loss fell since the margin reached its full size, from ")
+    assert validation.startswith("TAR in validation at FAR 1e-1 ")
+    assert " at step 3 to " in validation
+    assert end.startswith(f"{tmp_path / 'whole'}: trained; next: ")
+    monkeypatch.setattr("verisphere.report.progress.shown", Interrupting(6))
+    assert command("train", recipe, "--out", tmp_path / "parts", *fields) == 143
+    assert capsys.readouterr().out == ""
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(OWN)
+    for _ in range(2):  # the second time there is nothing left to train
+        assert command("train", recipe, "--out", tmp_path / "parts", *fields, "--resume") == 0
+        assert capsys.readouterr().out.splitlines()[:2] == [loss, validation]
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+
+
+def test_a_training_of_one_step_says_so(recipe, tmp_path, capsys):
+    assert command("train", recipe, "--out", tmp_path / "run", "--epochs", "0.3", "--schedule.margin_warmup", "0") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"the loss was [0-9.]+ at step 1; no other step was logged to compare it with .*", said[0])
+    assert len(said) == 2
+
+
+def test_the_images_are_looked_at_once_for_being_aligned(recipe, tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr("verisphere.train.session.warn_if_unaligned", lambda *sets: looked.extend(sets))
+    validation = ["--validation", "own_parts.Noise", "--validation.people", "4", "--validation.images", "4"]
+    read = read_recipe(recipe, ["--epochs", "1", *validation])
+    train_run(read, tmp_path / "run", measure=validation_figures, device="cpu")
+    assert looked == [read.recipe.data, read.recipe.validation]
+    train_run(
+        read_recipe(recipe, ["--epochs", "1", *validation]),
+        tmp_path / "run",
+        measure=validation_figures,
+        resume=True,
+        device="cpu",
+    )
+    assert len(looked) == 2

@@ -1,0 +1,178 @@
+"""Trainings that begin with the weights of another run, and batches in which images of a person follow each other."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from verisphere.images.memory import InMemory
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.models.image_sources import recorded_sources
+from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.train.session import train_run
+from verisphere.vocabulary import ImageSource
+
+OWN = Path(__file__).parents[1] / "train"  # own_parts.py
+RECIPE = """\
+data: {class_path: own_parts.Noise, init_args: {people: 5, images: 4}}
+backbone: {class_path: own_parts.TinyNet}
+loss: {class_path: verisphere.losses.ArcFace, init_args: {scale: 16}}
+optimizer: {rate: 0.02}
+epochs: 1
+batch_size: 6
+log_every: 1
+workers: 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(OWN)
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture
+def warm(recipe, tmp_path):
+    train_run(read(recipe), tmp_path / "warm")
+    return tmp_path / "warm"
+
+
+def read(recipe: Path, *overrides: str) -> ReadRecipe:
+    return read_recipe(recipe, list(overrides))
+
+
+def tensors(run: Path, part: str) -> dict[str, torch.Tensor]:
+    return read_checkpoint(run).tensors(part)
+
+
+STILL = "--optimizer.rate", "1e-30"  # weights stay where they began
+
+
+def test_a_run_begins_with_the_weights_of_another(recipe, warm, tmp_path):
+    train_run(read(recipe, "--start", str(warm), *STILL, "--optimizer.weight_decay", "0"), tmp_path / "next")
+    assert list_checkpoints(tmp_path / "next")[-1].name == "step-00000003"  # steps are counted anew
+    for part in ("backbone", "head"):
+        before, after = tensors(warm, part), tensors(tmp_path / "next", part)
+        moved = [name for name in before if not name.endswith(("num_batches_tracked", "running_mean", "running_var"))]
+        assert moved
+        assert all(torch.equal(before[name], after[name]) for name in moved)
+    # the resolved recipe says where it came from, and so goes on or is made again alike
+    assert read(tmp_path / "next" / "recipe.yaml").recipe.start == str(warm)
+
+
+def test_a_checkpoint_can_be_named_itself_and_the_seed_is_ones_own(recipe, warm, tmp_path):
+    (checkpoint,) = list_checkpoints(warm)
+    for name, seed in (("a", "3"), ("b", "4"), ("c", "3")):
+        train_run(read(recipe, "--start", str(checkpoint), "--seed", seed), tmp_path / name)
+    centers = {name: tensors(tmp_path / name, "head")["centers"] for name in "abc"}
+    assert torch.equal(centers["a"], centers["c"])
+    assert not torch.equal(centers["a"], centers["b"])
+
+
+def test_a_checkpoint_records_its_images_and_those_of_the_run_it_started_from(recipe, warm, tmp_path):
+    noise = ImageSource("own_parts.Noise")
+    assert recorded_sources(read_checkpoint(warm)) == (noise,)
+    changed = read(recipe, "--data.class_path", "own_parts.Sketches", "--start", str(warm))
+    train_run(changed, tmp_path / "next")
+    assert recorded_sources(read_checkpoint(tmp_path / "next")) == (noise, ImageSource("sketches", drawn=True))
+
+
+def test_a_checkpoint_from_before_sources_were_recorded_is_described_by_its_run(warm):
+    state = read_checkpoint(warm).path / "state.json"
+    content = json.loads(state.read_text())
+    del content["sources"]
+    state.write_text(json.dumps(content))
+    assert recorded_sources(read_checkpoint(warm)) == (ImageSource("own_parts.Noise"),)
+    recipe = warm / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("own_parts.Noise", "verisphere.images.SyntheticFaces"))
+    assert recorded_sources(read_checkpoint(warm))[0].drawn
+
+
+@pytest.mark.parametrize("sources", ["lfw.zip", [3], [{"place": 1}], [{"drawn": True}]])
+def test_a_record_of_sources_that_is_none_is_refused(warm, sources):
+    state = read_checkpoint(warm).path / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"sources": sources}))
+    with pytest.raises(ValueError, match=r"state\.json: sources"):
+        recorded_sources(read_checkpoint(warm))
+
+
+def test_a_resumed_run_goes_on_from_itself_and_not_from_its_start(recipe, warm, tmp_path):
+    overrides = "--start", str(warm), "--epochs", "2"
+    train_run(read(recipe, *overrides), tmp_path / "whole")
+    run = tmp_path / "parts"
+    train_run(read(recipe, *overrides), run)
+    for checkpoint in list_checkpoints(run)[1:]:
+        for file in checkpoint.iterdir():
+            file.unlink()
+        checkpoint.rmdir()
+    train_run(read(recipe, *overrides), run, resume=True)
+    assert torch.equal(tensors(run, "head")["centers"], tensors(tmp_path / "whole", "head")["centers"])
+
+
+def test_a_loss_of_another_kind_takes_the_centers_over(recipe, warm, tmp_path):
+    train_run(read(recipe, "--start", str(warm), *STILL, "--optimizer.weight_decay", "0",
+                   "--loss", "verisphere.losses.CurricularFace"), tmp_path / "next")  # fmt: skip
+    after = tensors(tmp_path / "next", "head")
+    assert torch.equal(after["centers"], tensors(warm, "head")["centers"])
+    assert "loss.curriculum" in after
+
+
+def refuse(recipe: Path, out: Path, *overrides: str, error: Any = ValueError) -> str:
+    with pytest.raises(error, match=r"\A[^\n]*\Z") as caught:
+        train_run(read(recipe, *overrides), out)
+    return str(caught.value)
+
+
+def test_what_cannot_be_taken_over_is_said_in_a_line(recipe, warm, tmp_path):
+    out = tmp_path / "next"
+    assert "neither a checkpoint" in refuse(recipe, out, "--start", str(tmp_path), error=FileNotFoundError)
+    others = "--data.people", "7"
+    said = refuse(recipe, out, "--start", str(warm), *others)
+    assert re.search(r"was trained on 5 people but the recipe's data are of 7, .*--start_head false", said)
+    train_run(read(recipe, "--start", str(warm), *others, "--start_head", "false"), tmp_path / "backbone")
+    assert tensors(tmp_path / "backbone", "head")["centers"].shape[0] == 7
+    said = refuse(recipe, out, "--start", str(warm), "--subcenters", "3")
+    assert "its centers are (5, 1, 8), this head's (5, 3, 8)" in said
+    said = refuse(recipe, out, "--start", str(warm), "--backbone.embedding_size", "4")
+    assert "backbone does not fit TinyNet" in said
+
+
+def test_a_checkpoint_away_from_its_run_gives_its_backbone_alone(recipe, warm, tmp_path):
+    (checkpoint,) = list_checkpoints(warm)
+    alone = checkpoint.rename(tmp_path / checkpoint.name)
+    assert "its run has no people.txt to say whose centers these are" in refuse(
+        recipe, tmp_path / "a", "--start", str(alone)
+    )
+    train_run(read(recipe, "--start", str(alone), "--start_head", "false"), tmp_path / "b")
+
+
+def test_names_with_odd_line_ends_are_the_same_people(recipe, tmp_path):
+    names = ("a\u2028b", "c\x0bd", "e\x85f", "g", "h")
+
+    def renamed(*overrides: str) -> ReadRecipe:
+        made = read(recipe, *overrides)
+        faces = made.recipe.data
+        people = tuple(names[label] for label in faces.labels.tolist())
+        others = InMemory(faces.images(range(len(faces))), faces.names, people)
+        return replace(made, recipe=replace(made.recipe, data=others))
+
+    train_run(renamed(), tmp_path / "warm")
+    train_run(renamed("--start", str(tmp_path / "warm")), tmp_path / "next")
+
+
+def test_images_of_a_person_follow_each_other_where_that_is_asked(recipe, tmp_path):
+    train_run(read(recipe, "--images_per_identity", "2"), tmp_path / "pairs")
+    train_run(read(recipe), tmp_path / "plain")
+    assert not torch.equal(
+        tensors(tmp_path / "pairs", "head")["centers"], tensors(tmp_path / "plain", "head")["centers"]
+    )
