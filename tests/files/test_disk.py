@@ -402,7 +402,7 @@ def test_a_file_does_not_give_way_to_a_folder(tmp_path: Path):
 KILLED = """
 import os, sys
 from pathlib import Path
-from verisphere.data import files
+from verisphere.files import disk as files
 
 def write(word):
     def into(partial):
