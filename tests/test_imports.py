@@ -1,4 +1,6 @@
-"""The floors of the house: imports run downward only, those inside functions and those for types alone included."""
+"""The floors of the house: imports run downward only, those inside functions and those for types alone included; rooms
+and files stay small enough to be read.
+"""
 
 import ast
 import re
@@ -128,6 +130,30 @@ def test_imports_run_downward():
 
 def test_every_part_has_a_floor():
     assert {part_of(path) for path in modules()} - {DOOR} <= set(FLOOR)
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_no_file_is_longer_than_420_lines():
+    long = {str(path.relative_to(ROOT)): lines_of(path) for path in modules() if lines_of(path) > 420}
+    assert not long
+
+
+def test_no_room_holds_more_than_13_percent_of_the_lines():
+    rooms: dict[str, int] = {}
+    for path in modules():
+        rooms[part_of(path)] = rooms.get(part_of(path), 0) + lines_of(path)
+    limit = 0.13 * sum(rooms.values())
+    assert not {room: lines for room, lines in rooms.items() if lines > limit}
+
+
+def test_the_tests_mirror_the_rooms():
+    rooms = {path.name for path in HOUSE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    tested = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("**/test_*.py"))}
+    assert rooms <= tested
+    assert tested - rooms <= {"docs", "faults", "fuzz", "oracles", "pinned"}
 
 
 def test_the_tree_in_the_readme_names_every_folder():
