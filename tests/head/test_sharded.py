@@ -40,7 +40,7 @@ KINDS = {
     name: EXAMPLES[name]
     for name in (
         *("Softmax", "COCO", "ArcFace", "VSoftmax", "CIFP", "Inter", "ArcFace + intra + inter", "SphereFace2"),
-        *("SearchSoftmax", "AMLFS", "CurricularFace", "AdaFace, quick", "MagFace", "Circle"),
+        *("SearchSoftmax", "AMLFS", "CurricularFace", "AdaFace, quick", "MagFace", "Circle", "ElasticFace, plus"),
     )
 }
 #: Rows of each process, of the six of a case.

@@ -36,6 +36,7 @@ workers: 0
 """
 STEPS = 6  # 35 images in batches of 10, which 3 processes share as 4, 3 and 3
 TINY = ["--backbone", "own_parts.TinyNet"]
+ELASTIC = "verisphere.losses.ElasticFace"
 NO_DROPOUT = "{class_path: own_parts.TinyNet, init_args: {dropout: 0.0}}"
 
 #: Recipes whose results do not depend on how many processes there are, and how near they must come.
@@ -52,6 +53,8 @@ ALIKE = {
     "no parameters": (["--backbone", "own_parts.FixedNet"], 2e-4),
     "in parts": (["--accumulate", "3", "--engine", "streamed", "--loss", "verisphere.losses.ArcFace"], 2e-4),
     "in synchronised parts": (["--backbone", NO_DROPOUT, "--sync_batch_norm", "true", "--accumulate", "2"], 1e-3),
+    "drawn margins": (["--loss", ELASTIC, "--loss.deviation", "0.2"], 2e-4),
+    "drawn margins in parts": (["--loss", ELASTIC, "--loss.deviation", "0.2", "--accumulate", "3"], 2e-4),
     "half precision": (["--precision", "bfloat16"], 6e-2),
     "validated": (["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]'], 2e-4),
 }
@@ -60,6 +63,7 @@ OWN_NUMBERS = {
     "own batch norm": TINY,
     "own draws": [*TINY, "--engine", "sampled", "--sample_rate", "0.5"],
     "own parts": [*TINY, "--accumulate", "2"],
+    "margins drawn for all": [*TINY, "--loss", ELASTIC, "--loss.plus", "true", "--seed", "3"],
 }
 
 
@@ -209,6 +213,7 @@ def test_a_run_equals_that_of_one_process(alone: Path, several: Several, name: s
 
 def test_parts_make_the_step_of_the_whole_batch(alone: Path):
     near(alone / "in parts", alone / "a margin", 2e-4)
+    near(alone / "drawn margins in parts", alone / "drawn margins", 2e-4)
 
 
 def test_each_process_writes_its_classes(several: Several):
