@@ -1,6 +1,7 @@
 """Runs in several processes equal one: weights, centers, momentum and log, stopped, resumed, on any number of them."""
 
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -102,6 +103,9 @@ def worker(place: str) -> dict[str, Any]:
     with pytest.raises(TrainingDiverged) as caught:
         begin(folder, "diverged", ["--optimizer.rate", "1e30", "--schedule.warmup", "0"])
     found["diverged"] = str(caught.value)
+    with pytest.raises(ValueError, match="the loss of one batch is") as alone:
+        begin(folder, "draws for itself", ["--loss", "own_parts.DrawsForItself"])
+    found["draws for itself"] = str(alone.value)
     with pytest.raises(ValueError, match="has another recipe") as differing:
         begin(folder, "different", ["--seed", str(here.rank)])
     found["different"] = str(differing.value)
@@ -251,10 +255,15 @@ def test_a_run_goes_on_with_another_number_of_processes(alone: Path, several: Se
 def test_what_is_wrong_is_the_same_on_all(several: Several):
     _, said = several
     size = len(said)
-    for name in ("diverged", "different", "small"):
+    for name in ("diverged", "draws for itself", "different", "small"):
         assert len({one[name] for one in said}) == 1
     first = said[0]
     assert first["diverged"].startswith("step 2: the loss of 10 of 10 records is not finite: p")
+    assert re.fullmatch(
+        r"step 1: the loss of one batch is [\d.]+ on one rank and [\d.]+ on another; no weight was changed. A loss "
+        r"must not draw random numbers itself: set `noise` and read `rows.noise`",
+        first["draws for itself"],
+    )
     assert first["different"] == "process 1 has another recipe than process 0; all must read the same files"
     assert first["small"].startswith(
         f"batch_size is {size} and accumulate 2: a part of 1 images is too small for {size} "
