@@ -12,6 +12,7 @@ class Stream(IntEnum):
     NETWORK = 2
     CENTERS = 3
     CLASSES = 4
+    NOISE = 5
 
 
 def mixed_seed(stream: Stream, *numbers: int) -> int:

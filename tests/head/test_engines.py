@@ -174,7 +174,8 @@ def test_bounds_are_what_the_fixed_shift_needs(make):
     loss.prepare(CLASSES)
     directions = torch.nn.functional.normalize(torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), dim=1)
     own = torch.linspace(-1, 1, 9)
-    rows = Rows(own, torch.linspace(0, 200, 9), directions, torch.arange(9), own[:, None].expand(9, 4))
+    each = own[:, None].expand(9, 4)
+    rows = Rows(own, torch.linspace(0, 200, 9), directions, torch.arange(9), nearest=each, noise=each)
     for _, term in loss.terms:
         bound = term.bound()
         if term.reduce == "sum" or bound is None or bound > SAFE_BOUND:

@@ -16,10 +16,12 @@ from verisphere.distributed import World, world
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
+from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
+from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.softmax import Softmax
 from verisphere.losses.sphereface2 import SphereFace2
@@ -39,7 +41,7 @@ KINDS = {
     name: EXAMPLES[name]
     for name in (
         *("Softmax", "COCO", "ArcFace", "VSoftmax", "CIFP", "Inter", "ArcFace + intra + inter", "SphereFace2"),
-        *("SearchSoftmax", "AMLFS", "CurricularFace", "AdaFace, quick", "MagFace", "Circle"),
+        *("SearchSoftmax", "AMLFS", "CurricularFace", "AdaFace, quick", "MagFace", "Circle", "ElasticFace, plus"),
     )
 }
 #: Rows of each process, of the six of a case.
@@ -256,6 +258,36 @@ def fresh_centers() -> dict[str, bool]:
     return found
 
 
+class DrawsForItself(ClassLoss):
+    """A random margin for each row, from PyTorch's global generator."""
+
+    def __init__(self) -> None:
+        super().__init__(64.0)
+
+    def context(self, rows: Rows) -> tuple[Tensor, ...]:
+        return (0.5 + 0.05 * torch.randn_like(rows.own),)
+
+    def own(self, cosine: Tensor, *context: Tensor) -> Tensor:
+        return self.scale * (cosine - context[0])
+
+
+def between_ranks() -> dict[str, float]:
+    """How far the loss of this rank is from the first rank's, over two steps, where global generators differ."""
+    engines = {"dense": Dense(), "streamed": Streamed(chunk=5), "sampled": Sampled(0.6, Dense(), seed=3)}
+    found = {}
+    for name, make in {**EXAMPLES, "draws for itself": DrawsForItself}.items():
+        case = Case(make)
+        mine = share_of(case, ROWS[world().size])
+        for kind, inner in engines.items():
+            head = Head(case.make(), case.classes, case.size, engine=Sharded(inner), seed=5).double()
+            head.centers.data = case.centers[head.held.start : head.held.stop]
+            torch.manual_seed(world().rank)
+            losses = [head(case.embeddings[mine], case.labels[mine]).loss.detach() for _ in range(2)]
+            each = gathered(torch.stack(losses)[None])  # (rank, step)
+            found[f"{name}, {kind}"] = float((each[world().rank] - each[0]).abs().max())
+    return found
+
+
 def traffic() -> dict[str, list[list]]:
     """Kind and bytes of each exchange, forward and backward, by loss; and of a forward without gradient."""
     case = Case(ArcFace, dtype=torch.float32)
@@ -326,6 +358,7 @@ PARTS = (
     renamed_classes,
     several_steps,
     fresh_centers,
+    between_ranks,
     traffic,
     refusals,
 )
@@ -379,6 +412,19 @@ def test_in_half_precision(found):
 def test_fresh_centers_are_those_of_one_process(found):
     for of_process in found:
         assert all(of_process["fresh_centers"].values())
+
+
+def test_every_rank_computes_the_same_loss_to_the_bit(found):
+    for of_process in found:
+        apart = of_process["between_ranks"]
+        assert len(apart) == 3 * (len(EXAMPLES) + 1)
+        assert {name for name, one in apart.items() if one and not name.startswith("draws for itself")} == set()
+
+
+def test_a_loss_that_draws_for_itself_is_found_out(found):
+    for of_process in found[1:]:
+        apart = of_process["between_ranks"]
+        assert all(apart[f"draws for itself, {kind}"] > 1e-3 for kind in ("dense", "streamed", "sampled"))
 
 
 def test_exchanges_are_those_that_the_docstring_counts(found):

@@ -7,6 +7,7 @@ from verisphere.losses.am_lfs import AMLFS
 from verisphere.losses.circle import Circle
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.curricular import CurricularFace
+from verisphere.losses.elastic_face import ElasticFace
 from verisphere.losses.magface import MagFace
 from verisphere.losses.mv_softmax import MVSoftmax
 from verisphere.losses.search_softmax import SearchSoftmax
@@ -36,4 +37,8 @@ EXAMPLES: dict[str, Callable[[], ClassLoss]] = {
     "AdaFace, quick": lambda: AdaFace(rate=0.5),  # the statistics follow the batch, so that qualities spread
     "MagFace": MagFace,
     "Circle": Circle,
+    "ElasticFace": ElasticFace,
+    "ElasticFace, Cos": lambda: ElasticFace("Cos"),
+    "ElasticFace, plus": lambda: ElasticFace(plus=True),
+    "ElasticFace, Cos, plus, wide": lambda: ElasticFace("Cos", deviation=0.3, plus=True),  # some margins end at 0
 }

@@ -99,12 +99,13 @@ def head_of(loss: ClassLoss, subcenters: int, classes: int = CLASSES, dtype: tor
 
 
 def rows_at(cosine: torch.Tensor) -> Rows:
-    """Rows with these own cosines; lengths about 20, directions and nearest other cosines that mean nothing."""
+    """Rows with these own cosines; lengths about 20, directions, other cosines and noise that mean nothing."""
     generator = torch.Generator().manual_seed(7)
     embeddings = 6 * torch.randn(len(cosine), SIZE, generator=generator, dtype=torch.float64).to(cosine.dtype)
     length = embeddings.norm(dim=1)
     nearest = torch.linspace(0.8, -0.4, 3, dtype=cosine.dtype).expand(len(cosine), 3)
-    return Rows(cosine, length, embeddings / length[:, None], torch.arange(len(cosine)), nearest)
+    noise = torch.randn(len(cosine), 2, generator=generator, dtype=torch.float64).to(cosine.dtype)
+    return Rows(cosine, length, embeddings / length[:, None], torch.arange(len(cosine)), nearest, noise)
 
 
 def context_of(loss: ClassLoss, rows: Rows) -> tuple[torch.Tensor, ...]:
@@ -309,6 +310,61 @@ def test_training_moves_the_state_of_those_that_have_one(name, loss):
     head_of(loss, 1)(embeddings, labels)
     moved = any(not torch.equal(value, before[key]) for key, value in loss.state_dict().items() if key != "bias")
     assert moved == known_for(name, STATEFUL)
+
+
+# --------------------------------------------------------------------------------------- chance
+
+
+def losses_by_rank(make: Callable[[], ClassLoss]) -> list[torch.Tensor]:
+    """The losses of a global batch in training as each of three ranks computes them.
+
+    Ranks differ in the state of PyTorch's global generator; Python's and NumPy's move on from one to the next here.
+    tests/head/test_sharded.py asks real processes.
+    """
+    embeddings, labels = batch()
+    found = []
+    for rank in range(3):
+        head = head_of(make(), 1)
+        torch.manual_seed(rank)
+        found.append(torch.stack([head(embeddings, labels).per_sample for _ in range(2)]))
+    return found
+
+
+def test_every_rank_computes_the_same_losses(name):
+    first, *others = losses_by_rank(EXAMPLES[name])
+    assert all(torch.equal(other, first) for other in others)
+
+
+class DrawsForItself(NormFace):
+    """A random margin for each row, from PyTorch's global generator."""
+
+    def context(self, rows: Rows) -> tuple[torch.Tensor, ...]:
+        return (0.5 + 0.05 * torch.randn_like(rows.own),)
+
+    def own(self, cosine: torch.Tensor, *context: torch.Tensor) -> torch.Tensor:
+        return self.scale * (cosine - context[0])
+
+
+def test_a_loss_that_draws_for_itself_is_found_out():
+    first, second, third = losses_by_rank(DrawsForItself)
+    assert not torch.equal(first, second)
+    assert not torch.equal(second, third)
+
+
+def test_a_loss_that_asks_for_noise_uses_it_in_training_alone(loss, name):
+    embeddings, labels = batch()
+    head = head_of(loss, 1)
+    asks = any(term.noise for _, term in loss.terms)
+    assert asks == (head.noise is not None) == ("noise.rows" in head.state_dict())
+    if not asks:
+        return
+    first, second = (head(embeddings, labels).per_sample for _ in range(2))
+    assert not torch.equal(first, second)
+    head.noise.rows.zero_()  # the same rows again
+    assert torch.equal(head(embeddings, labels).per_sample, first)
+    head.eval()
+    assert torch.equal(head(embeddings, labels).per_sample, head(embeddings, labels).per_sample)
+    assert head.noise.rows.item() == BATCH
 
 
 # ------------------------------------------------------------------------------------------ the methods alone

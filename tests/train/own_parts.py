@@ -93,6 +93,25 @@ class OwnLoss(ClassLoss):
         return nn.functional.softplus(rest - own)
 
 
+class DrawsForItself(ClassLoss):
+    """A random margin for each row from the global generator, whose state is another on each rank."""
+
+    def __init__(self) -> None:
+        super().__init__(16.0)
+
+    def context(self, rows: Rows) -> tuple[Tensor, ...]:
+        """The margins drawn."""
+        return (0.5 + 0.2 * torch.randn_like(rows.own),)
+
+    def own(self, cosine: Tensor, margin: Tensor) -> Tensor:
+        """The own logit, made smaller."""
+        return self.scale * (cosine - margin)
+
+    def finish(self, own: Tensor, rest: Tensor, margin: Tensor) -> Tensor:
+        """The softmax cross entropy."""
+        return nn.functional.softplus(rest - own)
+
+
 class Noise(Faces):
     """Random images, each person's around a colour of their own."""
 

@@ -1,6 +1,7 @@
 """Runs in several processes equal one: weights, centers, momentum and log, stopped, resumed, on any number of them."""
 
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ workers: 0
 """
 STEPS = 6  # 35 images in batches of 10, which 3 processes share as 4, 3 and 3
 TINY = ["--backbone", "own_parts.TinyNet"]
+ELASTIC = "verisphere.losses.ElasticFace"
 NO_DROPOUT = "{class_path: own_parts.TinyNet, init_args: {dropout: 0.0}}"
 
 #: Recipes whose results do not depend on how many processes there are, and how near they must come.
@@ -53,6 +55,8 @@ ALIKE = {
     "no parameters": (["--backbone", "own_parts.FixedNet"], 2e-4),
     "in parts": (["--accumulate", "3", "--engine", "streamed", "--loss", "verisphere.losses.ArcFace"], 2e-4),
     "in synchronised parts": (["--backbone", NO_DROPOUT, "--sync_batch_norm", "true", "--accumulate", "2"], 1e-3),
+    "drawn margins": (["--loss", ELASTIC, "--loss.deviation", "0.2"], 2e-4),
+    "drawn margins in parts": (["--loss", ELASTIC, "--loss.deviation", "0.2", "--accumulate", "3"], 2e-4),
     "half precision": (["--precision", "bfloat16"], 6e-2),
     "validated": (["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]'], 2e-4),
 }
@@ -61,6 +65,7 @@ OWN_NUMBERS = {
     "own batch norm": TINY,
     "own draws": [*TINY, "--engine", "sampled", "--sample_rate", "0.5"],
     "own parts": [*TINY, "--accumulate", "2"],
+    "margins drawn for all": [*TINY, "--loss", ELASTIC, "--loss.plus", "true", "--seed", "3"],
 }
 
 
@@ -99,6 +104,9 @@ def worker(place: str) -> dict[str, Any]:
     with pytest.raises(TrainingDiverged) as caught:
         begin(folder, "diverged", ["--optimizer.rate", "1e30", "--schedule.warmup", "0"])
     found["diverged"] = str(caught.value)
+    with pytest.raises(ValueError, match="the loss of one batch is") as alone:
+        begin(folder, "draws for itself", ["--loss", "own_parts.DrawsForItself"])
+    found["draws for itself"] = str(alone.value)
     with pytest.raises(ValueError, match="has another recipe") as differing:
         begin(folder, "different", ["--seed", str(here.rank)])
     found["different"] = str(differing.value)
@@ -210,6 +218,7 @@ def test_a_run_equals_that_of_one_process(alone: Path, several: Several, name: s
 
 def test_parts_make_the_step_of_the_whole_batch(alone: Path):
     near(alone / "in parts", alone / "a margin", 2e-4)
+    near(alone / "drawn margins in parts", alone / "drawn margins", 2e-4)
 
 
 def test_each_process_writes_its_classes(several: Several):
@@ -247,10 +256,15 @@ def test_a_run_goes_on_with_another_number_of_processes(alone: Path, several: Se
 def test_what_is_wrong_is_the_same_on_all(several: Several):
     _, said = several
     size = len(said)
-    for name in ("diverged", "different", "small"):
+    for name in ("diverged", "draws for itself", "different", "small"):
         assert len({one[name] for one in said}) == 1
     first = said[0]
     assert first["diverged"].startswith("step 2: the loss of 10 of 10 records is not finite: p")
+    assert re.fullmatch(
+        r"step 1: the loss of one batch is [\d.]+ on one rank and [\d.]+ on another; no weight was changed. A loss "
+        r"must not draw random numbers itself: set `noise` and read `rows.noise`",
+        first["draws for itself"],
+    )
     assert first["different"] == "process 1 has another recipe than process 0; all must read the same files"
     assert first["small"].startswith(
         f"batch_size is {size} and accumulate 2: a part of 1 images is too small for {size} "

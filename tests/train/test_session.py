@@ -141,8 +141,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path,
         ["--engine", "streamed"],
         ["--engine", "streamed", "--head_precision", "bfloat16", "--subcenters", "3", "--pooling", "softmax",
          "--pull_together", "0.1"],
+        ["--loss", "verisphere.losses.ElasticFace", "--loss.plus", "true", "--seed", "3", "--accumulate", "2"],
     ],
-    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet", "streamed", "streamed in bfloat16"],
+    ids=["bfloat16, clipped, in memory", "sub-centers, a worker", "MobileFaceNet", "streamed", "streamed in bfloat16",
+         "drawn margins, in parts"],
 )  # fmt: skip
 def test_other_recipes_resume_as_exactly(recipe, tmp_path, overrides):
     train_run(read(recipe, *overrides), tmp_path / "whole")

@@ -127,6 +127,18 @@ def test_a_loss_of_another_kind_takes_the_centers_over(recipe, warm, tmp_path):
     assert "loss.curriculum" in after
 
 
+def test_margins_are_drawn_by_the_seed_of_the_next_run(recipe, tmp_path):
+    """The rows that have had their numbers are taken over, the seed is not: other seeds are other runs."""
+    elastic = "--loss", "verisphere.losses.ElasticFace"
+    train_run(read(recipe, *elastic), tmp_path / "first")
+    rows = tensors(tmp_path / "first", "head")["noise.rows"].item()
+    next_run = train_run(read(recipe, *elastic, "--start", str(tmp_path / "first"), "--seed", "7"), tmp_path / "next")
+    assert next_run.head.noise.seed == 7
+    assert next_run.head.noise.rows.item() == 2 * rows > 0
+    train_run(read(recipe, "--start", str(tmp_path / "next")), tmp_path / "last")  # a loss that asks for none
+    assert "noise.rows" not in tensors(tmp_path / "last", "head")
+
+
 def refuse(recipe: Path, out: Path, *overrides: str, error: Any = ValueError) -> str:
     with pytest.raises(error, match=r"\A[^\n]*\Z") as caught:
         train_run(read(recipe, *overrides), out)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from verisphere.head.auto import SAMPLE_RATE, engine_named
 from verisphere.head.interface import Batch, Engine, View, Waiting
+from verisphere.head.noise import Noise
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Rows, compared_rows
@@ -53,12 +54,14 @@ class Head(nn.Module):
         temperature: of the softmax pooling.
         pull_together: weight of the mean distance between sub-centers of a class, added to the loss.
         sample_rate: of the engine "sampled": the share of the classes that a step looks at.
+        seed: of the random numbers that the loss asks for, the same on every rank; see `Noise`.
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
             column being the bias. Of several processes each has those of the classes that it holds.
         held: which classes these are.
         draws: state of an engine that chooses at random; None of one that does not.
+        noise: the random numbers that the loss asks for; None where it asks for none.
         deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
@@ -77,6 +80,7 @@ class Head(nn.Module):
         temperature: float = 0.1,
         pull_together: float = 0.0,
         sample_rate: float = SAMPLE_RATE,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         for name, count in (("classes", classes), ("embedding_size", embedding_size)):
@@ -92,6 +96,8 @@ class Head(nn.Module):
         chosen = engine_named(engine, precision, sample_rate) if isinstance(engine, str) else engine
         self.engine = chosen.for_classes(classes)
         self.draws = self.engine.draws
+        numbers = max(term.noise for _, term in loss.terms)
+        self.noise = Noise(numbers, seed) if numbers else None
         self.deferred = False
         self._waiting: Waiting | None = None
         self.held = self.engine.held(classes)
@@ -204,7 +210,9 @@ class Head(nn.Module):
         """What the loss may know of the batch, which it has observed in training."""
         count = max(loss.nearest for _, loss in self.loss.terms)
         nearest = view.nearest(query, count) if count else None
-        rows = Rows(own, torch.linalg.vector_norm(batch.agreed, dim=1), unit(batch.agreed), batch.labels, nearest)
+        noise = None if self.noise is None else self.noise(own)
+        length = torch.linalg.vector_norm(batch.agreed, dim=1)
+        rows = Rows(own, length, unit(batch.agreed), batch.labels, nearest, noise)
         if self.training:
             with torch.no_grad():
                 self.loss.observe(rows)

@@ -9,6 +9,7 @@ from verisphere.losses.circle import Circle
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.coco import COCO
 from verisphere.losses.curricular import CurricularFace
+from verisphere.losses.elastic_face import ElasticFace
 from verisphere.losses.magface import MagFace
 from verisphere.losses.margin import (
     CM1,
@@ -44,6 +45,7 @@ __all__ = [
     "CombinedMargin",
     "CosFace",
     "CurricularFace",
+    "ElasticFace",
     "Inter",
     "Intra",
     "MVSoftmax",

@@ -36,6 +36,9 @@ class Rows:
         labels: class number, or -1 for 'no known class'.
         nearest: cosines of the nearest other classes, falling, as constants; as many as `ClassLoss.nearest` asks for or
             as there are; minus infinity where a row meets fewer than others. None where no loss asks.
+        noise: standard normal numbers, as constants; as many as `ClassLoss.noise` asks for. They are the same on every
+            rank, and the only random numbers that a loss may use. None in evaluation mode, where a loss uses the mean
+            of what it would draw, and where no loss asks.
     """
 
     own: Float[Tensor, "batch"]
@@ -43,6 +46,7 @@ class Rows:
     unit: Float[Tensor, "batch dim"]
     labels: Int64[Tensor, "batch"]
     nearest: Float[Tensor, "batch nearest"] | None = None
+    noise: Float[Tensor, "batch noise"] | None = None
 
 
 class ClassLoss(nn.Module):
@@ -58,6 +62,8 @@ class ClassLoss(nn.Module):
             to the embedding.
         nearest: how many of a row's nearest other classes `Rows` must show; each batch then costs one more look at all
             centers, without gradient.
+        noise: how many random numbers `Rows` must bring for each row in training. A loss that drew them itself would
+            have another value on each rank. The terms of a sum receive the same numbers.
         linear: `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do without
             `rows.own`: an engine needs one pass over the classes, and several processes need not share own cosines.
         exact_products: `others` needs cosines in float32 at least, as one that takes an angle does: near 1 the angle's
@@ -74,6 +80,7 @@ class ClassLoss(nn.Module):
     class_bias: bool = False
     query: Query = "embedding"
     nearest: int = 0
+    noise: int = 0
     linear: bool = False
     exact_products: bool = False
 

@@ -251,6 +251,7 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
         Sharded(engine) if world().size > 1 else engine,
         pooling=recipe.pooling,
         pull_together=recipe.pull_together,
+        seed=recipe.seed,
     )
     domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
     for term in recipe.pair_terms:

@@ -13,6 +13,7 @@ from verisphere.train.objective import Objective, Progressed
 from verisphere.train.sample import Sample
 
 _NAMED = 5  # records in a message
+_ROUNDING = 1e-3  # share of a loss by which ranks may differ: machines of several kinds round differently
 
 
 class TrainingDiverged(ValueError):
@@ -61,7 +62,7 @@ def agreed(
     A head that updates its centers itself has no gradient of them; a row's share of it is finite if the row's loss and
     the gradient that it sends to the backbone are.
 
-    One collective of two numbers, and one wait for the device.
+    One collective of four numbers, and one wait for the device.
 
     Args:
         objective: after its backward.
@@ -77,6 +78,7 @@ def agreed(
 
     Raises:
         TrainingDiverged: something is not finite; the same on every process, whichever has it.
+        ValueError: the loss of the batch differs between ranks by more than rounding.
     """
     backbone, *others = (
         torch.nn.utils.get_total_norm([one.grad for one in part.parameters() if one.grad is not None])
@@ -85,12 +87,18 @@ def agreed(
     # the largest magnitude is NaN where any is
     here = torch.stack([one.to(backbone) for one in (backbone, *others, per_sample.abs().max(), loss)])
     bad = (~here.isfinite().all()).to(backbone)
-    alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0)]))
-    norm, spoilt, number = torch.cat([backbone[None], alike]).tolist()
+    value = loss.to(backbone)
+    alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0), value, -value]))
+    norm, spoilt, number, largest, smallest = torch.cat([backbone[None], alike]).tolist()
     if spoilt:
         raise TrainingDiverged(
             f"step {step + 1}: {_what(loss, per_sample, sample)}; no weight was changed. Lower optimizer.rate, "
             "or set clip, or train in float32"
+        )
+    if largest + smallest > _ROUNDING * max(abs(largest), abs(smallest)):  # the smallest with the other sign
+        raise ValueError(
+            f"step {step + 1}: the loss of one batch is {-smallest:.6g} on one rank and {largest:.6g} on another; no "
+            "weight was changed. A loss must not draw random numbers itself: set `noise` and read `rows.noise`"
         )
     return norm, int(number) or None
 

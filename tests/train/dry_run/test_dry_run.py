@@ -262,6 +262,7 @@ HEADS = {
     "CurricularFace": ["--loss", "verisphere.losses.CurricularFace"],
     "AdaFace": ["--loss", "verisphere.losses.AdaFace"],
     "Circle": ["--loss", "verisphere.losses.Circle"],
+    "ElasticFace": ["--loss", "verisphere.losses.ElasticFace"],
     "CIFP": ["--loss", "verisphere.losses.CIFP"],
     "Softmax": ["--loss", "verisphere.losses.Softmax", "--loss.bias", "true"],
     "COCO": ["--loss", "verisphere.losses.COCO"],

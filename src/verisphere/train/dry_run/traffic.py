@@ -138,4 +138,4 @@ def _backbone(recipe: Recipe) -> Iterator[Collective]:
         yield Collective("which parameters were used", "sum", len(trained) * _FLAG)
         if buffers:
             yield Collective("running means", "broadcast", buffers)
-    yield Collective("is all finite, and shall we stop", "maximum", 2 * _FLOAT)
+    yield Collective("is all finite, and shall we stop", "maximum", 4 * _FLOAT)
