@@ -1,0 +1,189 @@
+"""Recipes, runs, models and files that were made before the rooms of the source were moved are still read, as they are.
+
+`files/` was written by the commands of version 0.1.0 and is never made anew. Class paths in it are those of that time,
+by the rooms' names and, in modules.yaml, by the modules'. Only the command line and the front door are used here.
+
+| file | made by |
+|---|---|
+| run/ | `train recipe.yaml`, stopped after the first of two epochs; resumed.jsonl is the metrics of both |
+| embeddings.npz | `embed run faces.zip`, of `render faces.zip --people 10 --images 4 --seed 9 --difficulty easy` |
+| figures.json, all_pairs.sweep | `evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2`; the file of its progress |
+| calibration.json | `calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected` |
+| model/ | `export run --calibration calibration.json --evaluation figures.json` |
+| experiment/ | the plan that trainings of experiment.yaml left in their folder |
+"""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import verisphere
+from verisphere.cli import main
+
+FILES = Path(__file__).parent / "files"
+STATE = "--sweep"  # option of the file that keeps the progress over all pairs
+DRAWN = "--aligned --accept-drawn-model"
+EXPERIMENT = "sweep"  # verb of several trainings
+STEP_3, STEP_6 = "checkpoints/step-00000003", "checkpoints/step-00000006"
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+Call = Callable[..., str]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs a command in a copy of the files; returns standard output."""
+    shutil.copytree(FILES, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> str:
+        capsys.readouterr()
+        code = main(["--default-allocator", *line.split()])
+        said = capsys.readouterr()
+        assert code == 0, said.err
+        return said.out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The images of embeddings.npz."""
+    path = tmp_path_factory.mktemp("faces") / "faces.zip"
+    options = ["--people", "10", "--images", "4", "--seed", "9", "--difficulty", "easy"]
+    assert main(["--default-allocator", "render", str(path), *options]) == 0
+    return path
+
+
+def rows(path: str | Path) -> np.ndarray:
+    with np.load(path) as archive:
+        return archive["embeddings"]
+
+
+def metrics(path: str | Path) -> list[dict[str, float]]:
+    read = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    return [{name: value for name, value in one.items() if name != "images_per_second"} for one in read]
+
+
+def assert_alike(found: list[dict[str, float]], expected: list[dict[str, float]]) -> None:
+    """As alike as one training is on two kinds of processors."""
+    assert [one.keys() for one in found] == [one.keys() for one in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("recipe", ["recipe.yaml", "run/recipe.yaml"])
+def test_a_run_goes_on_from_its_checkpoint(recipe: str, call: Call):
+    call(f"train {recipe} --out run --resume")
+    assert Path("run", STEP_6, "state.json").is_file()
+    assert_alike(metrics("run/metrics.jsonl"), metrics("resumed.jsonl"))
+
+
+def test_a_recipe_trains_as_it_did(call: Call):
+    call("train recipe.yaml --out anew --save_every 1")
+    assert_alike(metrics("anew/metrics.jsonl"), metrics("resumed.jsonl"))
+
+
+def test_a_training_starts_from_a_run(call: Call):
+    call("train recipe.yaml --out started --start run --optimizer.rate 1e-9")
+    first = metrics("started/metrics.jsonl")[0]
+    assert first["loss"] == pytest.approx(6.456579, rel=1e-3)  # 6.424743 with start weights of its own
+
+
+def test_class_paths_by_module_inside_each_other(faces: Path, call: Call):
+    shutil.copy(faces, "faces.zip")
+    call("train modules.yaml --out other")
+    found = metrics("other/metrics.jsonl")
+    assert [one["loss"] for one in found[:3]] == pytest.approx([6.975936, 10.958709, 11.016715], rel=1e-3)
+    assert found[3].keys() == {"step", "validation_tar_at_far_1e-1"}
+    assert "40 images of 10 people, 4 numbers each" in call("embed other faces.zip --out other.npz --workers 0")
+
+
+def test_a_dry_run_reads_a_resolved_recipe(call: Call):
+    assert "MobileFaceNet" in call("train run/recipe.yaml --dry-run --memory 4")
+
+
+@pytest.mark.parametrize("model", ["run", f"run/{STEP_3}", "model", "model/model.onnx"])
+def test_a_model_gives_the_same_embeddings(model: str, faces: Path, call: Call):
+    if model.endswith(".onnx"):
+        pytest.importorskip("onnxruntime")
+    call(f"embed {model} {faces} --out again.npz --workers 0")
+    found, expected = rows("again.npz"), rows("embeddings.npz")
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+def test_the_front_door_loads_a_model_folder():
+    model = verisphere.load(FILES / "model")
+    expected = json.loads((FILES / "calibration.json").read_text())["thresholds"]
+    assert [one.threshold for one in model.thresholds] == [one["threshold"] for one in expected]
+
+
+def test_embeddings_give_the_same_figures(call: Call):
+    call("evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2 --json again.json")
+    assert json.loads(Path("again.json").read_text()) == json.loads(Path("figures.json").read_text())
+
+
+def test_the_kept_progress_over_all_pairs_is_taken_up(call: Call):
+    before = Path("all_pairs.sweep").read_bytes()
+    call(f"evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2 --json again.json {STATE} all_pairs.sweep")
+    assert json.loads(Path("again.json").read_text()) == json.loads(Path("figures.json").read_text())
+    assert Path("all_pairs.sweep").read_bytes() == before
+
+
+def test_a_calibration_gives_the_same_thresholds(call: Call):
+    call("calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected --out again.json")
+    again, before = (json.loads(Path(name).read_text()) for name in ("again.json", "calibration.json"))
+    assert again == before
+
+
+def test_a_report_shows_the_run_the_embeddings_and_the_calibration(call: Call):
+    call("report run embeddings.npz --calibration calibration.json --far 1e-1 --out report")
+    page = Path("report/report.html").read_text()
+    threshold = json.loads(Path("calibration.json").read_text())["thresholds"][0]["threshold"]
+    assert f"{threshold:.6f}" in page
+    assert "MobileFaceNet" in page
+    (found,) = json.loads(Path("report/figures.json").read_text())["sets"]
+    expected = json.loads(Path("figures.json").read_text())["operating_points"][0]
+    assert (found["operating_points"][0]["far_target"], found["operating_points"][0]["tar"]) == ("1e-1", 0.35)
+    assert found["operating_points"][0]["threshold"] == expected["threshold"]
+
+
+def test_verify_decides_as_before(faces: Path, call: Call):
+    with np.load("embeddings.npz") as archive, zipfile.ZipFile(faces) as images:
+        units = archive["embeddings"] / np.linalg.norm(archive["embeddings"], axis=1, keepdims=True)
+        for place, name in enumerate(archive["names"][:8]):
+            Path(f"{place}.png").write_bytes(images.read(str(name)))
+    threshold = json.loads(Path("calibration.json").read_text())["thresholds"][0]["threshold"]
+    for other in (1, 2, 3, 4, 5):
+        said = json.loads(call(f"verify 0.png {other}.png --model model --far 0.2 {DRAWN} --json"))
+        assert said["score"] == pytest.approx(units[0] @ units[other], abs=1e-5)
+        assert said["threshold"]["threshold"] == threshold
+        assert said["same"] == (units[0] @ units[other] > threshold)
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_with_its_calibration_and_figures(call: Call):
+    pytest.importorskip("onnxruntime")
+    call("export run --calibration calibration.json --evaluation figures.json --out again --name before")
+    again, before = (json.loads(Path(name, "model.json").read_text()) for name in ("again", "model"))
+    assert again["thresholds"] == before["thresholds"]
+    weights = "backbone.safetensors"
+    assert again["files"][weights] == before["files"][weights]
+
+
+def test_trainings_that_are_finished_are_found_again(faces: Path, call: Call):
+    run = Path("experiment/runs/base/seed-3")
+    shutil.copytree("run", run)
+    (run / "finished.json").write_text('{"seconds": 12.5}\n')
+    said = call(f"{EXPERIMENT} experiment.yaml --out experiment --replicates 20 --threads 1")
+    assert "| base |" in said
+    expected = json.loads(Path("figures.json").read_text())["operating_points"][0]["tar"]
+    (figure,) = json.loads(Path("experiment/results.json").read_text())["arms"]["base"]["figures"]
+    assert figure["mean"] == expected
+    assert not (run / STEP_6).exists()
