@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from processes import run
 from verisphere.cli import main
@@ -24,6 +25,8 @@ from verisphere.head.dense import Dense
 from verisphere.head.engine import engine_named
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
+from verisphere.head.streamed import Streamed
+from verisphere.head.update import HeadSGD
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs import AnchorFace
@@ -247,6 +250,36 @@ def test_products_of_a_step(known, overrides, loss, products):
     assert found.backbone_flops == 3 * 7 * 64
 
 
+SUM = "verisphere.losses.WeightedSum"
+
+
+def sum_of(*names: str) -> list[str]:
+    losses = [{"class_path": f"verisphere.losses.{name}"} for name in names]
+    return ["--loss", json.dumps({"class_path": SUM, "init_args": {"losses": losses}})]
+
+
+@pytest.mark.parametrize("pull_together", ["0", "0.1"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize(
+    "loss",
+    [ARCFACE, SPHEREFACE2, ["--loss", "verisphere.losses.Inter"], sum_of("Inter"), sum_of("SphereFace2")],
+    ids=["ArcFace", "SphereFace2", "Inter", "sum of Inter", "sum of SphereFace2"],
+)
+def test_products_of_a_step_are_those_that_a_head_makes(known, loss, optimizer, pull_together):
+    asked = recipe(
+        "--engine", "streamed", "--batch_size", "8", "--subcenters", "2",
+        "--optimizer.name", optimizer, "--optimizer.rate", "1e-3", "--pull_together", pull_together,
+        loss=loss, backbone=mobile(0.1, 16),
+    )  # fmt: skip
+    head = Head(asked.loss, 30, 16, 2, Streamed(), pull_together=asked.pull_together)
+    stepper = HeadSGD(head.parameters(), head) if optimizer == "sgd" else torch.optim.AdamW(head.parameters())
+    embeddings = torch.randn(8, 16).requires_grad_()
+    with FlopCounterMode(display=False) as counter:
+        head(embeddings, torch.arange(8)).loss.backward()
+        stepper.step()
+    assert plan(asked, 30, measurements=known).head_flops == counter.get_total_flops()
+
+
 def test_the_ring():
     assert [Collective("x", kind, 600).sent(3) for kind in ("gather", "scatter", "sum", "maximum", "broadcast")] == [
         1200, 400, 800, 800, 400,
@@ -266,11 +299,11 @@ HEADS = {
     "COCO": ["--loss", "verisphere.losses.COCO"],
     "pull together": [*ARCFACE, "--subcenters", "2", "--pull_together", "0.1"],
     "parts": [*ARCFACE, "--accumulate", "2"],
-    "inter": [
-        "--loss", '{"class_path": "verisphere.losses.WeightedSum", "init_args": {"losses": [{"class_path": '
-        '"verisphere.losses.ArcFace"}, {"class_path": "verisphere.losses.Inter"}]}}',
-    ],
-}  # fmt: skip
+    "inter": sum_of("ArcFace", "Inter"),
+    "inter alone": ["--loss", "verisphere.losses.Inter"],
+    "intra alone": ["--loss", "verisphere.losses.Intra"],
+    "a sum of one": sum_of("SphereFace2"),
+}
 
 
 def head_recipe(name: str) -> Recipe:

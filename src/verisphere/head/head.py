@@ -157,10 +157,11 @@ class Head(nn.Module):
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
-        terms = self.loss.terms
-        alone = len(terms) == 1 and not self.subcenters.pull_together
-        if alone and _one_pass(self.loss) and self.loss.query != "own_center":
+        terms, pull_together = self.loss.terms, self.subcenters.pull_together
+        if self.loss.partial_losses(pull_together):
             return self._linear(view, batch, query, share), None
+
+        one_pass = self.loss.one_pass(pull_together)
 
         own = view.own(query, center=any(loss.query == "own_center" for _, loss in terms))
         rows = self._rows(view, batch, query, own.cosine)
@@ -174,9 +175,9 @@ class Head(nn.Module):
             if loss.query != "none":
                 asking = query if own.center is None or loss.query == "embedding" else view.entering(own.center)
                 entering = tuple(view.entering(item).expand(len(known)) for item in context)
-                rest = view.rest(loss, asking, entering, _foretold(weight, loss, share) if alone else None)
+                rest = view.rest(loss, asking, entering, _foretold(weight, loss, share) if one_pass else None)
             total = total + weight * loss.finish(own_term, rest, *each)
-        return total, view.spread(self.embedding_size) if self.subcenters.pull_together else None
+        return total, view.spread(self.embedding_size) if pull_together else None
 
     def _linear(
         self, view: View, batch: Batch, query: Float[Tensor, "batch columns"], share: Float[Tensor, "batch"]
@@ -331,11 +332,6 @@ class Head(nn.Module):
         return f"classes={self.classes}, embedding_size={self.embedding_size}, subcenters={self.subcenters.count}"
 
 
-def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"] | None:
-    """The gradient in `rest`, up to the factor that comes from whatever is done with the loss; None if not known."""
-    return weight * loss.slope() * share if _one_pass(loss) else None
-
-
-def _one_pass(loss: ClassLoss) -> bool:
-    """Whether rows and classes can be gone through once; a softmax, even if `finish` is linear in it, divides first."""
-    return loss.linear and loss.reduce == "sum"
+def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+    """The gradient in `rest` of a loss that needs one pass, up to the factor that comes of what is done with it."""
+    return weight * loss.slope() * share

@@ -148,6 +148,26 @@ class ClassLoss(nn.Module):
         """The derivative of `finish` in `rest`, the same for every row; asked for where `linear` says there is one."""
         return 1.0
 
+    def one_pass(self, pull_together: float = 0.0) -> bool:
+        """Whether one pass over the classes is enough: the gradient in the reduced others is known before them.
+
+        That takes a single term that is `linear` and sums over the classes. A softmax, even under a `finish` that is
+        linear in it, divides by its denominator first.
+
+        Args:
+            pull_together: weight of the mean distance between sub-centers, whose gradient needs a second pass.
+        """
+        terms = self.terms
+        return len(terms) == 1 and terms[0][1].linear and terms[0][1].reduce == "sum" and not pull_together
+
+    def partial_losses(self, pull_together: float = 0.0) -> bool:
+        """Whether each rank computes its own summand of every row's loss, and no own cosine has to be shared.
+
+        Args:
+            pull_together: weight of the mean distance between sub-centers.
+        """
+        return self.linear and self.one_pass(pull_together) and self.query != "own_center"
+
     def bound(self) -> float | None:
         """The largest value that `others` can take, or None when that is not known.
 
