@@ -17,6 +17,7 @@ from verisphere.head.engine import Auto
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.margin import ArcFace
@@ -53,7 +54,7 @@ def share_of(case, rows: list[int]) -> slice:
 def here(case, inner, rows: list[int] | None = None, weighted: bool = True) -> dict[str, Tensor]:
     """What `Case.run` gives, of this process's rows and classes."""
     mine = share_of(case, rows or ROWS[world().size])
-    head = Head(case.make(), case.classes, case.size, case.subcenters, Sharded(inner), **case.settings).to(case.dtype)
+    head = case.head(Sharded(inner))
     head.centers.data = case.centers[head.held.start : head.held.stop].to(case.dtype)
     embeddings = case.embeddings[mine].to(case.dtype, copy=True)
     if len(embeddings):  # one without a row has nothing that asks for a gradient
@@ -72,7 +73,7 @@ def alone(case, rows: list[int] | None = None) -> dict[str, Tensor]:
     with counted() as traffic:
         found = case.run(Dense())
     assert not traffic.calls
-    head = Head(case.make(), case.classes, case.size, case.subcenters, **case.settings).to(case.dtype)
+    head = case.head(Dense())
     head.centers.data = case.centers.to(case.dtype)
     head(case.embeddings.to(case.dtype), case.labels)
     found |= {f"state {name}": one for name, one in head.loss.named_buffers()}
@@ -211,7 +212,7 @@ def several_steps() -> dict[str, float]:
     found = {}
     for name, make in KINDS.items():
         torch.manual_seed(3)
-        whole = Head(make(), 11, 6, 2, "dense", pull_together=0.2).double()
+        whole = Head(make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Dense()).double()
         expected = trained(copy.deepcopy(whole), False, lambda step: slice(None))
         held = world().share(11)
         for key in ("centers", "momentum"):
@@ -221,7 +222,7 @@ def several_steps() -> dict[str, float]:
             ("HeadSGD, streamed", Streamed(chunk=4), True),
         ):
             torch.manual_seed(3)
-            head = Head(make(), 11, 6, 2, Sharded(inner), pull_together=0.2).double()
+            head = Head(make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Sharded(inner)).double()
             assert torch.equal(head.centers, whole.centers[held.start : held.stop])
             after = trained(head, fused, lambda step: slice(*_cut(7, size, rank, step)))
             found[f"{name}, {kind}"] = worst(after, expected)
@@ -246,10 +247,10 @@ def fresh_centers() -> dict[str, bool]:
     found = {}
     for classes, size, subcenters, make in ((101, 8, 1, ArcFace), (50, 5, 3, ArcFace), (70, 4, 2, Softmax)):
         torch.manual_seed(8)
-        whole = Head(make(), classes, size, subcenters)
+        whole = Head(make(), classes, size, centers=SubCenters(subcenters))
         after = torch.rand(3)
         torch.manual_seed(8)
-        head = Head(make(), classes, size, subcenters, Sharded(Dense()))
+        head = Head(make(), classes, size, centers=SubCenters(subcenters), engine=Sharded(Dense()))
         same = torch.equal(head.centers, whole.centers[head.held.start : head.held.stop])
         found[f"{classes} x {subcenters} x {size}"] = same and torch.equal(torch.rand(3), after)
     return found
@@ -271,7 +272,7 @@ def traffic() -> dict[str, list[list]]:
         ("MagFace", EXAMPLES["MagFace"], {}),
     ):
         for inner in (Dense(), Streamed(chunk=5)):
-            head = Head(make(), case.classes, case.size, 1, Sharded(inner), **settings)
+            head = Head(make(), case.classes, case.size, centers=SubCenters(**settings), engine=Sharded(inner))
             embeddings = case.embeddings[mine].float().requires_grad_()
             weights = case.weights[mine].float() if name == "sum" else None
             with counted() as calls:
@@ -431,7 +432,7 @@ def test_what_is_refused(found):
 def test_one_process_tells_nobody(name):
     case = Case(KINDS[name], 3)
     with counted() as calls:
-        differing = differences(case.run(Sharded(Streamed(chunk=5))), case.run("dense"))
+        differing = differences(case.run(Sharded(Streamed(chunk=5))), case.run(Dense()))
     assert not calls.calls
     assert max(differing.values()) < 1e-10
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from verisphere.head.head import Head
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import ClassLoss, Rows, compared_rows
 from verisphere.losses.margin import NormFace
 
@@ -95,7 +96,7 @@ def batch(dtype: torch.dtype = torch.float64, classes: int = CLASSES) -> tuple[t
 
 def head_of(loss: ClassLoss, subcenters: int, classes: int = CLASSES, dtype: torch.dtype = torch.float64) -> Head:
     torch.manual_seed(4)
-    return Head(loss, classes, SIZE, subcenters).to(dtype)
+    return Head(loss, classes, SIZE, centers=SubCenters(subcenters)).to(dtype)
 
 
 def rows_at(cosine: torch.Tensor) -> Rows:

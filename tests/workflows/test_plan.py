@@ -22,16 +22,17 @@ from verisphere.cli import main
 from verisphere.distributed import counted, world
 from verisphere.embed.backbone import Backbone
 from verisphere.head.dense import Dense
-from verisphere.head.engine import engine_named
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs import AnchorFace
 from verisphere.pairs.contract import PairTerm, Training
 from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.recipe_head import centers_and_engine
 from verisphere.workflows.plan.measure import BackboneCost, measure_backbone, measure_dense, saved_bytes
 from verisphere.workflows.plan.plan import Measurements, Memory, plan
 from verisphere.workflows.plan.text import as_json, as_text, dry_run, memory_of
@@ -108,8 +109,8 @@ def test_measuring_changes_nothing():
 
 @pytest.mark.parametrize("loss", [ArcFace(), SphereFace2()], ids=lambda loss: type(loss).__name__)
 def test_what_the_dense_engine_keeps_is_a_plane(loss):
-    cost = measure_dense(loss, 2, embedding_size=16)
-    head = Head(loss, 300, 16, 2, Dense())
+    cost = measure_dense(loss, SubCenters(2), embedding_size=16)
+    head = Head(loss, 300, 16, centers=SubCenters(2), engine=Dense())
     embeddings, labels = torch.randn(24, 16).requires_grad_(), torch.arange(24)
     kept = saved_bytes(lambda: head(embeddings, labels).loss, [*head.parameters(), *head.buffers(), embeddings, labels])
     assert cost.saved(24, 300) == kept
@@ -271,7 +272,8 @@ def test_products_of_a_step_are_those_that_a_head_makes(known, loss, optimizer, 
         "--optimizer.name", optimizer, "--optimizer.rate", "1e-3", "--pull_together", pull_together,
         loss=loss, backbone=mobile(0.1, 16),
     )  # fmt: skip
-    head = Head(asked.loss, 30, 16, 2, Streamed(), pull_together=asked.pull_together)
+    centers, engine = centers_and_engine(asked)
+    head = Head(asked.loss, 30, 16, centers=centers, engine=engine)
     stepper = HeadSGD(head.parameters(), head) if optimizer == "sgd" else torch.optim.AdamW(head.parameters())
     embeddings = torch.randn(8, 16).requires_grad_()
     with FlopCounterMode(display=False) as counter:
@@ -313,9 +315,8 @@ def head_recipe(name: str) -> Recipe:
 def exchanges(name: str) -> dict[str, list[int]]:
     """By kind the number and bytes of the collectives that a head makes for one batch, part by part."""
     asked = head_recipe(name)
-    head = Head(
-        asked.loss, 40, 16, asked.subcenters, Sharded(engine_named("streamed")), pull_together=asked.pull_together
-    )
+    centers, _ = centers_and_engine(asked)
+    head = Head(asked.loss, 40, 16, centers=centers, engine=Sharded(Streamed()))
     found: Counter[str] = Counter()
     payload: Counter[str] = Counter()
     with counted() as traffic:

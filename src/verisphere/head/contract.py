@@ -17,25 +17,63 @@ from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import NO_CLASS, ClassLoss, Similarity, compared_rows
 
 
+@dataclass(frozen=True)
+class SGDStep:
+    """One step of `torch.optim.SGD`.
+
+    Attributes:
+        rate: learning rate.
+        momentum: share of the momentum buffer that stays.
+        weight_decay: factor on the parameters that is added to their gradient.
+        nesterov: whether to look ahead along the momentum.
+    """
+
+    rate: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+
 @runtime_checkable
-class Waiting(Protocol):
-    """A gradient of the centers that has not been made: what it takes to update them without it."""
+class DeferredGradient(Protocol):
+    """A gradient of the centers that has not been computed: what it takes to update them without it."""
 
     @property
     def current(self) -> bool:
-        """Whether the centers are still those that the gradient is of."""
+        """Whether the centers are still those that the gradient belongs to."""
         ...
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient; while `current`."""
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update centers and momentum buffer in place, as `torch.optim.SGD` does; only while `current`.
+
+        Args:
+            step: rate, momentum and weight decay.
+            buffer: momentum buffer; None where the step has no momentum.
+        """
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class CenterQuery:
+    """What a head asks of an engine for one batch.
+
+    Attributes:
+        labels: class of each row of the global batch; -1 is no class, and excludes no class.
+        subcenters: how the cosines to a class's sub-centers become one.
+        similarity: how rows and centers are compared.
+        dtype: type of the rows, which the engine computes in.
+        defer: receives the gradient of the centers before it is computed, for an update without it. An engine may give
+            the gradient to autograd all the same. None: the gradient goes to autograd.
+        class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
+            counts each once. A softmax counts each class once whatever the weights are.
+    """
+
+    labels: Int64[Tensor, "batch"]
+    subcenters: SubCenters
+    similarity: Similarity
+    dtype: torch.dtype
+    defer: Callable[[DeferredGradient], None] | None = None
+    class_weights: Float[Tensor, "classes"] | None = None
 
 
 @dataclass(frozen=True)
@@ -165,58 +203,12 @@ class Engine(Protocol):
         """The global batch that these rows are a part of."""
         ...
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-    ) -> View:
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> View:
         """The centers for a batch.
 
         Args:
             centers: as stored, of the classes held.
-            labels: of the global batch; -1 is no class, and leaves no class out.
-            subcenters: how the cosines of a class become one.
-            similarity: how centers are compared.
-            dtype: of the rows, and to compute in.
-            take: receives the gradient of the centers before it is made, for an update without it. An engine may give
-                the gradient to autograd all the same.
-        """
-        ...
-
-
-@runtime_checkable
-class Weighing(Engine, Protocol):
-    """An engine that can let a class stand for several."""
-
-    def for_classes(self, classes: int) -> "Weighing":
-        """See `Engine.for_classes`."""
-        ...
-
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-        class_weights: Float[Tensor, "classes"] | None = None,
-    ) -> View:
-        """The centers for a batch; see `Engine.view`.
-
-        Args:
-            centers: as stored.
-            labels: of the batch.
-            subcenters: how the cosines of a class become one.
-            similarity: how centers are compared.
-            dtype: of the rows, and to compute in.
-            take: receives the gradient of the centers before it is made.
-            class_weights: how often each class counts in a sum, and in the mean of `View.spread`; None for once. A
-                softmax counts each once whatever they say.
+            query: labels of the global batch, and how rows and centers are compared.
         """
         ...
 
@@ -253,23 +245,16 @@ class WholeView:
     Args:
         own_centers: of each row's class as they are stored, with gradient; of any class for a row labelled -1.
         centers: as stored.
-        labels: of the rows.
-        subcenters: how the cosines of a class become one.
-        similarity: how centers are compared.
-        class_weights: how often each class counts in a sum or a mean over the classes; None for once.
+        query: what the head asked for.
     """
 
     def __init__(
         self,
         own_centers: Float[Tensor, "batch subcenters columns"],
         centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        class_weights: Float[Tensor, "classes"] | None = None,
+        query: CenterQuery,
     ) -> None:
-        self.own_centers, self.centers, self.labels = own_centers, centers, labels
-        self.subcenters, self.similarity, self.class_weights = subcenters, similarity, class_weights
+        self.own_centers, self.centers, self.asked = own_centers, centers, query
 
     @property
     def part(self) -> Any:  # a View; checking that would ask for `part` again, without end
@@ -279,15 +264,15 @@ class WholeView:
     @property
     def here(self) -> Bool[Tensor, "batch"]:
         """All."""
-        return torch.ones_like(self.labels, dtype=torch.bool)
+        return torch.ones_like(self.asked.labels, dtype=torch.bool)
 
     def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> Own:
         """See `View.own`."""
-        own_centers = compared_rows(self.own_centers.to(query.dtype), self.similarity)
-        known = self.labels != NO_CLASS
+        own_centers = compared_rows(self.own_centers.to(query.dtype), self.asked.similarity)
+        known = self.asked.labels != NO_CLASS
         # not a matrix product, whose backward an autocast around it would do in half precision
         cosines = (query[:, None] * own_centers).sum(2)  # (batch, subcenters)
-        pooled = self.subcenters.pooled(cosines).masked_fill(~known, 0.0)
+        pooled = self.asked.subcenters.pooled(cosines).masked_fill(~known, 0.0)
         if not center:
             return Own(pooled, None)
         nearest = own_centers[torch.arange(len(cosines), device=cosines.device), cosines.argmax(1)]
@@ -297,7 +282,9 @@ class WholeView:
         self, query: Float[Tensor, "batch columns"], count: int, strangers: bool = False
     ) -> Float[Tensor, "batch nearest"]:
         """See `View.nearest`."""
-        found = nearest_others(query, self.centers, self.labels, count, self.subcenters, self.similarity)
+        found = nearest_others(
+            query, self.centers, self.asked.labels, count, self.asked.subcenters, self.asked.similarity
+        )
         return found if strangers else found[:, : len(self.centers) - 1]
 
     def entering(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -1,16 +1,15 @@
 """The dense engine: every cosine at once, plain autograd; the reference that other engines are compared with."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.contract import Waiting, WholeEngine, WholeView
+from verisphere.head.contract import CenterQuery, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
-from verisphere.losses.contract import ClassLoss, Similarity, compared_rows
+from verisphere.losses.contract import ClassLoss, compared_rows
 
 
 def dense_rest(
@@ -54,8 +53,10 @@ class DenseView(WholeView):
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
         """See `dense_rest`."""
-        weights = self.class_weights
-        rest = dense_rest(loss, query, self.centers, self.labels, self.subcenters, *context, class_weights=weights)
+        asked = self.asked
+        rest = dense_rest(
+            loss, query, self.centers, asked.labels, asked.subcenters, *context, class_weights=asked.class_weights
+        )
         # Backward reaches all of these as a streamed one does, also what `others` leaves unused: their gradients may be
         # sums over processes whose engines differ, and all must come to each sum.
         never = torch.zeros((), dtype=torch.bool, device=rest.device)
@@ -65,7 +66,7 @@ class DenseView(WholeView):
 
     def spread(self, columns: int) -> Float[Tensor, ""]:
         """The mean over the classes of the distance between their sub-centers."""
-        each, weights = spread(self.centers[..., :columns]), self.class_weights
+        each, weights = spread(self.centers[..., :columns]), self.asked.class_weights
         return each.mean() if weights is None else (each * weights).sum() / weights.sum()
 
 
@@ -73,16 +74,7 @@ class DenseView(WholeView):
 class Dense(WholeEngine):
     """Every cosine at once: B x N x K numbers, several times over, and plain autograd."""
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-        class_weights: Float[Tensor, "classes"] | None = None,
-    ) -> DenseView:
-        """The centers for a batch with these labels; their gradient goes to autograd."""
-        centers = centers.to(dtype)
-        return DenseView(centers[labels.clamp(min=0)], centers, labels, subcenters, similarity, class_weights)
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> DenseView:
+        """The centers for a batch; their gradient goes to autograd."""
+        centers = centers.to(query.dtype)
+        return DenseView(centers[query.labels.clamp(min=0)], centers, query)

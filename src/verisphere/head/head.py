@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.head.contract import Batch, Engine, View, Waiting
-from verisphere.head.engine import SAMPLE_RATE, engine_named
-from verisphere.head.streamed import Precision
-from verisphere.head.subcenters import Pooling, SubCenters
+from verisphere.head.contract import Batch, CenterQuery, DeferredGradient, Engine, SGDStep, View
+from verisphere.head.engine import Auto
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import NO_CLASS, ClassLoss, Rows, compared_rows
 from verisphere.score.cosine import unit
 
@@ -18,6 +17,17 @@ from verisphere.score.cosine import unit
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.
 CENTER_STD = 0.01
 _DRAWN_AT_ONCE = 2**22
+
+#: Keywords that a head took in earlier versions, and what takes their place.
+_RENAMED = {
+    "embedding_size": "size=...",
+    "subcenters": "centers=SubCenters(...)",
+    "pooling": "centers=SubCenters(pooling=...)",
+    "temperature": "centers=SubCenters(temperature=...)",
+    "pull_together": "centers=SubCenters(pull_together=...)",
+    "precision": "engine=Streamed(precision=...)",
+    "sample_rate": "engine=Sampled(rate=...)",
+}
 
 
 @dataclass(frozen=True)
@@ -45,41 +55,44 @@ class Head(nn.Module):
     Args:
         loss: any `ClassLoss`; the head tells it the number of classes, and runs its `terms`.
         classes: number of identities, N.
-        embedding_size: numbers in an embedding, d.
-        subcenters: centers a class, K (sub-center ArcFace, eq. 7).
-        engine: "dense", "streamed", "auto" (streamed where the logits are many), "sampled", or an engine.
-        precision: of the products of an engine given by name, "float32" or "bfloat16"; the dense one knows the first.
-        pooling: how the cosines to a class's sub-centers become one, "max" or "softmax"; see `SubCenters`.
-        temperature: of the softmax pooling.
-        pull_together: weight of the mean distance between sub-centers of a class, added to the loss.
-        sample_rate: of the engine "sampled": the share of the classes that a step looks at.
+        size: numbers in an embedding, d.
+        centers: how many centers a class has (sub-center ArcFace, eq. 7), and how their cosines become one.
+        engine: what computes the loss over the classes: `Auto`, `Dense`, `Streamed`, `Sampled` or `Sharded`.
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
             column being the bias. Of several processes each has those of the classes that it holds.
+        subcenters: the argument `centers`.
         held: which classes these are.
         draws: state of an engine that chooses at random; None of one that does not.
         deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
-        ValueError: a number outside its range, an unknown name, or a class bias beside a cosine.
+        ValueError: a number outside its range, or a class bias beside a cosine.
+        TypeError: centers or engine are not objects of their kind, or a keyword of earlier versions.
     """
 
     def __init__(
         self,
         loss: ClassLoss,
         classes: int,
-        embedding_size: int,
-        subcenters: int = 1,
-        engine: str | Engine = "dense",
-        precision: Precision = "float32",
-        pooling: Pooling = "max",
-        temperature: float = 0.1,
-        pull_together: float = 0.0,
-        sample_rate: float = SAMPLE_RATE,
+        size: int,
+        *,
+        centers: SubCenters = SubCenters(),  # both are frozen
+        engine: Engine = Auto(),
+        **renamed: object,
     ) -> None:
         super().__init__()
-        for name, count in (("classes", classes), ("embedding_size", embedding_size)):
+        for name in renamed:
+            raise TypeError(f"a head takes no {name}" + (f"; write {_RENAMED[name]}" if name in _RENAMED else ""))
+        if not isinstance(centers, SubCenters):
+            raise TypeError(f"centers is {centers!r}; a head takes SubCenters(...) of verisphere.head")
+        if not isinstance(engine, Engine):
+            raise TypeError(
+                f"engine is {engine!r}; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
+                "Sampled(...) or Sharded(...)"
+            )
+        for name, count in (("classes", classes), ("size", size)):
             if count < 1:
                 raise ValueError(f"{name} is {count}; a head needs at least 1")
         if loss.class_bias and loss.similarity == "cosine":
@@ -87,15 +100,13 @@ class Head(nn.Module):
                 f"{type(loss).__name__} asks for a class bias beside a cosine; it needs similarity 'product'"
             )
         self.loss = loss
-        self.classes, self.embedding_size = classes, embedding_size
-        self.subcenters = SubCenters(subcenters, pooling, temperature, pull_together)
-        chosen = engine_named(engine, precision, sample_rate) if isinstance(engine, str) else engine
-        self.engine = chosen.for_classes(classes)
+        self.classes, self.size, self.subcenters = classes, size, centers
+        self.engine = engine.for_classes(classes)
         self.draws = self.engine.draws
         self.deferred = False
-        self._waiting: Waiting | None = None
+        self._deferred_gradient: DeferredGradient | None = None
         self.held = self.engine.held(classes)
-        self.centers = nn.Parameter(torch.empty(len(self.held), subcenters, embedding_size + loss.class_bias))
+        self.centers = nn.Parameter(torch.empty(len(self.held), centers.count, size + loss.class_bias))
         self.reset_parameters()
         loss.prepare(classes)
 
@@ -152,8 +163,9 @@ class Head(nn.Module):
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, ""] | None]:
         """The loss of each row, and the spread of the sub-centers where it is wanted."""
         similarity, dtype = self.loss.similarity, batch.embeddings.dtype
-        take = self._wait if self.deferred else None
-        view = self.engine.view(self.centers, batch.labels, self.subcenters, similarity, dtype, take)
+        defer = self._defer if self.deferred else None
+        asked = CenterQuery(batch.labels, self.subcenters, similarity, dtype, defer)
+        view = self.engine.view(self.centers, asked)
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
@@ -177,7 +189,7 @@ class Head(nn.Module):
                 entering = tuple(view.entering(item).expand(len(known)) for item in context)
                 rest = view.rest(loss, asking, entering, _foretold(weight, loss, share) if one_pass else None)
             total = total + weight * loss.finish(own_term, rest, *each)
-        return total, view.spread(self.embedding_size) if pull_together else None
+        return total, view.spread(self.size) if pull_together else None
 
     def _linear(
         self, view: View, batch: Batch, query: Float[Tensor, "batch columns"], share: Float[Tensor, "batch"]
@@ -211,40 +223,30 @@ class Head(nn.Module):
                 self.loss.observe(rows)
         return rows
 
-    def step(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-    ) -> bool:
+    def step(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None = None) -> bool:
         """Update the centers by SGD after a backward that was `deferred`: chunk by chunk, without their gradient.
 
-        The same as `torch.optim.SGD`, to within rounding. Its numbers are given each time, the head keeps none.
+        The same as `torch.optim.SGD`, to within rounding.
 
         Args:
-            buffer: of the momentum, zeros before the first step, changed in place; None where momentum is 0.
-            rate: learning rate.
-            momentum: share of the buffer that stays.
-            weight_decay: of the centers.
-            nesterov: look ahead along the momentum.
+            step: rate, momentum and weight decay.
+            buffer: momentum buffer, zeros before the first step, changed in place; None where momentum is 0.
 
         Returns:
-            Whether there was a gradient waiting.
+            Whether there was a deferred gradient.
 
         Raises:
             ValueError: see `check_step`; or the buffer does not fit the momentum.
         """
         self.check_step()
-        waiting = self._waiting
-        if waiting is None:
+        gradient = self._deferred_gradient
+        if gradient is None:
             return False
-        if (buffer is None) != (momentum == 0):
-            raise ValueError(f"momentum is {momentum} and the buffer {'absent' if buffer is None else 'given'}")
-        self._waiting = None
+        if (buffer is None) != (step.momentum == 0):
+            raise ValueError(f"momentum is {step.momentum} and the buffer {'absent' if buffer is None else 'given'}")
+        self._deferred_gradient = None
         with torch.autocast(self.centers.device.type, enabled=False):
-            waiting.descend(buffer, rate, momentum, weight_decay, nesterov)
+            gradient.apply(step, buffer)
         return True
 
     def check_step(self) -> None:
@@ -253,19 +255,19 @@ class Head(nn.Module):
         Raises:
             ValueError: beside the gradient that waits the centers have one of their own, or they have changed since.
         """
-        if self._waiting is None:
+        if self._deferred_gradient is None:
             return
         if self.centers.grad is not None:
             raise ValueError(
                 "the centers have a gradient beside the one that waits: does another term of the loss reach them? that "
                 "needs torch.optim.SGD and deferred = False"
             )
-        if not self._waiting.current:
+        if not self._deferred_gradient.current:
             raise ValueError("the centers have changed since the backward whose gradient waits; step before that")
 
     def forget(self) -> None:
         """Drop the gradient that waits for `step`, as `zero_grad` does with others."""
-        self._waiting = None
+        self._deferred_gradient = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop every gradient, the one that waits too; `zero_grad` of a module around the head does not reach it."""
@@ -283,16 +285,16 @@ class Head(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy starts from: like its parameters' gradients, the one that waits stays behind."""
-        return {**self.__dict__, "_waiting": None}
+        return {**self.__dict__, "_deferred_gradient": None}
 
-    def _wait(self, gradient: Waiting) -> None:
-        if self._waiting is not None:
+    def _defer(self, gradient: DeferredGradient) -> None:
+        if self._deferred_gradient is not None:
             raise ValueError(
                 "a second backward came before the step that the first waits for: gradients that accumulate need "
                 "torch.optim.SGD and deferred = False; to drop the first call zero_grad of the head or of its HeadSGD, "
                 "that of a module around the head does not reach it"
             )
-        self._waiting = gradient
+        self._deferred_gradient = gradient
 
     def _check_rows(
         self,
@@ -302,10 +304,10 @@ class Head(nn.Module):
     ) -> None:
         if len(embeddings) != len(labels):
             raise ValueError(f"{len(embeddings)} embeddings came with {len(labels)} labels; each row takes one")
-        if embeddings.shape[1] != self.embedding_size:
+        if embeddings.shape[1] != self.size:
             raise ValueError(
-                f"embeddings have {embeddings.shape[1]} columns but the head was built for {self.embedding_size}; "
-                "does its embedding_size match the backbone's?"
+                f"embeddings have {embeddings.shape[1]} columns but the head was built for {self.size}; "
+                "does its size match the backbone's?"
             )
         if weights is not None and weights.shape != labels.shape:
             raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
@@ -329,7 +331,7 @@ class Head(nn.Module):
 
     def extra_repr(self) -> str:
         """What `print(head)` shows."""
-        return f"classes={self.classes}, embedding_size={self.embedding_size}, subcenters={self.subcenters.count}"
+        return f"classes={self.classes}, size={self.size}, subcenters={self.subcenters.count}"
 
 
 def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from verisphere.compiling import fused
 from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
+from verisphere.head.contract import SGDStep
 from verisphere.head.subcenters import spread
 from verisphere.losses.contract import ClassLoss
 
@@ -282,38 +283,34 @@ class CenterGradient:
         self.others.clear()
         return gradient
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient; while `current`."""
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update centers and momentum buffer, as `torch.optim.SGD` would with this gradient; only while `current`."""
         centers = self.chunks.centers
         assert self.own is not None, "the backward of the own centers comes first"
         add = self.chunks.run(add_to_momentum)
-        kept, none, decay = (
-            torch.tensor(one, dtype=centers.dtype, device=centers.device) for one in (momentum, 0.0, weight_decay)
+        momentum, none, decay = (
+            torch.tensor(number, dtype=centers.dtype, device=centers.device)
+            for number in (step.momentum, 0.0, step.weight_decay)
         )
 
-        def step_of(chunk: Chunk, rows: Tensor) -> Tensor:
+        def change_of(chunk: Chunk, rows: Tensor) -> Tensor:
             by_product = self._by_product(chunk)
             old = None if buffer is None else self.chunks.rows_of(buffer, chunk)
-            if old is not None and not nesterov:
-                add(old, by_product, rows, chunk.inverse, kept, decay)
+            if old is not None and not step.nesterov:
+                add(old, by_product, rows, chunk.inverse, momentum, decay)
                 return old
             gradient = torch.zeros_like(rows)
             add(gradient, by_product, rows, chunk.inverse, none, decay)
-            return gradient if old is None else gradient + momentum * old.mul_(kept).add_(gradient)
+            return gradient if old is None else gradient + step.momentum * old.mul_(momentum).add_(gradient)
 
         for chunk in self.chunks:
             rows = self.chunks.rows_of(centers, chunk)
-            rows.add_(step_of(chunk, rows), alpha=-rate)  # apart: in a cache still, and no compiling for each rate
+            rows.add_(
+                change_of(chunk, rows), alpha=-step.rate
+            )  # apart: in a cache still, and no compiling for each rate
         # The own centers' part last: all of the step is linear in the gradient, and these are few rows.
-        ahead = 1.0 + momentum if nesterov else 1.0
-        centers.index_add_(0, self.labels, self.own, alpha=-rate * ahead)
+        ahead = 1.0 + step.momentum if step.nesterov else 1.0
+        centers.index_add_(0, self.labels, self.own, alpha=-step.rate * ahead)
         if buffer is not None:
             buffer.index_add_(0, self.labels, self.own)
 

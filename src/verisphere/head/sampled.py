@@ -17,10 +17,13 @@ from torch.autograd.function import once_differentiable
 
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.distributed import world
-from verisphere.head.contract import View, Waiting, Weighing, WholeEngine
+from verisphere.head.contract import CenterQuery, DeferredGradient, Engine, SGDStep, View, WholeEngine
+from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
-from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import NO_CLASS, Similarity
+from verisphere.losses.contract import NO_CLASS
+
+#: Share of the classes that a step looks at, where nothing else is said; that of PartialFC's tables.
+SAMPLE_RATE = 0.1
 
 #: A sample that the batch's own classes would outgrow is one of few sizes: each compiles element-wise work anew.
 _SIGNIFICANT_BITS = 5
@@ -125,11 +128,11 @@ class Sampled(WholeEngine):
         draws: the state of the random choice; a head takes it into its `state_dict`.
 
     Raises:
-        ValueError: a rate or a seed outside its range.
+        ValueError: a rate or a seed outside its range, or an inner engine that cannot weigh its classes.
     """
 
-    rate: float
-    inner: Weighing = field(default_factory=Streamed)
+    rate: float = SAMPLE_RATE
+    inner: Engine = field(default_factory=Streamed)
     seed: int = 0
     _draws: Draws = field(init=False, repr=False, compare=False)
 
@@ -140,6 +143,11 @@ class Sampled(WholeEngine):
             )
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; it must be in [0, 2^63)")
+        if isinstance(self.inner, Sampled | Sharded):
+            raise ValueError(
+                f"inner is {type(self.inner).__name__}, which cannot weigh the classes drawn; allowed are Dense, "
+                "Streamed and Auto (over several processes: Sharded(Sampled(...)))"
+            )
         object.__setattr__(self, "_draws", Draws(self.seed))
 
     @property
@@ -151,39 +159,31 @@ class Sampled(WholeEngine):
         """The same with a state of its own, so that an engine may be given to several heads."""
         return replace(self, inner=self.inner.for_classes(classes))
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-    ) -> View:
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> View:
         """Some of the centers, for a batch with these labels."""
         if not self.draws.training:
-            return self.inner.view(centers, labels, subcenters, similarity, dtype, take)
+            return self.inner.view(centers, query)
         generator = self.draws.next(centers.device)  # also where all classes are looked at: processes count alike
-        labels, known = labels.contiguous(), labels != NO_CLASS
+        labels, known = query.labels.contiguous(), query.labels != NO_CLASS
         positives = labels[known].unique()
         size = sample_size(self.rate, len(centers), len(positives))
         if size == len(centers):
-            return self.inner.view(centers, labels, subcenters, similarity, dtype, take)
+            return self.inner.view(centers, replace(query, labels=labels))
         classes = drawn(positives, len(centers), size, generator)
         # how often a random class counts, for those that it stands for
         each = (len(centers) - len(positives)) / (size - len(positives))
-        weights = torch.full((size,), each, dtype=dtype, device=centers.device)
+        weights = torch.full((size,), each, dtype=query.dtype, device=centers.device)
         weights[torch.searchsorted(classes, positives)] = 1.0
         renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
         copies = centers.detach().index_select(0, classes)
-        hand_on = None if take is None else _handing(take, centers, classes, copies)
-        rows = _Copies.apply(hand_on, classes, copies, centers)
-        return self.inner.view(rows, renamed, subcenters, similarity, dtype, hand_on, weights)
+        defer = None if query.defer is None else _deferring(query.defer, centers, classes, copies)
+        rows = _Copies.apply(defer, classes, copies, centers)
+        return self.inner.view(rows, replace(query, labels=renamed, defer=defer, class_weights=weights))
 
 
 @dataclass(frozen=True, eq=False)
 class SampledGradient:
-    """A gradient of some of the centers; see `verisphere.head.contract.Waiting`.
+    """A gradient of some of the centers; see `DeferredGradient`.
 
     Attributes:
         centers: all.
@@ -197,32 +197,25 @@ class SampledGradient:
     version: int
     classes: Int64[Tensor, "sampled"]
     copies: Float[Tensor, "sampled subcenters columns"]
-    inner: Waiting
+    inner: DeferredGradient
 
     @property
     def current(self) -> bool:
         """Whether the centers are still those that the gradient is of."""
         return bool(self.centers._version == self.version) and self.inner.current
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
         some = None if buffer is None else buffer.index_select(0, self.classes)
-        self.inner.descend(some, rate, momentum, weight_decay, nesterov)
+        self.inner.apply(step, some)
         self.centers.index_copy_(0, self.classes, self.copies)
         if buffer is not None and some is not None:
             buffer.index_copy_(0, self.classes, some)
 
 
 @dataclass(frozen=True, eq=False)
-class MadeGradient:
-    """A gradient that an engine has made after all, as the dense one does; see `verisphere.head.contract.Waiting`.
+class ComputedGradient:
+    """A gradient that the inner engine has computed all the same, as the dense one does; see `DeferredGradient`.
 
     Attributes:
         centers: what it is of.
@@ -237,20 +230,13 @@ class MadeGradient:
         """Whoever holds the copies has changed none."""
         return True
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would."""
-        step = self.gradient.add(self.centers, alpha=weight_decay)
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update the centers, and the momentum buffer, as `torch.optim.SGD` would."""
+        change = self.gradient.add(self.centers, alpha=step.weight_decay)
         if buffer is not None:
-            buffer.mul_(momentum).add_(step)
-            step = step.add_(buffer, alpha=momentum) if nesterov else buffer
-        self.centers.add_(step, alpha=-rate)
+            buffer.mul_(step.momentum).add_(change)
+            change = change.add_(buffer, alpha=step.momentum) if step.nesterov else buffer
+        self.centers.add_(change, alpha=-step.rate)
 
 
 class _Copies(torch.autograd.Function):
@@ -258,9 +244,9 @@ class _Copies(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hand_on: Callable[[Waiting], None] | None, classes: Tensor, copies: Tensor, centers: Tensor
+        ctx: Any, defer: Callable[[DeferredGradient], None] | None, classes: Tensor, copies: Tensor, centers: Tensor
     ) -> Tensor:
-        ctx.hand_on, ctx.classes, ctx.copies = hand_on, classes, copies
+        ctx.defer, ctx.classes, ctx.copies = defer, classes, copies
         ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
         ctx.set_materialize_grads(False)  # an engine that leaves its gradient unmade gives none
         return copies.view_as(copies)
@@ -271,18 +257,18 @@ class _Copies(torch.autograd.Function):
         (centers,) = ctx.saved_tensors
         if by_copies is None:
             return None, None, None, None
-        if ctx.hand_on is not None:
-            ctx.hand_on(MadeGradient(ctx.copies, by_copies))
+        if ctx.defer is not None:
+            ctx.defer(ComputedGradient(ctx.copies, by_copies))
             return None, None, None, None
         return None, None, None, torch.zeros_like(centers).index_copy_(0, ctx.classes, by_copies)
 
 
-def _handing(
-    take: Callable[[Waiting], None],
+def _deferring(
+    defer: Callable[[DeferredGradient], None],
     centers: Float[Tensor, "classes subcenters columns"],
     classes: Int64[Tensor, "sampled"],
     copies: Float[Tensor, "sampled subcenters columns"],
-) -> Callable[[Waiting], None]:
+) -> Callable[[DeferredGradient], None]:
     """What hands a gradient of the copies to whoever updates the centers."""
     stored, version = centers.detach(), centers._version
-    return lambda gradient: take(SampledGradient(stored, version, classes, copies, gradient))
+    return lambda gradient: defer(SampledGradient(stored, version, classes, copies, gradient))

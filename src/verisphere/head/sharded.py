@@ -6,7 +6,6 @@ it makes for its own classes only, by an engine of its own.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,10 +17,9 @@ from torch.autograd.function import once_differentiable
 
 from verisphere import distributed
 from verisphere.distributed import World
-from verisphere.head.contract import Batch, Engine, Own, View, Waiting
+from verisphere.head.contract import Batch, CenterQuery, Engine, Own, View
 from verisphere.head.passes import known_shift
-from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import NO_CLASS, ClassLoss, Similarity
+from verisphere.losses.contract import NO_CLASS, ClassLoss
 
 
 @dataclass(frozen=True)
@@ -122,22 +120,12 @@ class Sharded:
             slice(first, first + len(labels)),
         )
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-    ) -> "ShardedView":
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> "ShardedView":
         """The centers held here, for the global batch."""
         assert self.classes is not None, "a head asks for_classes first"
-        held = self.held(self.classes)
+        held, labels = self.held(self.classes), query.labels
         absent = (labels < held.start) | (labels >= held.stop)
-        inner = self.inner.view(
-            centers, (labels - held.start).masked_fill(absent, NO_CLASS), subcenters, similarity, dtype, take
-        )
+        inner = self.inner.view(centers, replace(query, labels=(labels - held.start).masked_fill(absent, NO_CLASS)))
         here = ~absent
         if self.world.first:
             here |= labels == NO_CLASS

@@ -16,15 +16,14 @@ from math import nan
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from verisphere.head.chunk import ChunkTerms
-from verisphere.head.contract import Waiting, WholeEngine, WholeView
+from verisphere.head.contract import CenterQuery, DeferredGradient, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
-from verisphere.head.subcenters import SubCenters
-from verisphere.losses.contract import ClassLoss, Similarity
+from verisphere.losses.contract import ClassLoss
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -71,25 +70,16 @@ class Streamed(WholeEngine):
         if self.keep_bytes < 0:
             raise ValueError(f"keep_bytes is {self.keep_bytes}; it must not be negative (0 keeps nothing)")
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-        class_weights: Float[Tensor, "classes"] | None = None,
-    ) -> "StreamedView":
-        """The centers for a batch with these labels."""
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> "StreamedView":
+        """The centers for a batch."""
         elements = CHUNK_ELEMENTS.get(centers.device.type, CHUNK_ELEMENTS["cuda"])
+        rows, subcenters = len(query.labels), query.subcenters.count
         # of the products and of the copies of centers, whichever are more
-        at_most = self.chunk or max(elements // (subcenters.count * max(len(labels), centers.shape[2])), 64)
-        compiled = (
-            len(labels) * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
-        )
-        chunks = Chunks(centers.detach(), at_most, dtype, similarity == "cosine", compiled, class_weights)
-        return StreamedView(self, chunks, centers, labels, subcenters, similarity, take)
+        at_most = self.chunk or max(elements // (subcenters * max(rows, centers.shape[2])), 64)
+        compiled = rows * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
+        cosine = query.similarity == "cosine"
+        chunks = Chunks(centers.detach(), at_most, query.dtype, cosine, compiled, query.class_weights)
+        return StreamedView(self, chunks, centers, query)
 
 
 class StreamedView(WholeView):
@@ -99,10 +89,7 @@ class StreamedView(WholeView):
         engine: precision and budget.
         chunks: the centers without gradient.
         centers: the centers with gradient.
-        labels: of the rows.
-        subcenters: how the cosines of a class become one.
-        similarity: how centers are compared.
-        take: receives the centers' gradient unmade; None gives it to autograd.
+        query: what the head asked for.
     """
 
     def __init__(
@@ -110,16 +97,13 @@ class StreamedView(WholeView):
         engine: Streamed,
         chunks: Chunks,
         centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        take: Callable[[Waiting], None] | None,
+        query: CenterQuery,
     ) -> None:
         self._engine, self._chunks = engine, chunks
-        self._takes, self._budget = take is not None, engine.keep_bytes
-        self._gradient = CenterGradient(chunks, labels)
-        own_centers, self._token = _Gather.apply(self._gradient, take, centers, labels)
-        super().__init__(own_centers, centers, labels, subcenters, similarity)
+        self._budget = engine.keep_bytes
+        self._gradient = CenterGradient(chunks, query.labels)
+        own_centers, self._token = _Gather.apply(self._gradient, query.defer, centers, query.labels)
+        super().__init__(own_centers, centers, query)
 
     def rest(
         self,
@@ -137,12 +121,12 @@ class StreamedView(WholeView):
             pass  # it raises where there are any
         tracked = torch.is_grad_enabled()
         terms = ChunkTerms(
-            loss, self.subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
+            loss, self.asked.subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
         )
         product_dtype = query.dtype
         if self._engine.precision == "bfloat16" and query.dtype == torch.float32 and not loss.exact_products:
             product_dtype = torch.bfloat16
-        if self._takes or not self._token.requires_grad:
+        if self.asked.defer is not None or not self._token.requires_grad:
             row_gradient = None
         needed = 2 * len(query) * self._chunks.centers.shape[:2].numel()
         keep = (
@@ -154,7 +138,7 @@ class StreamedView(WholeView):
         if keep:
             self._budget -= needed
         others = OtherClasses(
-            terms, query.detach(), self.labels, tuple(item.detach() for item in context), product_dtype, keep
+            terms, query.detach(), self.asked.labels, tuple(item.detach() for item in context), product_dtype, keep
         )
         return _Rest.apply(self._gradient, others, row_gradient, self._token, query, *context)
 
@@ -170,11 +154,11 @@ class _Gather(torch.autograd.Function):
     def forward(
         ctx: Any,
         gradient: CenterGradient,
-        take: Callable[[Waiting], None] | None,
+        defer: Callable[[DeferredGradient], None] | None,
         centers: Tensor,
         labels: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        ctx.gradient, ctx.take = gradient, take
+        ctx.gradient, ctx.defer = gradient, defer
         ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
         return centers[labels.clamp(min=0)], centers.new_zeros(())
 
@@ -184,8 +168,8 @@ class _Gather(torch.autograd.Function):
         _ = ctx.saved_tensors
         gradient: CenterGradient = ctx.gradient
         gradient.settle(by_own)
-        if ctx.take is not None:
-            ctx.take(gradient)
+        if ctx.defer is not None:
+            ctx.defer(gradient)
             return None, None, None, None
         with torch.autocast(by_own.device.type, enabled=False):
             return None, None, gradient.whole(), None

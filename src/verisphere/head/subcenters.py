@@ -39,7 +39,7 @@ class SubCenters:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(f"subcenters is {self.count}; a head needs at least 1")
+            raise ValueError(f"count is {self.count}; a class needs at least 1 center")
         if self.pooling not in get_args(Pooling):
             raise ValueError(f"pooling is {self.pooling!r}; allowed are {', '.join(get_args(Pooling))}")
         if not (isfinite(self.temperature) and self.temperature > 0):

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from verisphere.head.contract import SGDStep
 from verisphere.head.head import Head
 
 
@@ -64,9 +65,8 @@ class HeadSGD(torch.optim.SGD):
             buffer = self.state[centers].get("momentum_buffer")
             if buffer is None:
                 buffer = torch.zeros_like(centers)
-        stepped = self.head.step(
-            buffer, float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"]
-        )
+        step = SGDStep(float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"])
+        stepped = self.head.step(step, buffer)
         if stepped and buffer is not None:
             self.state[centers]["momentum_buffer"] = buffer
         return result

@@ -22,7 +22,7 @@ from verisphere.data.json_values import shown
 from verisphere.data.loader import MOST_WORKERS
 from verisphere.decide import exact_rate
 from verisphere.embed.backbone import Backbone
-from verisphere.head.engine import SAMPLE_RATE
+from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
 from verisphere.losses.contract import ClassLoss

@@ -25,7 +25,6 @@ from verisphere.distributed import world
 from verisphere.embed.backbone import Backbone
 from verisphere.embed.batch_norm import synchronised
 from verisphere.embed.extract import extract
-from verisphere.head.engine import engine_named
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.pairs.contract import Training
@@ -45,6 +44,7 @@ from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective
 from verisphere.train.processes import Division, added_up, divided, first_alone, share_buffers, together, told
 from verisphere.train.recipe import ReadRecipe, Recipe
+from verisphere.train.recipe_head import centers_and_engine
 from verisphere.train.sample import Part, Sample
 from verisphere.vocabulary import ImageSource, Progress, quietly
 from verisphere.workflows.device import choose_device
@@ -244,15 +244,13 @@ def _plan(recipe: Recipe) -> Plan:
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
     # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
-    engine = engine_named(recipe.engine, recipe.head_precision, recipe.sample_rate, recipe.seed)
+    centers, engine = centers_and_engine(recipe)
     head = Head(
         recipe.loss,
         len(recipe.data.people),
         recipe.backbone.embedding_size,
-        recipe.subcenters,
-        Sharded(engine) if world().size > 1 else engine,
-        pooling=recipe.pooling,
-        pull_together=recipe.pull_together,
+        centers=centers,
+        engine=Sharded(engine) if world().size > 1 else engine,
     )
     domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
     for term in recipe.pair_terms:

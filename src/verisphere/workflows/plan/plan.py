@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 import torch
 
 from verisphere.distributed import World
-from verisphere.head.engine import SAMPLE_RATE
+from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
+from verisphere.train.recipe_head import centers_and_engine
 from verisphere.workflows.plan.head import FLOAT, HeadWork, states
 from verisphere.workflows.plan.measure import BackboneCost, DenseCost, measure_backbone, measure_dense
 from verisphere.workflows.plan.terms import center_copies, memories, terms_as_planned
@@ -161,9 +162,8 @@ class Measurements:
     def logits(self, recipe: Recipe) -> DenseCost:
         """Of the recipe's loss and sub-centers."""
         if self.dense is None:
-            self.dense = measure_dense(
-                recipe.loss, recipe.subcenters, recipe.pooling, recipe.pull_together, recipe.backbone.embedding_size
-            )
+            centers, _ = centers_and_engine(recipe)
+            self.dense = measure_dense(recipe.loss, centers, recipe.backbone.embedding_size)
         return self.dense
 
 
