@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -419,3 +420,15 @@ def test_rows_are_frozen():
     rows = Rows(torch.ones(2), torch.ones(2), torch.ones(2, 3), torch.zeros(2, dtype=torch.int64))
     with pytest.raises(AttributeError):
         rows.own = torch.zeros(2)
+
+
+@pytest.mark.parametrize("make", EXAMPLES.values(), ids=EXAMPLES.keys())
+def test_a_loss_that_is_called_without_a_head_says_what_to_do(make):
+    loss = make()
+    name = type(loss).__name__
+    said = (
+        f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
+        "size) and call head(embeddings, labels)"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        loss(torch.zeros(2, SIZE), torch.zeros(2, dtype=torch.int64))

@@ -8,7 +8,7 @@ engines call the same few element-wise methods. The order in which a head calls 
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Literal, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -175,6 +175,18 @@ class ClassLoss(nn.Module):
         the classes; values further down would be lost, so a loss that has them gives None.
         """
         return None
+
+    def forward(self, *inputs: object) -> NoReturn:
+        """Always raises: a loss has no class centers, so it is called through a head.
+
+        Raises:
+            TypeError: says how to make the head.
+        """
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
+            "size) and call head(embeddings, labels)"
+        )
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""
