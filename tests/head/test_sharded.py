@@ -193,7 +193,7 @@ def trained(head: Head, fused: bool, rows_of, steps: int = 3) -> dict[str, Tenso
     generator = torch.Generator().manual_seed(0)
     losses = []
     for step in range(steps):
-        rows = 3 * torch.randn(7, head.embedding_size, generator=generator, dtype=torch.float64)
+        rows = 3 * torch.randn(7, head.size, generator=generator, dtype=torch.float64)
         labels = torch.randint(0, head.classes, (7,), generator=generator)
         head.loss.set_strength(0.5 + step / 8)
         mine = rows_of(step)
