@@ -17,17 +17,16 @@ from processes import WorkerFailed, run, threads
 from verisphere import distributed
 from verisphere.distributed import (
     World,
-    agreed,
     counted,
     counts,
-    entering,
     gathered,
     gathered_with_gradient,
     highest,
     joined,
     launched,
-    meet,
-    summed,
+    scale_gradient,
+    to_partial,
+    to_replicated,
     total,
     world,
 )
@@ -62,13 +61,12 @@ def test_worlds_that_cannot_be(make, message):
 def test_alone_everything_is_as_it_was_given():
     rows = torch.randn(3, 2, requires_grad=True)
     with counted() as traffic:
-        for same in (gathered_with_gradient(rows, [3]), summed(rows), entering(rows), agreed(rows)):
+        for same in (gathered_with_gradient(rows, [3]), to_replicated(rows), to_partial(rows), scale_gradient(rows)):
             assert same is rows
         for same in (gathered(rows), total(rows), highest(rows)):
             assert torch.equal(same, rows)
             assert not same.requires_grad
         assert counts(7) == [7]
-        meet()
     assert traffic.calls == []
     assert traffic.payload == 0
     assert world() == World()
@@ -167,7 +165,6 @@ def exchanges() -> list[list]:
         assert not total(mine).requires_grad
         assert mine.tolist() == [[rank] * 3] * 2  # as it was
         assert counts(10 * rank) == [10 * one for one in range(size)]
-        meet()
         assert torch.equal(gathered(mine), everyone.repeat_interleave(2)[:, None].expand(-1, 3))
         # Uneven, some with none; of every kind that is sent, and not contiguous.
         sizes = [(rank * 2) % 3 for rank in range(size)]
@@ -206,8 +203,8 @@ def gradients() -> None:
     bias_alike = bias.clone().requires_grad_()
     with counted() as traffic:
         everyones = gathered_with_gradient(mine, sizes)
-        (partial,), alike = loss_of(everyones, agreed(everyones), [part], entering(bias_alike))
-        loss = (summed(partial) * alike).sum()
+        (partial,), alike = loss_of(everyones, scale_gradient(everyones), [part], to_partial(bias_alike))
+        loss = (to_replicated(partial) * alike).sum()
         (first,) = torch.autograd.grad(loss, mine, create_graph=True)
         with pytest.raises(RuntimeError, match="differentiate twice"):
             first.sum().backward()

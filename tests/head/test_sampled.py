@@ -416,7 +416,7 @@ def test_both_forwards_in_one_backward(inner, draws):
     moved = head.centers.grad.flatten(1).any(1).nonzero()[:, 0]
     assert torch.equal(moved, torch.cat(draws).unique())
     head.deferred = True
-    with pytest.raises(ValueError, match="a second backward came before the step that the first waits for"):
+    with pytest.raises(ValueError, match="a second backward pass came before the step of the first"):
         (head(rows, torch.arange(4)).loss + head(rows, torch.arange(20, 24)).loss).backward()
 
 
@@ -428,12 +428,12 @@ def test_centers_changed_before_the_step_are_refused(inner):
     head(rows, torch.arange(4)).loss.backward()
     with torch.no_grad():
         head.centers.zero_()
-    with pytest.raises(ValueError, match="the centers have changed since the backward whose gradient waits"):
+    with pytest.raises(ValueError, match="the centers have changed since the backward pass of the deferred gradient"):
         optimizer.step()
     out = head(rows, torch.arange(4))
     with torch.no_grad():
         head.centers.add_(1.0)
-    head.forget()
+    head.drop_deferred()
     with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
         out.loss.backward()
 
@@ -614,10 +614,10 @@ class Chosen(WholeEngine):
     classes: Tensor
     weights: Tensor
 
-    def view(self, centers, query):
-        renamed = torch.searchsorted(self.classes, query.labels).masked_fill(query.labels < 0, -1)
-        query = replace(query, labels=renamed, defer=None, class_weights=self.weights)
-        return Dense().view(centers[self.classes], query)
+    def view(self, centers, request):
+        renamed = torch.searchsorted(self.classes, request.labels).masked_fill(request.labels < 0, -1)
+        request = replace(request, labels=renamed, defer=None, class_weights=self.weights)
+        return Dense().view(centers[self.classes], request)
 
 
 def chosen_together(drawn_here: list[Tensor], held: range, labels: Tensor) -> Chosen:

@@ -418,7 +418,7 @@ def test_what_is_refused(found):
         "label": r"^labels reach \d+ but the head has 13 classes; ",
         "nobody": rf"^{ROWS[processes][0]} labels are -1 \('no known class'\), but ArcFace ",
         "empty": r"^the batch is empty",
-        "world": r"^the engine was made for World\(rank=0, size=5, .* make it after the processes have met",
+        "world": r"^the engine was made for World\(rank=0, size=5, .* create it inside the process group that uses it",
         "classes": rf"^classes is {processes - 1} for {processes} processes; each must hold at least one: start fewer$",
         "twice": "^trying to differentiate twice",
     }
@@ -441,5 +441,5 @@ def test_shares_can_be_planned_for_other_processes():
     engine = Sharded(Dense(), World(1, 3))
     assert engine.held(13) == range(5, 9)
     assert Head(ArcFace(), 13, 4, engine=engine).centers.shape == (4, 1, 4)
-    with pytest.raises(ValueError, match="make it after the processes have met"):
+    with pytest.raises(ValueError, match="create it inside the process group that uses it"):
         Head(ArcFace(), 13, 4, engine=engine)(torch.ones(2, 4), torch.tensor([0, 1]))

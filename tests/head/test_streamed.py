@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from verisphere.head import streamed
-from verisphere.head.contract import CenterQuery, Engine, SGDStep
+from verisphere.head.contract import Engine, SGDStep, ViewRequest
 from verisphere.head.dense import Dense, DenseView
 from verisphere.head.engine import Auto
 from verisphere.head.head import Head
@@ -170,7 +170,7 @@ class WrongSlope(SphereFace2):
 def test_a_loss_that_is_not_linear_as_it_says_is_found_out():
     embeddings, labels = batch()
     out = head_of(WrongSlope(), Streamed(chunk=CHUNK))(embeddings, labels)
-    with pytest.raises(ValueError, match=r"says that it is linear, but .* not what its slope\(\) foretold"):
+    with pytest.raises(ValueError, match=r"says that it is linear, but .* not what its slope\(\) says"):
         out.loss.backward()
 
 
@@ -353,7 +353,7 @@ def test_backward_twice_through_one_pass_is_refused():
     embeddings, labels = batch()
     loss = head_of(SphereFace2(), Streamed(chunk=CHUNK))(embeddings, labels).loss
     loss.backward(retain_graph=True)
-    with pytest.raises(ValueError, match="a second backward through one forward"):
+    with pytest.raises(ValueError, match="a second backward pass through one forward pass"):
         loss.backward()
 
 
@@ -410,7 +410,7 @@ def test_float64_embeddings_over_float32_centers():
 def test_auto_goes_by_the_number_of_logits(logits):
     embeddings, labels = batch()
     head = head_of(ArcFace(), Dense())
-    view = Auto(Streamed(), logits).view(head.centers, CenterQuery(labels, SubCenters(), "cosine", torch.float32))
+    view = Auto(Streamed(), logits).view(head.centers, ViewRequest(labels, SubCenters(), "cosine", torch.float32))
     assert type(view) is (DenseView if logits == BATCH * CLASSES else StreamedView)
     expected = head(embeddings, labels).per_sample
     torch.testing.assert_close(head_of(ArcFace(), Auto(Streamed(), logits))(embeddings, labels).per_sample, expected)

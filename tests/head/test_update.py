@@ -194,14 +194,14 @@ def test_a_copy_goes_on_like_the_first(copied):
 def test_what_the_head_does_not_know_is_refused(setting):
     head = head_of()
     group = {"params": [head.centers], **setting}
-    with pytest.raises(ValueError, match=r"a head steps without either: take torch\.optim\.SGD"):
+    with pytest.raises(ValueError, match=r"a head supports neither: use torch\.optim\.SGD"):
         HeadSGD([group], head, lr=0.1, momentum=0.9)
     optimizer = HeadSGD([head.centers], head, lr=0.1, momentum=0.9)
     optimizer.param_groups[0].update(setting)  # as a checkpoint would
     ((rows, labels),) = batches(1)
     before = head.centers.detach().clone()
     head(rows, labels).loss.backward()
-    with pytest.raises(ValueError, match="a head steps without either"):
+    with pytest.raises(ValueError, match="a head supports neither"):
         optimizer.step()
     assert torch.equal(head.centers, before)
 
@@ -221,7 +221,7 @@ def test_another_term_on_the_centers_is_refused_and_changes_nothing(closure):
 
     if not closure:
         both()
-    with pytest.raises(ValueError, match="the centers have a gradient beside the one that waits"):
+    with pytest.raises(ValueError, match="the centers have a gradient beside the deferred one"):
         optimizer.step(both if closure else None)
     assert all(torch.equal(one, other) for one, other in zip(parameters, before, strict=True))
     assert not optimizer.state
@@ -251,7 +251,7 @@ def test_accumulation_is_refused():
     HeadSGD(groups(head), head, lr=0.5)
     ((rows, labels),) = batches(1)
     head(rows, labels).loss.backward()
-    with pytest.raises(ValueError, match="a second backward came before the step that the first waits for"):
+    with pytest.raises(ValueError, match="a second backward pass came before the step of the first"):
         head(rows, labels).loss.backward()
 
 
@@ -263,7 +263,7 @@ def test_centers_changed_before_the_step_are_refused():
     with torch.no_grad():
         head.centers.zero_()
     before = head.loss.bias.item()
-    with pytest.raises(ValueError, match="the centers have changed since the backward whose gradient waits"):
+    with pytest.raises(ValueError, match="the centers have changed since the backward pass of the deferred gradient"):
         optimizer.step()
     assert head.loss.bias.item() == before
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.head.contract import CenterQuery, View, WholeEngine
+from verisphere.head.contract import View, ViewRequest, WholeEngine
 from verisphere.head.dense import Dense
 from verisphere.head.streamed import Streamed
 
@@ -22,8 +22,8 @@ class Auto(WholeEngine):
     streamed: Streamed = field(default_factory=Streamed)
     logits: int = 2**22
 
-    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> View:
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers for a batch, by either engine."""
-        few = len(query.labels) * centers.shape[:2].numel() <= self.logits
+        few = len(request.labels) * centers.shape[:2].numel() <= self.logits
         engine = Dense() if few else self.streamed
-        return engine.view(centers, query)
+        return engine.view(centers, request)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.head.contract import Batch, CenterQuery, DeferredGradient, Engine, SGDStep, View
+from verisphere.head.contract import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
 from verisphere.head.engine import Auto
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.contract import NO_CLASS, ClassLoss, Rows, compared_rows
@@ -32,7 +32,7 @@ _RENAMED = {
 
 @dataclass(frozen=True)
 class HeadOutput:
-    """What a head makes of a batch.
+    """The result of a head for one batch.
 
     Attributes:
         loss: mean over the batch of weight * loss, with gradient.
@@ -49,8 +49,8 @@ class Head(nn.Module):
     Everything but an engine's products is computed in float32 (float64 if embeddings or centers are), also under
     autocast, since half-precision cosines times a scale of 64 are off by a quarter of a logit.
 
-    Under an engine for several processes a batch is what they have together: each process passes its own rows, and gets
-    the mean over all rows and the gradient of that mean in its own.
+    Under `Sharded` a batch consists of the rows of all ranks: each rank passes its own rows, and receives the mean over
+    all rows and the gradient of that mean in its own rows.
 
     Args:
         loss: any `ClassLoss`; the head tells it the number of classes, and runs its `terms`.
@@ -61,11 +61,11 @@ class Head(nn.Module):
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
-            column being the bias. Of several processes each has those of the classes that it holds.
+            column being the bias. Under `Sharded` a rank has the centers of the classes that it holds.
         subcenters: the argument `centers`.
-        held: which classes these are.
-        draws: state of an engine that chooses at random; None of one that does not.
-        deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
+        held: the classes whose centers this rank holds.
+        draws: random state of the engine; None for an engine without randomness.
+        deferred: whether the gradient of `centers` is deferred to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
         ValueError: a number outside its range, or a class bias beside a cosine.
@@ -111,18 +111,18 @@ class Head(nn.Module):
         loss.prepare(classes)
 
     def reset_parameters(self) -> None:
-        """Draw new centers, with no bias; those of a class are the same for whoever holds it."""
+        """Draw new centers, with bias 0; the centers of a class do not depend on which rank holds it."""
         per_class = self.centers.shape[1:].numel()
-        # Blocks of a multiple of 16 numbers are drawn as all at once would be; those of other processes are dropped.
+        # Blocks of a multiple of 16 numbers are drawn as all at once would be; those of other ranks are dropped.
         step = 16 * max(1, _DRAWN_AT_ONCE // (16 * per_class))
         with torch.no_grad():
             for first in range(0, self.classes, step):
                 drawn = self.centers.new_empty(min(step, self.classes - first), *self.centers.shape[1:])
                 nn.init.normal_(drawn, std=CENTER_STD)
-                kept = range(max(first, self.held.start), min(first + len(drawn), self.held.stop))
-                if kept:
-                    at = kept.start - self.held.start
-                    self.centers[at : at + len(kept)] = drawn[kept.start - first : kept.stop - first]
+                held = range(max(first, self.held.start), min(first + len(drawn), self.held.stop))
+                if held:
+                    at = held.start - self.held.start
+                    self.centers[at : at + len(held)] = drawn[held.start - first : held.stop - first]
         if self.loss.class_bias:
             nn.init.zeros_(self.centers[..., -1])
 
@@ -147,8 +147,8 @@ class Head(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
             batch = self.engine.batch(embeddings.to(precision), labels, weights)
-            self._check_labels(batch.labels)  # of all, so that all processes find the same fault
-            # each row's share of the mean
+            self._check_labels(batch.labels)  # the whole batch, so that all ranks raise the same error
+            # factor of each row's loss in the mean
             share = embeddings.new_full((len(batch.labels),), 1 / len(batch.labels), dtype=precision)
             if batch.weights is not None:
                 share = share * batch.weights.detach()
@@ -156,22 +156,22 @@ class Head(nn.Module):
             total = (per_sample * share).sum()
             if spread is not None:
                 total = total + self.subcenters.pull_together * spread
-            return HeadOutput(total, per_sample.detach()[batch.mine])
+            return HeadOutput(total, per_sample.detach()[batch.local_rows])
 
     def _per_sample(
         self, batch: Batch, share: Float[Tensor, "batch"]
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, ""] | None]:
-        """The loss of each row, and the spread of the sub-centers where it is wanted."""
+        """The loss of each row, and the spread of the sub-centers where it has a weight."""
         similarity, dtype = self.loss.similarity, batch.embeddings.dtype
         defer = self._defer if self.deferred else None
-        asked = CenterQuery(batch.labels, self.subcenters, similarity, dtype, defer)
-        view = self.engine.view(self.centers, asked)
+        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer)
+        view = self.engine.view(self.centers, request)
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
         terms, pull_together = self.loss.terms, self.subcenters.pull_together
         if self.loss.partial_losses(pull_together):
-            return self._linear(view, batch, query, share), None
+            return self._partial_losses(view, batch, query, share), None
 
         one_pass = self.loss.one_pass(pull_together)
 
@@ -181,31 +181,31 @@ class Head(nn.Module):
         total = torch.zeros_like(own.cosine)
         for weight, loss in terms:
             context = tuple(item.to(dtype) for item in loss.context(rows))
-            each = tuple(item.expand(len(known)) for item in context)
-            own_term = loss.own(own.cosine, *each).masked_fill(~known, 0.0)
+            row_context = tuple(item.expand(len(known)) for item in context)
+            own_term = loss.own(own.cosine, *row_context).masked_fill(~known, 0.0)
             rest = torch.zeros_like(own_term)
             if loss.query != "none":
-                asking = query if own.center is None or loss.query == "embedding" else view.entering(own.center)
-                entering = tuple(view.entering(item).expand(len(known)) for item in context)
-                rest = view.rest(loss, asking, entering, _foretold(weight, loss, share) if one_pass else None)
-            total = total + weight * loss.finish(own_term, rest, *each)
+                compared = query if own.center is None or loss.query == "embedding" else view.to_partial(own.center)
+                partial = tuple(view.to_partial(item).expand(len(known)) for item in context)
+                rest = view.rest(loss, compared, partial, _known_gradient(weight, loss, share) if one_pass else None)
+            total = total + weight * loss.finish(own_term, rest, *row_context)
         return total, view.spread(self.size) if pull_together else None
 
-    def _linear(
+    def _partial_losses(
         self, view: View, batch: Batch, query: Float[Tensor, "batch columns"], share: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """The loss of each row, for a loss that is affine in its reduced others: each process adds its summand."""
+        """The loss of each row, for a loss with `partial_losses`: the ranks compute summands, which are all-reduced."""
         ((weight, loss),) = self.loss.terms
-        part, here, known = view.part, view.here, batch.labels != NO_CLASS
-        own_cosine = part.own(query).cosine
-        # nan, so that a loss which reads it against its word is found out
-        rows = self._rows(view, batch, query, own_cosine.masked_fill(~here, torch.nan))
-        context = tuple(view.entering(item.to(query.dtype)).expand(len(known)) for item in loss.context(rows))
+        partial, owned, known = view.partial, view.owned, batch.labels != NO_CLASS
+        own_cosine = partial.own(query).cosine
+        # NaN on purpose: a loss declared `linear` must not read `rows.own`
+        rows = self._rows(view, batch, query, own_cosine.masked_fill(~owned, torch.nan))
+        context = tuple(view.to_partial(item.to(query.dtype)).expand(len(known)) for item in loss.context(rows))
         own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
         rest = torch.zeros_like(own)
         if loss.query != "none":
-            rest = part.rest(loss, query, context, _foretold(weight, loss, share))
-        return weight * view.summed(torch.where(here, loss.finish(own, rest, *context), loss.slope() * rest))
+            rest = partial.rest(loss, query, context, _known_gradient(weight, loss, share))
+        return weight * view.to_replicated(torch.where(owned, loss.finish(own, rest, *context), loss.slope() * rest))
 
     def _rows(
         self,
@@ -214,10 +214,12 @@ class Head(nn.Module):
         query: Float[Tensor, "batch columns"],
         own: Float[Tensor, "batch"],
     ) -> Rows:
-        """What the loss may know of the batch, which it has observed in training."""
+        """The batch as the loss may see it; in training the loss has observed it."""
         count = max(loss.nearest for _, loss in self.loss.terms)
         nearest = view.nearest(query, count) if count else None
-        rows = Rows(own, torch.linalg.vector_norm(batch.agreed, dim=1), unit(batch.agreed), batch.labels, nearest)
+        rows = Rows(
+            own, torch.linalg.vector_norm(batch.replicated, dim=1), unit(batch.replicated), batch.labels, nearest
+        )
         if self.training:
             with torch.no_grad():
                 self.loss.observe(rows)
@@ -250,32 +252,34 @@ class Head(nn.Module):
         return True
 
     def check_step(self) -> None:
-        """Say whether `step` can go, before anything has changed.
+        """Raise what `step` would raise, before anything has changed.
 
         Raises:
-            ValueError: beside the gradient that waits the centers have one of their own, or they have changed since.
+            ValueError: the centers have a gradient beside the deferred one, or have changed since its backward pass.
         """
         if self._deferred_gradient is None:
             return
         if self.centers.grad is not None:
             raise ValueError(
-                "the centers have a gradient beside the one that waits: does another term of the loss reach them? that "
+                "the centers have a gradient beside the deferred one: does another term of the loss reach them? that "
                 "needs torch.optim.SGD and deferred = False"
             )
         if not self._deferred_gradient.current:
-            raise ValueError("the centers have changed since the backward whose gradient waits; step before that")
+            raise ValueError(
+                "the centers have changed since the backward pass of the deferred gradient; step before that"
+            )
 
-    def forget(self) -> None:
-        """Drop the gradient that waits for `step`, as `zero_grad` does with others."""
+    def drop_deferred(self) -> None:
+        """Drop the deferred gradient, as `zero_grad` drops the others."""
         self._deferred_gradient = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop every gradient, the one that waits too; `zero_grad` of a module around the head does not reach it."""
+        """Drop every gradient and the deferred one, which `zero_grad` of a module around the head does not reach."""
         super().zero_grad(set_to_none)
-        self.forget()
+        self.drop_deferred()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Centers trained on one engine go on on another: the state of a random choice stays, or is left out."""
+        """Load centers that were trained with another engine: a random state is kept, or skipped."""
         name = f"{prefix}draws.state"
         if self.draws is None:
             state_dict.pop(name, None)
@@ -284,15 +288,15 @@ class Head(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy starts from: like its parameters' gradients, the one that waits stays behind."""
+        """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
         return {**self.__dict__, "_deferred_gradient": None}
 
     def _defer(self, gradient: DeferredGradient) -> None:
         if self._deferred_gradient is not None:
             raise ValueError(
-                "a second backward came before the step that the first waits for: gradients that accumulate need "
-                "torch.optim.SGD and deferred = False; to drop the first call zero_grad of the head or of its HeadSGD, "
-                "that of a module around the head does not reach it"
+                "a second backward pass came before the step of the first: gradients that accumulate need "
+                "torch.optim.SGD and deferred = False; to drop the first gradient call zero_grad of the head or of its "
+                "HeadSGD, since that of a module around the head does not reach it"
             )
         self._deferred_gradient = gradient
 
@@ -334,6 +338,6 @@ class Head(nn.Module):
         return f"classes={self.classes}, size={self.size}, subcenters={self.subcenters.count}"
 
 
-def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-    """The gradient in `rest` of a loss that needs one pass, up to the factor that comes of what is done with it."""
+def _known_gradient(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+    """The gradient of the mean loss in `rest` of a loss that needs one pass, up to the upstream factor."""
     return weight * loss.slope() * share

@@ -1,9 +1,9 @@
-"""The sampled engine: all classes of the batch and a random share of the others, and nothing else is read or written.
+"""The sampled engine: all classes of the batch and a random share of the others; no other class is read or written.
 
-PartialFC (An et al. 2021, arXiv:2010.05222; 2022, arXiv:2203.15565), with three differences. The classes left out are
-left alone, in their centers, momentum and weight decay. A loss that sums over the classes weighs the random ones so
-that sum and gradient are right on average; a softmax is that of the classes seen, uncorrected, as in the papers. And
-classes are drawn in time and memory that grow with their number, not with that of all classes.
+PartialFC (An et al. 2021, arXiv:2010.05222; 2022, arXiv:2203.15565), with three differences. Classes that are not drawn
+keep their centers and momentum, without weight decay. A loss that sums over the classes weighs the random ones so that
+sum and gradient are unbiased; a softmax runs over the classes drawn, uncorrected, as in the papers. And drawing takes
+time and memory that grow with the number of classes drawn, not with that of all classes.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from verisphere.data.seeds import Stream, mixed_seed
 from verisphere.distributed import world
-from verisphere.head.contract import CenterQuery, DeferredGradient, Engine, SGDStep, View, WholeEngine
+from verisphere.head.contract import DeferredGradient, Engine, SGDStep, View, ViewRequest, WholeEngine
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.losses.contract import NO_CLASS
@@ -25,18 +25,18 @@ from verisphere.losses.contract import NO_CLASS
 #: Share of the classes that a step looks at, where nothing else is said; that of PartialFC's tables.
 SAMPLE_RATE = 0.1
 
-#: A sample that the batch's own classes would outgrow is one of few sizes: each compiles element-wise work anew.
+#: A sample enlarged for the batch's own classes has one of few sizes, since each size compiles element-wise work anew.
 _SIGNIFICANT_BITS = 5
 
 
 class Draws(nn.Module):
-    """The state of the random choice, for a checkpoint; in evaluation mode nothing is chosen.
+    """The random state of the engine, as a checkpoint keeps it; in evaluation mode nothing is drawn.
 
     Args:
-        seed: of all draws.
+        seed: seed of all draws.
 
     Attributes:
-        state: the seed, and how many draws there have been.
+        state: the seed, and the number of draws so far.
     """
 
     state: Int64[Tensor, "2"]
@@ -46,7 +46,7 @@ class Draws(nn.Module):
         self.register_buffer("state", torch.tensor([seed, 0]))
 
     def next(self, device: torch.device) -> torch.Generator:
-        """The generator of the next draw; processes that have drawn equally often have different ones."""
+        """The generator of the next draw, which differs between ranks."""
         seed, count = self.state.tolist()
         self.state[1] += 1
         return torch.Generator(device).manual_seed(mixed_seed(Stream.CLASSES, seed, count, world().rank))
@@ -55,8 +55,8 @@ class Draws(nn.Module):
 def distinct(population: int, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
     """`count` different numbers below `population`, in any order; every such set is equally likely.
 
-    Doubles are drawn again. Which numbers come does not depend on what they are, so no set is preferred. Beyond half
-    the population those left out are drawn, so time and memory grow with `count` alone.
+    Duplicates are drawn again. Which numbers are drawn does not depend on their values, so no set is preferred. Beyond
+    half the population the complement is drawn, so time and memory grow with `count` alone.
     """
     device = generator.device
     if not count:
@@ -65,26 +65,26 @@ def distinct(population: int, count: int, generator: torch.Generator) -> Int64[T
         keep = torch.ones(population, dtype=torch.bool, device=device)
         keep[distinct(population, population - count, generator)] = False
         return keep.nonzero()[:, 0]
-    found = torch.randint(population, (count,), generator=generator, device=device).unique()
-    more = found[:0]
-    while missing := count - len(found) - len(more):
+    first = torch.randint(population, (count,), generator=generator, device=device).unique()
+    more = first[:0]
+    while missing := count - len(first) - len(more):
         new = torch.randint(population, (missing,), generator=generator, device=device)
         new = torch.cat([more, new]).unique()
-        place = torch.searchsorted(found, new).clamp(max=len(found) - 1)
-        more = new[found[place] != new]
-    return torch.cat([found, more])
+        place = torch.searchsorted(first, new).clamp(max=len(first) - 1)
+        more = new[first[place] != new]
+    return torch.cat([first, more])
 
 
 def drawn(
     positives: Int64[Tensor, "positive"], classes: int, count: int, generator: torch.Generator
 ) -> Int64[Tensor, "sampled"]:
-    """The classes of the batch and as many random others as make `count` of them, rising.
+    """The classes of the batch and random others, `count` in all, ascending.
 
     Args:
-        positives: classes of the batch, rising, each once.
-        classes: how many there are.
-        count: from `len(positives)` to `classes`.
-        generator: on the device of `positives`.
+        positives: classes of the batch, ascending, each once.
+        classes: number of all classes.
+        count: number of classes to return, from `len(positives)` to `classes`.
+        generator: random generator on the device of `positives`.
     """
     others = distinct(classes - len(positives), count - len(positives), generator)
     # The n-th class outside the batch is n, and one more for each class of the batch before it.
@@ -93,9 +93,9 @@ def drawn(
 
 
 def sample_size(rate: float, classes: int, positives: int) -> int:
-    """How many classes to look at: the share, or those of the batch and a quarter as many others, if those are more.
+    """Number of classes a step uses: the share of all, or those of the batch and a quarter as many others, if more.
 
-    With few others a loss that sums would count each of them a hundred times: right on average, and of no use.
+    With few others a loss that sums would count each of them a hundred times: unbiased, but of too large a variance.
 
     >>> sample_size(0.1, 1000, 40), sample_size(0.01, 1000, 20), sample_size(0.5, 2, 2), sample_size(0.01, 9, 0)
     (100, 25, 2, 1)
@@ -109,23 +109,23 @@ def sample_size(rate: float, classes: int, positives: int) -> int:
 
 @dataclass(frozen=True)
 class Sampled(WholeEngine):
-    """PartialFC: in training each step looks at the classes of the batch and at random others, up to a share of all.
+    """PartialFC: in training each step uses the classes of the batch and random others, up to a share of all.
 
     A loss that sums over the classes counts each random class (N - P) / (S - P) times, for S classes of which P are the
     batch's, so that its value and gradient are those of all N on average; so does the mean distance of sub-centers. A
-    softmax counts each class once, as in the papers: its normaliser is that of the classes drawn. A loss that asks for
-    its nearest other classes is shown the nearest of those drawn. In evaluation mode all classes are looked at and
-    nothing is drawn. Of several processes each draws among the classes that it holds.
+    softmax counts each class once, as in the papers: its normaliser is that of the classes drawn. A loss that needs the
+    nearest other classes gets the nearest of those drawn. In evaluation mode all classes are used and nothing is drawn.
+    Under `Sharded` each rank draws among the classes that it holds.
 
-    With `HeadSGD` a step reads and writes the centers and momentum of the classes drawn, which decay as well, and no
+    With `HeadSGD` a step reads and writes the centers and momentum of the classes drawn, with weight decay, and no
     other. Otherwise the centers get a gradient of their size, 0 for classes that were not drawn, and an optimizer may
-    move those too, by momentum and weight decay.
+    change those too, by momentum and weight decay.
 
     Attributes:
-        rate: share of the classes to look at, in (0, 1]; see `sample_size`.
-        inner: the engine that looks at them.
-        seed: of the draws.
-        draws: the state of the random choice; a head takes it into its `state_dict`.
+        rate: share of the classes that a step uses, in (0, 1]; see `sample_size`.
+        inner: the engine that computes with the classes drawn.
+        seed: seed of the draws.
+        draws: the random state; a head takes it into its `state_dict`.
 
     Raises:
         ValueError: a rate or a seed outside its range, or an inner engine that cannot weigh its classes.
@@ -152,45 +152,45 @@ class Sampled(WholeEngine):
 
     @property
     def draws(self) -> Draws:
-        """The state of the random choice."""
+        """The random state of the engine."""
         return self._draws
 
     def for_classes(self, classes: int) -> "Sampled":
-        """The same with a state of its own, so that an engine may be given to several heads."""
+        """The engine with a random state of its own, so that one object may be given to several heads."""
         return replace(self, inner=self.inner.for_classes(classes))
 
-    def view(self, centers: Float[Tensor, "classes subcenters columns"], query: CenterQuery) -> View:
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """Some of the centers, for a batch with these labels."""
         if not self.draws.training:
-            return self.inner.view(centers, query)
-        generator = self.draws.next(centers.device)  # also where all classes are looked at: processes count alike
-        labels, known = query.labels.contiguous(), query.labels != NO_CLASS
+            return self.inner.view(centers, request)
+        generator = self.draws.next(centers.device)  # also where all classes are used: the ranks count draws alike
+        labels, known = request.labels.contiguous(), request.labels != NO_CLASS
         positives = labels[known].unique()
         size = sample_size(self.rate, len(centers), len(positives))
         if size == len(centers):
-            return self.inner.view(centers, replace(query, labels=labels))
+            return self.inner.view(centers, replace(request, labels=labels))
         classes = drawn(positives, len(centers), size, generator)
-        # how often a random class counts, for those that it stands for
-        each = (len(centers) - len(positives)) / (size - len(positives))
-        weights = torch.full((size,), each, dtype=query.dtype, device=centers.device)
+        # how often a random class counts
+        repeats = (len(centers) - len(positives)) / (size - len(positives))
+        weights = torch.full((size,), repeats, dtype=request.dtype, device=centers.device)
         weights[torch.searchsorted(classes, positives)] = 1.0
         renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
         copies = centers.detach().index_select(0, classes)
-        defer = None if query.defer is None else _deferring(query.defer, centers, classes, copies)
+        defer = None if request.defer is None else _deferring(request.defer, centers, classes, copies)
         rows = _Copies.apply(defer, classes, copies, centers)
-        return self.inner.view(rows, replace(query, labels=renamed, defer=defer, class_weights=weights))
+        return self.inner.view(rows, replace(request, labels=renamed, defer=defer, class_weights=weights))
 
 
 @dataclass(frozen=True, eq=False)
 class SampledGradient:
-    """A gradient of some of the centers; see `DeferredGradient`.
+    """The deferred gradient of the classes drawn; see `DeferredGradient`.
 
     Attributes:
-        centers: all.
-        version: of the centers that the gradient is of.
-        classes: those drawn, each once.
-        copies: of their centers, which `inner` moves.
-        inner: the gradient of the copies.
+        centers: all centers.
+        version: version of the centers that the gradient belongs to.
+        classes: the classes drawn, each once.
+        copies: copies of their centers, which `inner` updates.
+        inner: deferred gradient of the copies.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]
@@ -201,16 +201,16 @@ class SampledGradient:
 
     @property
     def current(self) -> bool:
-        """Whether the centers are still those that the gradient is of."""
+        """Whether the centers are still those that the gradient belongs to."""
         return bool(self.centers._version == self.version) and self.inner.current
 
     def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
         """Update the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
-        some = None if buffer is None else buffer.index_select(0, self.classes)
-        self.inner.apply(step, some)
+        momentum = None if buffer is None else buffer.index_select(0, self.classes)
+        self.inner.apply(step, momentum)
         self.centers.index_copy_(0, self.classes, self.copies)
-        if buffer is not None and some is not None:
-            buffer.index_copy_(0, self.classes, some)
+        if buffer is not None and momentum is not None:
+            buffer.index_copy_(0, self.classes, momentum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +218,8 @@ class ComputedGradient:
     """A gradient that the inner engine has computed all the same, as the dense one does; see `DeferredGradient`.
 
     Attributes:
-        centers: what it is of.
-        gradient: as large.
+        centers: copies of the centers drawn.
+        gradient: their gradient.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]
@@ -227,7 +227,7 @@ class ComputedGradient:
 
     @property
     def current(self) -> bool:
-        """Whoever holds the copies has changed none."""
+        """Always current: the copies are private to this step."""
         return True
 
     def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
@@ -240,15 +240,15 @@ class ComputedGradient:
 
 
 class _Copies(torch.autograd.Function):
-    """Copies of some centers; their gradient waits for an update of these alone, or becomes one of all centers."""
+    """Copies of the centers drawn; their gradient is deferred, or scattered into a gradient of all centers."""
 
     @staticmethod
     def forward(
         ctx: Any, defer: Callable[[DeferredGradient], None] | None, classes: Tensor, copies: Tensor, centers: Tensor
     ) -> Tensor:
         ctx.defer, ctx.classes, ctx.copies = defer, classes, copies
-        ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
-        ctx.set_materialize_grads(False)  # an engine that leaves its gradient unmade gives none
+        ctx.save_for_backward(centers)  # so that autograd refuses centers changed in the meantime
+        ctx.set_materialize_grads(False)  # an engine that defers its gradient returns none
         return copies.view_as(copies)
 
     @staticmethod
@@ -269,6 +269,6 @@ def _deferring(
     classes: Int64[Tensor, "sampled"],
     copies: Float[Tensor, "sampled subcenters columns"],
 ) -> Callable[[DeferredGradient], None]:
-    """What hands a gradient of the copies to whoever updates the centers."""
+    """A function that defers a gradient of the copies as one of the classes drawn."""
     stored, version = centers.detach(), centers._version
     return lambda gradient: defer(SampledGradient(stored, version, classes, copies, gradient))

@@ -1,7 +1,7 @@
 """Pair terms: what a training adds to the class-center loss by comparing embeddings with each other."""
 
 from verisphere.pairs.anchor_face import AnchorFace
-from verisphere.pairs.contract import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.pairs.contract import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.pairs.group_labels import GroupLabels
 from verisphere.pairs.memory import FeatureQueue, OnlineSet
 from verisphere.pairs.threshold_consistency import ThresholdConsistency
@@ -11,10 +11,10 @@ __all__ = [
     "AnchorFace",
     "AngularTriplet",
     "FeatureQueue",
-    "Given",
     "GlobalBatch",
     "GroupLabels",
     "OnlineSet",
+    "PairOutput",
     "PairTerm",
     "Step",
     "ThresholdConsistency",
