@@ -70,11 +70,11 @@ def ours(
 
     def build(batch: int, classes: int) -> Step:
         from verisphere import losses
-        from verisphere.head import Head, HeadSGD, Sampled, Streamed
+        from verisphere.head import Dense, Head, HeadSGD, Sampled, Streamed, SubCenters
 
-        how = "dense" if engine == "dense" else Streamed(precision, keep_bytes=2**62 if keep else 0)
+        how = Dense() if engine == "dense" else Streamed(precision, keep_bytes=2**62 if keep else 0)
         how = how if rate == 1.0 else Sampled(rate, how)
-        head = Head(getattr(losses, name)(), classes, SIZE, k, how).to(DEVICE)
+        head = Head(getattr(losses, name)(), classes, SIZE, centers=SubCenters(k), engine=how).to(DEVICE)
         make = (lambda every: HeadSGD(every, head, **SETTINGS)) if fused else (
             lambda every: torch.optim.SGD(every, **SETTINGS))  # fmt: skip
         return stepping(lambda x, y: head(x, y).loss, make(head.parameters()), batch, classes)

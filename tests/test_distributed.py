@@ -14,17 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processes import WorkerFailed, run, threads
-from verisphere import distributed
+from verisphere import collectives, distributed
 from verisphere.collectives import (
-    agreed,
     counted,
     counts,
-    entering,
     gathered,
     gathered_with_gradient,
     highest,
-    meet,
-    summed,
+    scale_gradient,
+    to_partial,
+    to_replicated,
     total,
 )
 from verisphere.distributed import World, joined, launched, world
@@ -59,13 +58,12 @@ def test_worlds_that_cannot_be(make, message):
 def test_alone_everything_is_as_it_was_given():
     rows = torch.randn(3, 2, requires_grad=True)
     with counted() as traffic:
-        for same in (gathered_with_gradient(rows, [3]), summed(rows), entering(rows), agreed(rows)):
+        for same in (gathered_with_gradient(rows, [3]), to_replicated(rows), to_partial(rows), scale_gradient(rows)):
             assert same is rows
         for same in (gathered(rows), total(rows), highest(rows)):
             assert torch.equal(same, rows)
             assert not same.requires_grad
         assert counts(7) == [7]
-        meet()
     assert traffic.calls == []
     assert traffic.payload == 0
     assert world() == World()
@@ -76,7 +74,7 @@ def test_counts_within_counts_end_with_their_own():
     with counted() as outer:
         with counted() as inner:
             pass
-        assert distributed._counting == [outer]
+        assert collectives._counting == [outer]
         assert outer is not inner
 
 
@@ -164,7 +162,6 @@ def exchanges() -> list[list]:
         assert not total(mine).requires_grad
         assert mine.tolist() == [[rank] * 3] * 2  # as it was
         assert counts(10 * rank) == [10 * one for one in range(size)]
-        meet()
         assert torch.equal(gathered(mine), everyone.repeat_interleave(2)[:, None].expand(-1, 3))
         # Uneven, some with none; of every kind that is sent, and not contiguous.
         sizes = [(rank * 2) % 3 for rank in range(size)]
@@ -203,8 +200,8 @@ def gradients() -> None:
     bias_alike = bias.clone().requires_grad_()
     with counted() as traffic:
         everyones = gathered_with_gradient(mine, sizes)
-        (partial,), alike = loss_of(everyones, agreed(everyones), [part], entering(bias_alike))
-        loss = (summed(partial) * alike).sum()
+        (partial,), alike = loss_of(everyones, scale_gradient(everyones), [part], to_partial(bias_alike))
+        loss = (to_replicated(partial) * alike).sum()
         (first,) = torch.autograd.grad(loss, mine, create_graph=True)
         with pytest.raises(RuntimeError, match="differentiate twice"):
             first.sum().backward()
@@ -223,7 +220,7 @@ def several() -> list[list]:
 @pytest.mark.parametrize("size", [2, 3])
 def test_what_they_tell_each_other(size):
     sent = [
-        *(["sum", 48], ["maximum", 48], ["sum", 48], ["gather", 8], ["gather", 8], ["gather", 48]),
+        *(["sum", 48], ["maximum", 48], ["sum", 48], ["gather", 8], ["gather", 48]),
         *(["gather", 2 * 3 * one] for one in (8, 4, 2, 1)),
         ["gather", 0],
     ]

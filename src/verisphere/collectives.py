@@ -1,8 +1,8 @@
-"""What the processes of a group exchange: sums, maxima and gathered rows, with and without gradient, and words.
+"""The collectives between ranks: sums, maxima and gathered rows, with and without gradient, and gathered text.
 
-A quantity is either *alike*, computed by every process from the same numbers, or *partial*, a process's own summand.
-`summed` and `entering` are the two doors between them, and each is the other's derivative: a sum over the processes on
-one way, nothing on the other. Without a group there is one process, and everything here gives back what it was given.
+A quantity is either *replicated*, computed by every rank from the same numbers, or *partial*, a rank's own summand.
+`to_replicated` and `to_partial` convert between them, and each is the other's derivative: an all-reduce in one
+direction, the identity in the other. Without a group there is one process, and every collective returns its input.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Call:
 
 @dataclass(eq=False)
 class Traffic:
-    """Collectives in the order in which they were called.
+    """Collectives in calling order.
 
     Attributes:
         calls: each of them.
@@ -54,11 +54,11 @@ _counting: list[Traffic] = []
 
 @contextmanager
 def counted() -> Iterator[Traffic]:
-    """Count this process's collectives; those that `torch.distributed` is asked for elsewhere, as by DDP, are not seen.
+    """Record the collectives of this module; calls of `torch.distributed` elsewhere, as by DDP, are not recorded.
 
     >>> with counted() as traffic:
     ...     _ = total(torch.ones(3))
-    >>> traffic.calls  # one process has nobody to tell
+    >>> traffic.calls  # one process exchanges nothing
     []
     """
     traffic = Traffic()
@@ -70,17 +70,17 @@ def counted() -> Iterator[Traffic]:
 
 
 def total(partial: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-    """The sum of what the processes have, without gradient."""
+    """All-reduce by sum, without gradient."""
     return _reduced(partial, dist.ReduceOp.SUM, "sum")
 
 
 def highest(partial: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-    """The largest of what the processes have, element by element, without gradient."""
+    """All-reduce by element-wise maximum, without gradient."""
     return _reduced(partial, dist.ReduceOp.MAX, "maximum")
 
 
 def counts(count: int) -> list[int]:
-    """How many each process has of something; the numbers go by way of the CPU where they can, past a busy GPU."""
+    """Gather one count of each rank; over the CPU where possible, which does not wait for a busy GPU."""
     if world().size == 1:
         return [count]
     on = "cpu" if "cpu" in dist.get_backend_config() else "cuda"
@@ -88,52 +88,47 @@ def counts(count: int) -> list[int]:
 
 
 def gathered(rows: Shaped[Tensor, "rows *shape"], sizes: list[int] | None = None) -> Shaped[Tensor, "all *shape"]:
-    """The rows of all processes, in their order, without gradient.
+    """Gather the rows of all ranks, in the order of the ranks, without gradient.
 
     Args:
-        rows: of this process.
-        sizes: how many rows each process has; None where all have as many.
+        rows: rows of this rank.
+        sizes: number of rows of each rank; None where all have equally many.
     """
     here = world()
     rows = rows.detach()
     if here.size == 1:
         return rows
     sizes = [len(rows)] * here.size if sizes is None else sizes
-    assert sizes[here.rank] == len(rows), "every process knows how many rows each has"
-    mine = _filled(rows, max(sizes))
+    assert sizes[here.rank] == len(rows), "sizes agrees with the rows of this rank"
+    mine = _padded(rows, max(sizes))
     found = rows.new_empty(here.size * len(mine), *rows.shape[1:])
     _note("gather", mine)
     _gather(found, mine)
-    return _parts(found, sizes)
+    return _without_padding(found, sizes)
 
 
 def gathered_with_gradient(rows: Shaped[Tensor, "rows *shape"], sizes: list[int]) -> Shaped[Tensor, "all *shape"]:
-    """The rows of all processes, in their order; each row's gradient is the sum of what the processes find for it."""
+    """Gather the rows of all ranks, in the order of the ranks; the gradients of a row are summed over the ranks."""
     return rows if world().size == 1 else _Gathered.apply(rows, sizes)
 
 
-def summed(partial: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-    """From partial to alike: the sum over the processes, whose gradient every process knows already."""
-    return partial if world().size == 1 else _Summed.apply(partial)
+def to_replicated(partial: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """From partial to replicated: all-reduce by sum; the gradient, which is replicated, passes unchanged."""
+    return partial if world().size == 1 else _ToReplicated.apply(partial)
 
 
-def entering(alike: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-    """From alike to partial: the same number, whose gradient is the sum of what the processes find for it."""
-    return alike if world().size == 1 else _Entering.apply(alike)
+def to_partial(replicated: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """From replicated to partial: the identity; the gradient is summed over the ranks."""
+    return replicated if world().size == 1 else _ToPartial.apply(replicated)
 
 
-def agreed(alike: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
-    """The same number, for a use that is alike on every process: each hands on its share of the gradient, 1 / size.
+def scale_gradient(replicated: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """The identity, with the gradient divided by the world size.
 
-    That is for one that comes from `gathered_with_gradient`, where the processes' gradients add up.
+    For a tensor from `gathered_with_gradient`, which sums the gradients of the ranks, in a replicated computation.
     """
     size = world().size
-    return alike if size == 1 else _Scaled.apply(alike, 1.0 / size)
-
-
-def meet() -> None:
-    """Wait until every process has come here."""
-    counts(0)
+    return replicated if size == 1 else _Scaled.apply(replicated, 1.0 / size)
 
 
 def _reduced(partial: Tensor, operation: Any, kind: str) -> Tensor:
@@ -150,19 +145,19 @@ def _note(kind: str, tensor: Tensor) -> None:
         traffic.calls.append(Call(kind, tensor.numel() * tensor.element_size()))
 
 
-def _filled(rows: Tensor, most: int) -> Tensor:
-    """With zeros up to so many rows: processes exchange equally many."""
+def _padded(rows: Tensor, most: int) -> Tensor:
+    """The rows, padded with zeros to `most`: all ranks exchange equally many."""
     if len(rows) == most:
         return rows.contiguous()
     return torch.cat([rows, rows.new_zeros(most - len(rows), *rows.shape[1:])])
 
 
-def _parts(filled: Tensor, sizes: list[int]) -> Tensor:
-    """The rows of each process without what they were filled with."""
+def _without_padding(padded: Tensor, sizes: list[int]) -> Tensor:
+    """The rows of each rank without their padding."""
     most = max(sizes)
     if all(size == most for size in sizes):
-        return filled
-    return torch.cat([filled[rank * most : rank * most + size] for rank, size in enumerate(sizes)])
+        return padded
+    return torch.cat([padded[rank * most : rank * most + size] for rank, size in enumerate(sizes)])
 
 
 # These two, which take one tensor each way and not a list, have lost the names of torch 2.9 since.
@@ -176,11 +171,12 @@ def _scatter(mine: Tensor, all_of_them: Tensor) -> None:
     scatter(mine, all_of_them)
 
 
-# The backward of these talks as well, and processes must do so in one order. They do if they ran the same forward:
-# autograd takes the nodes that are ready in the reverse order of their making, one at a time for each device. A node is
-# ready once all who used its result have gone, and those were made later. So, with all tensors on one device, the order
-# is the forward's reversed, however the work between two exchanges differs from process to process. What must not
-# differ is whether such a node is reached at all: a process without a part in a result still makes it from its inputs.
+# The backward passes of these functions call collectives as well, which all ranks must do in one order. They do if they
+# ran the same forward: autograd runs the nodes that are ready in the reverse order of their creation, one at a time for
+# each device. A node is ready once all nodes that used its result have run, and those were created later. So, with all
+# tensors on one device, the order is the forward's reversed, however the work between two collectives differs from rank
+# to rank. What must not differ is whether such a node is reached at all: a rank that contributes nothing to a result
+# still computes it from its inputs.
 
 
 class _Gathered(torch.autograd.Function):
@@ -194,14 +190,14 @@ class _Gathered(torch.autograd.Function):
     def backward(ctx: Any, by_all: Tensor) -> tuple[Tensor, None]:
         sizes: list[int] = ctx.sizes
         most = max(sizes)
-        everyones = torch.cat([_filled(part, most) for part in by_all.split(sizes)])
+        of_all = torch.cat([_padded(part, most) for part in by_all.split(sizes)])
         mine = by_all.new_empty(most, *by_all.shape[1:])
-        _note("scatter", everyones)
-        _scatter(mine, everyones)
+        _note("scatter", of_all)
+        _scatter(mine, of_all)
         return mine[: sizes[world().rank]], None
 
 
-class _Summed(torch.autograd.Function):
+class _ToReplicated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, partial: Tensor) -> Tensor:
         return total(partial)
@@ -212,10 +208,10 @@ class _Summed(torch.autograd.Function):
         return by_sum
 
 
-class _Entering(torch.autograd.Function):
+class _ToPartial(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, alike: Tensor) -> Tensor:
-        return alike.view_as(alike)
+    def forward(ctx: Any, replicated: Tensor) -> Tensor:
+        return replicated.view_as(replicated)
 
     @staticmethod
     @once_differentiable
@@ -225,14 +221,14 @@ class _Entering(torch.autograd.Function):
 
 class _Scaled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, alike: Tensor, factor: float) -> Tensor:
+    def forward(ctx: Any, replicated: Tensor, factor: float) -> Tensor:
         ctx.factor = factor
-        return alike.view_as(alike)
+        return replicated.view_as(replicated)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, by_alike: Tensor) -> tuple[Tensor, None]:
-        return by_alike * ctx.factor, None
+    def backward(ctx: Any, by_replicated: Tensor) -> tuple[Tensor, None]:
+        return by_replicated * ctx.factor, None
 
 
 def told(text: str) -> list[str]:

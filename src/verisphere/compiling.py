@@ -1,4 +1,4 @@
-"""torch.compile where there is a compiler, eager execution where there is none or where it fails."""
+"""torch.compile where a compiler works, eager execution elsewhere."""
 
 import functools
 import inspect
@@ -11,19 +11,19 @@ from torch import nn
 
 log = logging.getLogger(__name__)
 
-#: Every loss, precision and size of a chunk is compiled apart; torch gives up after 8 of them by default.
+#: Every loss, precision and chunk size is compiled separately; torch gives up after 8 of them by default.
 _MANY = {"recompile_limit": 64} if "recompile_limit" in inspect.signature(torch.compile).parameters else {}
 
-#: Where errors of reading a function and of building code for it are defined.
+#: Modules that define the errors of tracing and compiling.
 _COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "triton")
 
 
 @functools.cache
 def compiler_works(device: str) -> bool:
-    """Whether torch.compile can build code for this kind of device; tried once, on a tiny function, and said once.
+    """Whether torch.compile works for this type of device; tried once, on a tiny function, with one warning.
 
     Args:
-        device: its type, such as cpu or cuda.
+        device: type of the device, such as cpu or cuda.
     """
     try:
         doubled = torch.compile(_probe)(torch.ones(8, device=device))
@@ -39,25 +39,25 @@ def _probe(x: torch.Tensor) -> torch.Tensor:
 
 
 def compiled(module: nn.Module, device: torch.device) -> Callable[..., Any]:
-    """What calls the module: compiled for fixed shapes, or the module itself where no compiler works.
+    """The module compiled for fixed shapes, or the module itself where no compiler works.
 
-    The module and its parameters stay what they were, and calling it directly stays eager.
+    Module and parameters are unchanged, and calling the module directly remains eager.
     """
     return torch.compile(module.forward, dynamic=False) if compiler_works(device.type) else module.__call__
 
 
 @functools.cache
 def fused(function: Callable[..., Any], device: str, loss: type | None = None) -> Callable[..., Any]:
-    """The function compiled for fixed shapes; the function itself where no compiler works for this kind of device.
+    """The function compiled for fixed shapes; the function itself where no compiler works for this type of device.
 
-    Should the compiler fail on what the function is given, such as a loss that it cannot read, then that is said once
-    and the function runs eager from there on, for this kind of loss. Any other error is the function's own, which may
+    Where the compiler fails on the arguments, such as a loss that it cannot trace, a warning says so once and the
+    function runs eager from then on, for this type of loss. Any other error comes from the function itself, which may
     have changed its tensors by then: it is not run again.
 
     Args:
-        function: of tensors, without effects but on tensors that it changes in place.
-        device: its type, such as cpu or cuda.
-        loss: the kind of loss that it is given, where it is given any.
+        function: function of tensors, without effects except on tensors that it changes in place.
+        device: type of the device, such as cpu or cuda.
+        loss: type of the loss among the arguments, if any.
     """
     if not compiler_works(device):
         return function
@@ -71,7 +71,7 @@ def fused(function: Callable[..., Any], device: str, loss: type | None = None) -
             except Exception as error:
                 if not _of_compiler(error):
                     raise
-                result = function(*arguments)  # an error of its own that the compiler has met comes again here
+                result = function(*arguments)  # an error of the function itself is raised again here
                 given_up.append(error)
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 of_loss = f" of {loss.__name__}" if loss else ""

@@ -1,7 +1,7 @@
-"""The processes of one training or measurement: how they join a group, and which rank each has.
+"""Process groups of one training or measurement: how they start, and the rank of this process.
 
-A launcher such as torchrun starts the same command several times and gives each process its rank in the environment;
-`joined` reads it. Without a launcher there is one process.
+A launcher such as torchrun starts the same command several times and sets rank and world size in the environment, from
+which `joined` starts the process group. Without a launcher there is one process.
 """
 
 import atexit
@@ -26,15 +26,15 @@ _GIVEN = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
 
 @dataclass(frozen=True)
 class World:
-    """The processes that work together, and which of them this one is.
+    """Rank and world size.
 
     Attributes:
         rank: number of this process, from 0.
-        size: how many there are.
+        size: number of processes, the world size.
         local_rank: number of this process among those of its machine.
 
     Raises:
-        ValueError: a rank outside the processes that there are.
+        ValueError: a rank outside the world size.
     """
 
     rank: int = 0
@@ -49,7 +49,7 @@ class World:
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that writes files and talks."""
+        """Whether this is rank 0, which writes files and reports."""
         return self.rank == 0
 
     def share(self, count: int, rank: int | None = None) -> range:
@@ -73,7 +73,7 @@ ALONE = World()
 
 
 def world() -> World:
-    """The processes that have been joined; one, unless `joined` or the user's own program has started a group."""
+    """Rank and world size of the present process group; one process without a group."""
     if not (dist.is_available() and dist.is_initialized()):
         return World()
     rank = dist.get_rank()
@@ -87,18 +87,18 @@ def launched() -> bool:
 
 @contextmanager
 def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
-    """Meet the other processes that a launcher has started, and part from them at the end; alone without a launcher.
+    """Start the process group that a launcher describes, and destroy it at the end; one process without a launcher.
 
-    Processes talk by gloo. With `cuda` they talk by NCCL about what lies on a GPU, and need one each. Whoever keeps a
-    model in DDP to the end of the program, in a global, say, keeps gloo's threads, too.
+    The backend is gloo, with `cuda` also NCCL for tensors on a GPU, of which every process needs its own. A model in
+    DDP that lives to the end of the program, in a global, say, keeps gloo's threads alive, too.
 
     Args:
         cuda: whether GPUs are used.
-        patience: seconds after which one who waits for the others gives up, with an error.
+        patience: seconds after which waiting for other ranks ends with an error.
 
     Raises:
         ValueError: the environment is not what a launcher leaves, or there are more processes than GPUs.
-        ConnectionError: the others did not come.
+        ConnectionError: the other ranks could not be reached.
     """
     if not launched() or (dist.is_available() and dist.is_initialized()):
         yield world()

@@ -12,6 +12,7 @@ import yaml
 import verisphere
 from figures.losses import FIGURES
 from verisphere import losses
+from verisphere.head import Auto, Dense, Streamed, SubCenters
 from verisphere.train.recipe import read_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -102,9 +103,11 @@ def own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_loss_of_ones_own_runs_on_every_engine(own_loss, subcenters: int):
     embeddings = torch.randn(6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found = []
-    for engine in ("dense", "streamed", "auto"):
+    for engine in (Dense(), Streamed(), Auto()):
         torch.manual_seed(2)
-        head = verisphere.Head(own_loss.LinearAngle(scale=8.0), 20, 8, subcenters, engine=engine).double()
+        head = verisphere.Head(
+            own_loss.LinearAngle(scale=8.0), 20, 8, centers=SubCenters(subcenters), engine=engine
+        ).double()
         rows = embeddings.clone().requires_grad_()
         out = head(rows, torch.arange(6))
         out.loss.backward()

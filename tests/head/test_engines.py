@@ -10,9 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from verisphere.head.dense import Dense
 from verisphere.head.head import Head
+from verisphere.head.interface import Engine
 from verisphere.head.passes import SAFE_BOUND
 from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.sphereface2 import SphereFace2
 
@@ -55,8 +58,12 @@ class Case:
             self.labels[3] = -1
         self.weights = torch.rand(BATCH, generator=generator, dtype=torch.float64)
 
-    def run(self, engine) -> dict[str, Tensor]:
-        head = Head(self.make(), self.classes, self.size, self.subcenters, engine, **self.settings).to(self.dtype)
+    def head(self, engine: Engine) -> Head:
+        centers = SubCenters(self.subcenters, **self.settings)
+        return Head(self.make(), self.classes, self.size, centers=centers, engine=engine).to(self.dtype)
+
+    def run(self, engine: Engine) -> dict[str, Tensor]:
+        head = self.head(engine)
         head.centers.data = self.centers.to(self.dtype)
         embeddings = self.embeddings.to(self.dtype, copy=True).requires_grad_()
         out = head(embeddings, self.labels, self.weights.to(self.dtype))
@@ -101,7 +108,7 @@ def subcenters(request):
 
 def test_streamed_is_dense_in_float64(make, subcenters):
     case = Case(make, subcenters)
-    dense = case.run("dense")
+    dense = case.run(Dense())
     for chunk in (1, 5, CLASSES):  # 13 = 5 + 5 + 3: the last is of another size
         for name, difference in differences(case.run(Streamed(chunk=chunk)), dense).items():
             assert difference < 1e-10, (chunk, name)
@@ -109,7 +116,7 @@ def test_streamed_is_dense_in_float64(make, subcenters):
 
 def test_streamed_is_dense_in_float32(make, subcenters):
     case = Case(make, subcenters, dtype=torch.float32)
-    dense = case.run("dense")
+    dense = case.run(Dense())
     for chunk in (5, CLASSES):
         for name, difference in differences(case.run(Streamed(chunk=chunk)), dense).items():
             assert difference < 1e-5, (chunk, name)
@@ -117,7 +124,7 @@ def test_streamed_is_dense_in_float32(make, subcenters):
 
 def test_streamed_is_dense_in_bfloat16(make, subcenters):
     case = Case(make, subcenters, size=64, dtype=torch.float32)
-    dense = case.run("dense")
+    dense = case.run(Dense())
     kept, again = (case.run(Streamed("bfloat16", chunk=5, keep_bytes=keep)) for keep in (2**30, 0))
     for name, difference in differences(kept, dense).items():
         assert difference < (5e-2 if "gradient" in name else 2e-2), name
@@ -127,7 +134,7 @@ def test_streamed_is_dense_in_bfloat16(make, subcenters):
 def test_pooling_and_regulariser_are_the_same(make):
     settings = {"pooling": "softmax", "temperature": 0.5, "pull_together": 2.0}
     case = Case(make, 3, classes=5, settings=settings)
-    assert max(differences(case.run(Streamed(chunk=2)), case.run("dense")).values()) < 1e-10
+    assert max(differences(case.run(Streamed(chunk=2)), case.run(Dense())).values()) < 1e-10
 
 
 @pytest.mark.parametrize("classes", [1, 2])
@@ -135,7 +142,7 @@ def test_few_classes(make, classes):
     if classes == 1 and isinstance(make(), SphereFace2):
         pytest.skip("SphereFace2 weighs one class against the others, and refuses to be alone")
     case = Case(make, 3, classes=classes)
-    assert max(differences(case.run(Streamed(chunk=1)), case.run("dense")).values()) < 1e-10
+    assert max(differences(case.run(Streamed(chunk=1)), case.run(Dense())).values()) < 1e-10
     case.dtype = torch.float32
     for engine in (Streamed(), Streamed("bfloat16")):
         assert all(one.isfinite().all() for one in case.run(engine).values())
@@ -150,7 +157,7 @@ def test_cosines_of_one_and_rows_of_length_zero(make, sign):
     case.embeddings[:] = sign * 3 * direction
     case.embeddings[4] = 0
     case.centers[1] = 0
-    dense, streamed = case.run("dense"), case.run(Streamed(chunk=2))
+    dense, streamed = case.run(Dense()), case.run(Streamed(chunk=2))
     assert max(differences(streamed, dense, floor=1.0).values()) < 1e-10  # some gradients are 0 but for rounding
     case.dtype = torch.float32
     for engine in (Streamed(chunk=2), Streamed("bfloat16", chunk=2)):
@@ -210,4 +217,4 @@ def test_own_loss_by_its_import_path(engine, tmp_path, monkeypatch):
     assert all(parameter.isfinite().all() for parameter in objective.head.parameters())
 
     case = Case(lambda: type(read.recipe.loss)(12.0), 3)
-    assert max(differences(case.run(Streamed(chunk=5)), case.run("dense")).values()) < 1e-10
+    assert max(differences(case.run(Streamed(chunk=5)), case.run(Dense())).values()) < 1e-10

@@ -1,16 +1,20 @@
 """The head over the dense engine: sub-centers, sum losses, raw products, other queries, slow state and refusals."""
 
 import math
+import re
+from dataclasses import fields
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense, dense_rest
 from verisphere.head.head import CENTER_STD, Head
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import ArcFace, NormFace
+from verisphere.train.recipe import Recipe
 
 BATCH, CLASSES, SIZE = 6, 5, 4
 
@@ -96,7 +100,7 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 
 def head_of(loss: ClassLoss, subcenters: int = 1) -> Head:
     torch.manual_seed(1)
-    return Head(loss, CLASSES, SIZE, subcenters)
+    return Head(loss, CLASSES, SIZE, centers=SubCenters(subcenters))
 
 
 def test_loss_by_hand():
@@ -109,7 +113,7 @@ def test_loss_by_hand():
 
 def test_class_is_as_near_as_its_nearest_subcenter():
     # Own sub-centers at 90 and 0 degrees, the other class's at 180 and 60: own cosine 1, the other's 0.5.
-    head = Head(NormFace(4.0), 2, 2, subcenters=2)
+    head = Head(NormFace(4.0), 2, 2, centers=SubCenters(2))
     sixty = [0.5, math.sqrt(3) / 2]
     head.centers.data = torch.tensor([[[0.0, 1.0], [1.0, 0.0]], [[-1.0, 0.0], sixty]])
     out = head(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
@@ -128,7 +132,7 @@ def test_equal_subcenters_change_nothing():
 
 
 def test_start_of_the_centers():
-    head = Head(Softmax(), 400, 64, subcenters=3)
+    head = Head(Softmax(), 400, 64, centers=SubCenters(3))
     assert head.centers.shape == (400, 3, 65)
     assert head.centers.dtype == torch.float32
     assert head.centers[..., :-1].std().item() == pytest.approx(CENTER_STD, rel=0.02)
@@ -189,7 +193,7 @@ def test_own_center_needs_one():
 
 
 def test_own_center_is_the_subcenter_nearest_to_the_embedding():
-    head = Head(InterClass(), 2, 2, subcenters=2)
+    head = Head(InterClass(), 2, 2, centers=SubCenters(2))
     head.centers.data = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [-1.0, 0.0]]])
     out = head(torch.tensor([[0.9, 0.1], [0.1, 0.9]]), torch.tensor([0, 0]))
     assert out.per_sample.tolist() == pytest.approx([-1.0, 0.0])
@@ -277,14 +281,53 @@ def test_dense_rest_leaves_out_the_own_class_alone():
     ("arguments", "message"),
     [
         ({"classes": 0}, "classes is 0"),
-        ({"embedding_size": 0}, "embedding_size is 0"),
-        ({"subcenters": -1}, "subcenters is -1"),
-        ({"engine": "streaming"}, "engine is 'streaming'; allowed are dense"),
+        ({"size": 0}, "size is 0"),
     ],
 )
 def test_construction_refusals(arguments, message):
     with pytest.raises(ValueError, match=message):
-        Head(NormFace(), **{"classes": CLASSES, "embedding_size": SIZE, **arguments})
+        Head(NormFace(), **{"classes": CLASSES, "size": SIZE, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"embedding_size": 8}, "a head takes no embedding_size; write size=..."),
+        ({"subcenters": 3}, "a head takes no subcenters; write centers=SubCenters(...)"),
+        ({"pooling": "max"}, "a head takes no pooling; write centers=SubCenters(pooling=...)"),
+        ({"temperature": 0.1}, "a head takes no temperature; write centers=SubCenters(temperature=...)"),
+        ({"pull_together": 1.0}, "a head takes no pull_together; write centers=SubCenters(pull_together=...)"),
+        ({"precision": "bfloat16"}, "a head takes no precision; write engine=Streamed(precision=...)"),
+        ({"sample_rate": 0.1}, "a head takes no sample_rate; write engine=Sampled(rate=...)"),
+        ({"loses": 1}, "a head takes no loses"),
+    ],
+)
+def test_keywords_of_earlier_versions_are_answered_with_the_new_ones(arguments, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        Head(NormFace(), CLASSES, SIZE, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"engine": "dense"},
+            "engine is 'dense'; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
+            "Sampled(...) or Sharded(...)",
+        ),
+        ({"centers": 3}, "centers is 3; a head takes SubCenters(...) of verisphere.head"),
+    ],
+)
+def test_centers_and_engine_are_objects(arguments, message):
+    # The type checks of the test run refuse these before our own check can: call the latter bare.
+    bare = getattr(Head.__init__, "__wrapped__", Head.__init__)
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        bare(Head.__new__(Head), NormFace(), CLASSES, SIZE, **arguments)
+
+
+def test_the_default_engine_is_that_of_a_recipe():
+    (field,) = (one for one in fields(Recipe) if one.name == "engine")
+    assert (Head(NormFace(), CLASSES, SIZE).engine, field.default) == (Auto(), "auto")
 
 
 def test_bias_beside_a_cosine_is_refused():

@@ -23,8 +23,8 @@ def test_no_more_than_there_are():
     found = nearest_others(QUERY, CENTERS, labels, 9, SubCenters(), "cosine")
     assert found.shape == (2, 4)
     assert found.isinf().tolist() == [[False, False, False, True]] * 2
-    strangers = nearest_others(QUERY, CENTERS[:1], torch.tensor([0, -1]), 9, SubCenters(), "cosine")
-    torch.testing.assert_close(strangers, torch.tensor([[-torch.inf], [0.0]]))
+    own_elsewhere = nearest_others(QUERY, CENTERS[:1], torch.tensor([0, -1]), 9, SubCenters(), "cosine")
+    torch.testing.assert_close(own_elsewhere, torch.tensor([[-torch.inf], [0.0]]))
 
 
 def test_one_row_copies_no_more_centers_at_a_time(monkeypatch):

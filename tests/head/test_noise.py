@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
+from verisphere.head.interface import Engine
 from verisphere.head.noise import Noise, standard_normal
 from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
@@ -17,6 +19,7 @@ from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import ArcFace
 
 CLASSES, SIZE = 9, 4
+DENSE = Dense()
 
 
 class Noted(ClassLoss):
@@ -33,7 +36,7 @@ class Noted(ClassLoss):
         return ()
 
 
-def head_of(loss: ClassLoss, engine="dense", seed: int = 0) -> Head:
+def head_of(loss: ClassLoss, engine: Engine = DENSE, seed: int = 0) -> Head:
     torch.manual_seed(1)
     return Head(loss, CLASSES, SIZE, engine=engine, seed=seed)
 
@@ -81,7 +84,7 @@ def test_a_loss_receives_its_numbers_with_the_type_of_the_rows():
 
 @pytest.mark.parametrize(
     "engine",
-    ["dense", "streamed", "auto", Streamed("bfloat16"), Sampled(0.5), Sharded(Dense())],
+    [Dense(), Streamed(), Auto(), Streamed("bfloat16"), Sampled(0.5), Sharded(Dense())],
     ids=["dense", "streamed", "auto", "bfloat16", "sampled", "sharded"],
 )
 def test_engines_and_parts_have_the_same_numbers(engine):

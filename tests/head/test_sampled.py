@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -20,13 +20,14 @@ from processes import run
 from verisphere.collectives import counts, gathered
 from verisphere.distributed import World, world
 from verisphere.head import sampled
-from verisphere.head.auto import Auto, engine_named
+from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
-from verisphere.head.interface import WholeEngine
+from verisphere.head.interface import SGDStep, WholeEngine
 from verisphere.head.sampled import Draws, Sampled, distinct, drawn, sample_size
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.adaface import AdaFace
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
@@ -123,7 +124,7 @@ def stored(loss: ClassLoss, subcenters: int, dtype: torch.dtype = torch.float64)
 
 def head_of(loss: ClassLoss, engine, names: Tensor, subcenters: int, dtype=torch.float64, **settings) -> Head:
     """A head whose class i is `names[i]` of the 13; the loss knows of 13."""
-    head = Head(loss, len(names), SIZE, subcenters, engine, **settings).to(dtype)
+    head = Head(loss, len(names), SIZE, centers=SubCenters(subcenters, **settings), engine=engine).to(dtype)
     head.centers.data = stored(loss, subcenters, dtype)[names]
     loss.prepare(CLASSES)
     return head
@@ -139,7 +140,7 @@ def by_hand(make: Callable[[], ClassLoss], classes: Tensor, subcenters: int) -> 
     repeated = torch.cat([batch.positives, random.repeat(often)])
     return batch.run(
         *(
-            (weight, head_of(term, "dense", repeated if term.reduce == "sum" else classes, subcenters), names)
+            (weight, head_of(term, Dense(), repeated if term.reduce == "sum" else classes, subcenters), names)
             for weight, term in loss.terms
             for names in [repeated if term.reduce == "sum" else classes]
         )
@@ -160,7 +161,7 @@ def agree(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: floa
 def test_all_classes_are_the_dense_engine(make, subcenters, inner):
     every = torch.arange(CLASSES)
     dense, sampled_1 = make(), make()
-    expected = Batch(dense).run((1.0, head_of(dense, "dense", every, subcenters), every))
+    expected = Batch(dense).run((1.0, head_of(dense, Dense(), every, subcenters), every))
     found = Batch(sampled_1).run((1.0, head_of(sampled_1, Sampled(1.0, inner), every, subcenters), every))
     agree(found, expected)
 
@@ -188,7 +189,7 @@ def test_pulling_sub_centers_together_is_right_on_average(inner, draws):
     loss = SphereFace2()
     batch = Batch(loss)
     names = torch.cat([batch.positives, classes[~torch.isin(classes, batch.positives)].repeat(3)])
-    agree(found, batch.run((1.0, head_of(loss, "dense", names, 3, **settings), names)))
+    agree(found, batch.run((1.0, head_of(loss, Dense(), names, 3, **settings), names)))
 
 
 @pytest.mark.parametrize("inner", [Dense(), Streamed(chunk=2)], ids=["dense", "streamed"])
@@ -201,7 +202,13 @@ def test_a_sum_is_right_on_average(inner, name, monkeypatch):
 
     def run(engine) -> dict[str, Tensor]:
         torch.manual_seed(2)
-        head = Head({"SphereFace2": SphereFace2, "Inter": Inter}[name](), 6, SIZE, 2, engine, pull_together=0.5)
+        head = Head(
+            {"SphereFace2": SphereFace2, "Inter": Inter}[name](),
+            6,
+            SIZE,
+            centers=SubCenters(2, pull_together=0.5),
+            engine=engine,
+        )
         head = head.double()
         rows = embeddings.clone().requires_grad_()
         out = head(rows, labels)
@@ -216,7 +223,7 @@ def test_a_sum_is_right_on_average(inner, name, monkeypatch):
         monkeypatch.setattr(sampled, "drawn", lambda *_, chosen=chosen: chosen)
         for key, one in run(Sampled(4 / 6, inner)).items():
             mean[key] = mean.get(key, 0) + one / len(every)
-    agree(mean, run("dense"), 1e-12)
+    agree(mean, run(Dense()), 1e-12)
 
 
 @pytest.mark.parametrize("keep", [2**30, 0], ids=["kept", "again"])
@@ -292,7 +299,8 @@ def steps(head: Head, optimizer: torch.optim.Optimizer, count: int, first: int =
 
 def big_head(make=ArcFace, engine=None, subcenters=1, **settings) -> Head:
     torch.manual_seed(1)
-    return Head(make(), BIG, SIZE, subcenters, Sampled(0.3) if engine is None else engine, **settings).double()
+    engine = Sampled(0.3) if engine is None else engine
+    return Head(make(), BIG, SIZE, centers=SubCenters(subcenters, **settings), engine=engine).double()
 
 
 @pytest.mark.parametrize("make", TOUCHING.values(), ids=TOUCHING.keys())
@@ -409,7 +417,7 @@ def test_both_forwards_in_one_backward(inner, draws):
     moved = head.centers.grad.flatten(1).any(1).nonzero()[:, 0]
     assert torch.equal(moved, torch.cat(draws).unique())
     head.deferred = True
-    with pytest.raises(ValueError, match="a second backward came before the step that the first waits for"):
+    with pytest.raises(ValueError, match="a second backward pass came before the step of the first"):
         (head(rows, torch.arange(4)).loss + head(rows, torch.arange(20, 24)).loss).backward()
 
 
@@ -421,12 +429,12 @@ def test_centers_changed_before_the_step_are_refused(inner):
     head(rows, torch.arange(4)).loss.backward()
     with torch.no_grad():
         head.centers.zero_()
-    with pytest.raises(ValueError, match="the centers have changed since the backward whose gradient waits"):
+    with pytest.raises(ValueError, match="the centers have changed since the backward pass of the deferred gradient"):
         optimizer.step()
     out = head(rows, torch.arange(4))
     with torch.no_grad():
         head.centers.add_(1.0)
-    head.forget()
+    head.drop_deferred()
     with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
         out.loss.backward()
 
@@ -437,7 +445,7 @@ def test_a_backward_that_stops_at_the_embeddings():
     rows = torch.randn(4, SIZE, dtype=torch.float64).requires_grad_()
     (gradient,) = torch.autograd.grad(head(rows, torch.arange(4)).loss, rows)
     assert gradient.abs().sum() > 0
-    assert not head.step(None, 0.1, momentum=0.0)
+    assert not head.step(SGDStep(0.1))
 
 
 def test_centers_that_are_not_trained():
@@ -583,14 +591,14 @@ def test_a_copy_has_its_own_state():
 
 def test_no_other_engine_has_a_state():
     assert "draws.state" in big_head().state_dict()
-    for engine in ("dense", "streamed", "auto"):
+    for engine in (Dense(), Streamed(), Auto()):
         assert "draws.state" not in Head(ArcFace(), 4, SIZE, engine=engine).state_dict()
 
 
 def test_state_of_a_loss_follows_all_rows():
     """AdaFace keeps a running mean of lengths, which has nothing to do with classes."""
     found = []
-    for engine in ("dense", Sampled(0.3)):
+    for engine in (Dense(), Sampled(0.3)):
         head = big_head(AdaFace, engine)
         steps(head, torch.optim.SGD(head.parameters(), lr=0.0), 2)
         found.append([one for name, one in head.loss.named_buffers()])
@@ -607,9 +615,10 @@ class Chosen(WholeEngine):
     classes: Tensor
     weights: Tensor
 
-    def view(self, centers, labels, subcenters, similarity, dtype, take=None):
-        renamed = torch.searchsorted(self.classes, labels).masked_fill(labels < 0, -1)
-        return Dense().view(centers[self.classes], renamed, subcenters, similarity, dtype, None, self.weights)
+    def view(self, centers, request):
+        renamed = torch.searchsorted(self.classes, request.labels).masked_fill(request.labels < 0, -1)
+        request = replace(request, labels=renamed, defer=None, class_weights=self.weights)
+        return Dense().view(centers[self.classes], request)
 
 
 def chosen_together(drawn_here: list[Tensor], held: range, labels: Tensor) -> Chosen:
@@ -635,8 +644,8 @@ def in_processes() -> dict[str, dict[str, float]]:
     for (name, make), (subcenters, inner) in product(EXAMPLES.items(), ((1, Dense()), (3, Streamed(chunk=3)))):
         loss, noted[:] = make(), []
         batch = Batch(loss)
-        settings = {"pull_together": 0.5} if subcenters == 3 else {}
-        head = Head(loss, CLASSES, SIZE, subcenters, Sharded(Sampled(0.6, inner)), **settings).double()
+        centers = SubCenters(subcenters, pull_together=0.5 if subcenters == 3 else 0.0)
+        head = Head(loss, CLASSES, SIZE, centers=centers, engine=Sharded(Sampled(0.6, inner))).double()
         held = slice(head.held.start, head.held.stop)
         head.centers.data = stored(loss, subcenters)[held]
         embeddings = batch.embeddings[mine].clone().requires_grad_()
@@ -644,7 +653,7 @@ def in_processes() -> dict[str, dict[str, float]]:
         out.loss.backward()
         one = make()
         together = chosen_together(noted, head.held, batch.labels)
-        whole = Head(one, CLASSES, SIZE, subcenters, together, **settings).double()
+        whole = Head(one, CLASSES, SIZE, centers=centers, engine=together).double()
         whole.centers.data = stored(one, subcenters)
         rows = batch.embeddings.clone().requires_grad_()
         expected = whole(rows, batch.labels, batch.weights)
@@ -664,7 +673,7 @@ def in_processes() -> dict[str, dict[str, float]]:
 
 def steps_in_processes(noted: list[Tensor]) -> dict[str, float]:
     """1 where it is as it should be."""
-    head = Head(SphereFace2(), 40, SIZE, 2, Sharded(Sampled(0.3)))
+    head = Head(SphereFace2(), 40, SIZE, centers=SubCenters(2), engine=Sharded(Sampled(0.3)))
     optimizer = HeadSGD(head.parameters(), head, **SGD)
     share, found = world().share(8), {}
     for number in range(4):
@@ -705,8 +714,6 @@ def test_a_rate_out_of_range_is_refused(rate):
     said = re.escape(f"rate is {rate}; it must be in (0, 1], the share of the classes to look at (0.1 is usual)")
     with pytest.raises(ValueError, match=f"^{said}$"):
         Sampled(rate)
-    with pytest.raises(ValueError, match=f"^{said}$"):
-        Head(ArcFace(), 4, SIZE, engine="sampled", sample_rate=rate)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
@@ -715,12 +722,10 @@ def test_a_seed_out_of_range_is_refused(seed):
         Sampled(0.1, seed=seed)
 
 
-def test_by_name():
-    head = Head(ArcFace(), 4, SIZE, engine="sampled", precision="bfloat16", sample_rate=0.25)
-    assert head.engine == Sampled(0.25, Streamed("bfloat16"))
-    assert engine_named("sampled", "float32", 0.5, seed=3) == Sampled(0.5, Streamed(), seed=3)
-    with pytest.raises(ValueError, match="engine is 'warp'; allowed are dense, streamed, auto, sampled"):
-        Head(ArcFace(), 4, SIZE, engine="warp")
+@pytest.mark.parametrize("inner", [Sampled(), Sharded(Dense())], ids=["sampled", "sharded"])
+def test_an_inner_engine_that_cannot_weigh_classes_is_refused(inner):
+    with pytest.raises(ValueError, match=f"inner is {type(inner).__name__}, which cannot weigh the classes drawn"):
+        Sampled(0.1, inner)
 
 
 def recipe_of(*overrides: str):
@@ -756,7 +761,7 @@ def test_what_a_recipe_cannot_ask_of_it(overrides, said):
 
 
 def test_centers_go_on_on_another_engine():
-    sampled, dense = (Head(ArcFace(), 30, 8, engine=engine) for engine in ("sampled", "dense"))
+    sampled, dense = (Head(ArcFace(), 30, 8, engine=engine) for engine in (Sampled(), Dense()))
     dense.load_state_dict(sampled.state_dict())
     assert torch.equal(dense.centers, sampled.centers)
     sampled.draws.next(torch.device("cpu"))
@@ -769,7 +774,7 @@ def test_centers_go_on_on_another_engine():
 
 
 def test_inference_mode():
-    head = Head(ArcFace(), 30, 8, engine="sampled")
+    head = Head(ArcFace(), 30, 8, engine=Sampled())
     with torch.inference_mode():
         assert head(torch.randn(4, 8), torch.arange(4)).loss.isfinite()
 

@@ -19,6 +19,7 @@ from verisphere.head.head import Head
 from verisphere.head.sampled import Sampled
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.class_loss import ClassLoss, Rows
@@ -56,7 +57,7 @@ def share_of(case, rows: list[int]) -> slice:
 def here(case, inner, rows: list[int] | None = None, weighted: bool = True) -> dict[str, Tensor]:
     """What `Case.run` gives, of this process's rows and classes."""
     mine = share_of(case, rows or ROWS[world().size])
-    head = Head(case.make(), case.classes, case.size, case.subcenters, Sharded(inner), **case.settings).to(case.dtype)
+    head = case.head(Sharded(inner))
     head.centers.data = case.centers[head.held.start : head.held.stop].to(case.dtype)
     embeddings = case.embeddings[mine].to(case.dtype, copy=True)
     if len(embeddings):  # one without a row has nothing that asks for a gradient
@@ -75,7 +76,7 @@ def alone(case, rows: list[int] | None = None) -> dict[str, Tensor]:
     with counted() as traffic:
         found = case.run(Dense())
     assert not traffic.calls
-    head = Head(case.make(), case.classes, case.size, case.subcenters, **case.settings).to(case.dtype)
+    head = case.head(Dense())
     head.centers.data = case.centers.to(case.dtype)
     head(case.embeddings.to(case.dtype), case.labels)
     found |= {f"state {name}": one for name, one in head.loss.named_buffers()}
@@ -195,7 +196,7 @@ def trained(head: Head, fused: bool, rows_of, steps: int = 3) -> dict[str, Tenso
     generator = torch.Generator().manual_seed(0)
     losses = []
     for step in range(steps):
-        rows = 3 * torch.randn(7, head.embedding_size, generator=generator, dtype=torch.float64)
+        rows = 3 * torch.randn(7, head.size, generator=generator, dtype=torch.float64)
         labels = torch.randint(0, head.classes, (7,), generator=generator)
         head.loss.set_strength(0.5 + step / 8)
         mine = rows_of(step)
@@ -214,7 +215,7 @@ def several_steps() -> dict[str, float]:
     found = {}
     for name, make in KINDS.items():
         torch.manual_seed(3)
-        whole = Head(make(), 11, 6, 2, "dense", pull_together=0.2).double()
+        whole = Head(make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Dense()).double()
         expected = trained(copy.deepcopy(whole), False, lambda step: slice(None))
         held = world().share(11)
         for key in ("centers", "momentum"):
@@ -224,7 +225,7 @@ def several_steps() -> dict[str, float]:
             ("HeadSGD, streamed", Streamed(chunk=4), True),
         ):
             torch.manual_seed(3)
-            head = Head(make(), 11, 6, 2, Sharded(inner), pull_together=0.2).double()
+            head = Head(make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Sharded(inner)).double()
             assert torch.equal(head.centers, whole.centers[held.start : held.stop])
             after = trained(head, fused, lambda step: slice(*_cut(7, size, rank, step)))
             found[f"{name}, {kind}"] = worst(after, expected)
@@ -249,10 +250,10 @@ def fresh_centers() -> dict[str, bool]:
     found = {}
     for classes, size, subcenters, make in ((101, 8, 1, ArcFace), (50, 5, 3, ArcFace), (70, 4, 2, Softmax)):
         torch.manual_seed(8)
-        whole = Head(make(), classes, size, subcenters)
+        whole = Head(make(), classes, size, centers=SubCenters(subcenters))
         after = torch.rand(3)
         torch.manual_seed(8)
-        head = Head(make(), classes, size, subcenters, Sharded(Dense()))
+        head = Head(make(), classes, size, centers=SubCenters(subcenters), engine=Sharded(Dense()))
         same = torch.equal(head.centers, whole.centers[head.held.start : head.held.stop])
         found[f"{classes} x {subcenters} x {size}"] = same and torch.equal(torch.rand(3), after)
     return found
@@ -304,7 +305,7 @@ def traffic() -> dict[str, list[list]]:
         ("MagFace", EXAMPLES["MagFace"], {}),
     ):
         for inner in (Dense(), Streamed(chunk=5)):
-            head = Head(make(), case.classes, case.size, 1, Sharded(inner), **settings)
+            head = Head(make(), case.classes, case.size, centers=SubCenters(**settings), engine=Sharded(inner))
             embeddings = case.embeddings[mine].float().requires_grad_()
             weights = case.weights[mine].float() if name == "sum" else None
             with counted() as calls:
@@ -464,7 +465,7 @@ def test_what_is_refused(found):
         "label": r"^labels reach \d+ but the head has 13 classes; ",
         "nobody": rf"^{ROWS[processes][0]} labels are -1 \('no known class'\), but ArcFace ",
         "empty": r"^the batch is empty",
-        "world": r"^the engine was made for World\(rank=0, size=5, .* make it after the processes have met",
+        "world": r"^the engine was made for World\(rank=0, size=5, .* create it inside the process group that uses it",
         "classes": rf"^classes is {processes - 1} for {processes} processes; each must hold at least one: start fewer$",
         "twice": "^trying to differentiate twice",
     }
@@ -478,7 +479,7 @@ def test_what_is_refused(found):
 def test_one_process_tells_nobody(name):
     case = Case(KINDS[name], 3)
     with counted() as calls:
-        differing = differences(case.run(Sharded(Streamed(chunk=5))), case.run("dense"))
+        differing = differences(case.run(Sharded(Streamed(chunk=5))), case.run(Dense()))
     assert not calls.calls
     assert max(differing.values()) < 1e-10
 
@@ -487,5 +488,5 @@ def test_shares_can_be_planned_for_other_processes():
     engine = Sharded(Dense(), World(1, 3))
     assert engine.held(13) == range(5, 9)
     assert Head(ArcFace(), 13, 4, engine=engine).centers.shape == (4, 1, 4)
-    with pytest.raises(ValueError, match="make it after the processes have met"):
+    with pytest.raises(ValueError, match="create it inside the process group that uses it"):
         Head(ArcFace(), 13, 4, engine=engine)(torch.ones(2, 4), torch.tensor([0, 1]))

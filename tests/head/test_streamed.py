@@ -11,9 +11,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from verisphere.head import streamed
-from verisphere.head.auto import Auto, Engine
-from verisphere.head.dense import DenseView
+from verisphere.head.auto import Auto
+from verisphere.head.dense import Dense, DenseView
 from verisphere.head.head import Head
+from verisphere.head.interface import Engine, SGDStep, ViewRequest
 from verisphere.head.passes import Chunks
 from verisphere.head.streamed import Streamed, StreamedView
 from verisphere.head.subcenters import SubCenters
@@ -53,7 +54,7 @@ def batch(classes: int = CLASSES) -> tuple[torch.Tensor, torch.Tensor]:
     return embeddings.requires_grad_(), torch.randint(0, classes, (BATCH,), generator=generator)
 
 
-def head_of(loss: ClassLoss, engine: str | Engine, classes: int = CLASSES) -> Head:
+def head_of(loss: ClassLoss, engine: Engine, classes: int = CLASSES) -> Head:
     torch.manual_seed(1)
     return Head(loss, classes, SIZE, engine=engine)
 
@@ -66,7 +67,7 @@ def watched(loss: ClassLoss, engine: Engine, deferred: bool = False) -> Watch:
         head(embeddings, labels).loss.backward()
         if deferred:
             with torch.no_grad():
-                assert head.step(buffer, 0.1)
+                assert head.step(SGDStep(0.1, momentum=0.9), buffer)
     return watch
 
 
@@ -87,7 +88,7 @@ def test_no_batch_x_classes_floats(make, engine, deferred):
 
 
 def test_the_dense_engine_would_be_seen():
-    head, (embeddings, labels) = head_of(ArcFace(), "dense"), batch()
+    head, (embeddings, labels) = head_of(ArcFace(), Dense()), batch()
     with Watch() as watch:
         head(embeddings, labels).loss.backward()
     assert watch.of_size(BATCH * CLASSES) > 4
@@ -121,7 +122,7 @@ def test_a_small_batch_copies_no_more_centers_at_a_time(deferred, monkeypatch):
         head(torch.ones(1, SIZE, requires_grad=True), torch.tensor([3])).loss.backward()
         if deferred:
             with torch.no_grad():
-                assert head.step(buffer, 0.1)
+                assert head.step(SGDStep(0.1, momentum=0.9), buffer)
     assert watch.of_size(100 * SIZE) == (0 if deferred else 1)  # the gradient
     assert watch.of_size(100 * SIZE, torch.bfloat16) == 0
 
@@ -135,7 +136,7 @@ def test_what_is_kept_stays_within_the_budget():
 def test_one_pass_follows_whatever_is_done_with_the_loss():
     embeddings, labels = batch()
     found = []
-    for engine in ("dense", Streamed(chunk=CHUNK)):
+    for engine in (Dense(), Streamed(chunk=CHUNK)):
         head = head_of(SphereFace2(), engine).double()
         (head(embeddings, labels).loss * 3 - 1).square().backward()
         found.append((head.centers.grad, head.loss.bias.grad, embeddings.grad))
@@ -169,7 +170,7 @@ class WrongSlope(SphereFace2):
 def test_a_loss_that_is_not_linear_as_it_says_is_found_out():
     embeddings, labels = batch()
     out = head_of(WrongSlope(), Streamed(chunk=CHUNK))(embeddings, labels)
-    with pytest.raises(ValueError, match=r"says that it is linear, but .* not what its slope\(\) foretold"):
+    with pytest.raises(ValueError, match=r"says that it is linear, but .* not what its slope\(\) says"):
         out.loss.backward()
 
 
@@ -184,7 +185,7 @@ class Running(NormFace):
 def test_running_maximum(scale):
     """Against a loss of any scale in float32: exponentials of 2000 would overflow, those of -2000 vanish."""
     embeddings, labels = batch()
-    expected = head_of(NormFace(scale), "dense").double()(embeddings.detach().double(), labels)
+    expected = head_of(NormFace(scale), Dense()).double()(embeddings.detach().double(), labels)
     for loss in (Running(scale), NormFace(scale)):
         found = head_of(loss, Streamed(chunk=7))(embeddings, labels)
         torch.testing.assert_close(found.per_sample.double(), expected.per_sample, rtol=1e-4, atol=1e-4)
@@ -224,7 +225,7 @@ def test_short_centers_have_a_finite_gradient(length):
     direction = torch.nn.functional.one_hot(torch.tensor([0]), SIZE).float()
     across = torch.nn.functional.one_hot(torch.tensor([1]), SIZE).float()
     found = []
-    for engine in ("dense", Streamed(chunk=CHUNK)):
+    for engine in (Dense(), Streamed(chunk=CHUNK)):
         head = head_of(NormFace(64.0), engine)
         head.centers.data[:] = direction * length
         head.centers.data[0] = -across
@@ -245,7 +246,7 @@ def near_pair() -> torch.Tensor:
 @pytest.mark.parametrize("make", [Inter, lambda: WeightedSum([Inter()], [2.0])], ids=["alone", "in a sum"])
 def test_a_loss_that_takes_angles_has_exact_products(make):
     gradients = []
-    for engine in ("dense", Streamed("bfloat16", chunk=7)):
+    for engine in (Dense(), Streamed("bfloat16", chunk=7)):
         head = Head(make(), 40, 64, engine=engine)
         head.centers.data[:] = near_pair()
         head(torch.randn(8, 64, generator=torch.Generator().manual_seed(4)), torch.arange(8)).loss.backward()
@@ -256,7 +257,7 @@ def test_a_loss_that_takes_angles_has_exact_products(make):
 def test_two_batches_before_their_backwards():
     embeddings, labels = batch()
     found = []
-    for engine in ("dense", Streamed(chunk=CHUNK)):
+    for engine in (Dense(), Streamed(chunk=CHUNK)):
         head = head_of(ArcFace(), engine).double()
         first = head(embeddings.detach().double(), labels)
         second = head(-embeddings.detach().double(), labels.flip(0))
@@ -270,7 +271,7 @@ def test_two_batches_before_their_backwards_with_a_state():
     """The curriculum of the first batch is a copy: the second moves it in place."""
     embeddings, labels = batch()
     found = []
-    for engine in ("dense", Streamed(chunk=CHUNK)):
+    for engine in (Dense(), Streamed(chunk=CHUNK)):
         head = head_of(CurricularFace(rate=0.9), engine).double()
         first = head(embeddings.detach().double(), labels).loss
         second = head(embeddings.detach().double() + 4, labels).loss
@@ -283,7 +284,7 @@ def test_two_batches_before_their_backwards_with_a_state():
 def test_a_backward_to_the_embeddings_leaves_nothing_behind(make):
     embeddings, labels = batch()
     found = []
-    for engine in ("dense", Streamed(chunk=CHUNK)):
+    for engine in (Dense(), Streamed(chunk=CHUNK)):
         head = head_of(make(), engine).double()
         rows = embeddings.detach().double().requires_grad_()
         loss = head(rows, labels).loss * 3
@@ -307,7 +308,7 @@ def test_what_waits_is_settled():
         if again:
             torch.autograd.grad(5 * loss, embeddings)
         with torch.no_grad():
-            head.step(None, 0.1, momentum=0.0)
+            head.step(SGDStep(0.1))
         moved.append(head.centers.detach())
     assert torch.equal(*moved)
 
@@ -323,7 +324,7 @@ def test_autocast_around_the_backward_changes_nothing(deferred):
             head(embeddings, labels).loss.backward()
             if deferred:
                 with torch.no_grad():
-                    head.step(None, 0.1, momentum=0.0)
+                    head.step(SGDStep(0.1))
         found.append(head.centers.detach() if deferred else head.centers.grad)
     assert torch.equal(*found)
 
@@ -352,7 +353,7 @@ def test_backward_twice_through_one_pass_is_refused():
     embeddings, labels = batch()
     loss = head_of(SphereFace2(), Streamed(chunk=CHUNK))(embeddings, labels).loss
     loss.backward(retain_graph=True)
-    with pytest.raises(ValueError, match="a second backward through one forward"):
+    with pytest.raises(ValueError, match="a second backward pass through one forward pass"):
         loss.backward()
 
 
@@ -394,7 +395,7 @@ def test_only_what_asks_receives_a_gradient():
 def test_float64_embeddings_over_float32_centers():
     embeddings, labels = batch()
     found = []
-    for engine in ("dense", Streamed(chunk=CHUNK)):
+    for engine in (Dense(), Streamed(chunk=CHUNK)):
         head = head_of(ArcFace(), engine)
         out = head(embeddings.double(), labels)
         out.loss.backward()
@@ -408,8 +409,8 @@ def test_float64_embeddings_over_float32_centers():
 @pytest.mark.parametrize("logits", [BATCH * CLASSES, BATCH * CLASSES - 1])
 def test_auto_goes_by_the_number_of_logits(logits):
     embeddings, labels = batch()
-    head = head_of(ArcFace(), "dense")
-    view = Auto(Streamed(), logits).view(head.centers, labels, SubCenters(), "cosine", torch.float32)
+    head = head_of(ArcFace(), Dense())
+    view = Auto(Streamed(), logits).view(head.centers, ViewRequest(labels, SubCenters(), "cosine", torch.float32))
     assert type(view) is (DenseView if logits == BATCH * CLASSES else StreamedView)
     expected = head(embeddings, labels).per_sample
     torch.testing.assert_close(head_of(ArcFace(), Auto(Streamed(), logits))(embeddings, labels).per_sample, expected)
@@ -433,7 +434,7 @@ def test_a_head_with_an_engine_can_be_copied():
     head.deferred = True
     head(embeddings, labels).loss.backward()
     twin = copy.deepcopy(head)
-    assert not twin.step(None, 0.1, momentum=0.0)  # what waits is for the centers of the first
+    assert not twin.step(SGDStep(0.1))  # what waits is for the centers of the first
     assert torch.equal(twin(embeddings, labels).per_sample, head(embeddings, labels).per_sample)
 
 
@@ -446,17 +447,10 @@ def test_refusals(settings, message):
         Streamed(**settings)
 
 
-def test_precision_is_not_for_the_dense_engine():
-    with pytest.raises(ValueError, match="precision is 'bfloat16' with engine 'dense', which knows float32 only"):
-        Head(ArcFace(), CLASSES, SIZE, engine="dense", precision="bfloat16")
-    assert Head(ArcFace(), CLASSES, SIZE, engine="auto", precision="bfloat16").engine.streamed.precision == "bfloat16"
-
-
 COMPILED = """
 import torch
 from verisphere.compiling import compiler_works
-from verisphere.head import Head
-from verisphere.head.streamed import Streamed
+from verisphere.head import Head, SGDStep, Streamed, SubCenters
 from verisphere.losses.curricular import CurricularFace
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
@@ -468,7 +462,8 @@ for make in (ArcFace, CurricularFace, SphereFace2):
             found = []
             for compile in (False, True):
                 torch.manual_seed(0)
-                head = Head(make(), 50, 16, subcenters, Streamed(precision, chunk=20, compile=compile))
+                engine = Streamed(precision, chunk=20, compile=compile)
+                head = Head(make(), 50, 16, centers=SubCenters(subcenters), engine=engine)
                 rows = torch.randn(8, 16).mul(4).requires_grad_()
                 out = head(rows, torch.arange(8))
                 out.loss.backward()
@@ -476,7 +471,7 @@ for make in (ArcFace, CurricularFace, SphereFace2):
                 head.deferred, head.centers.grad, buffer = True, None, torch.zeros_like(head.centers)
                 head(rows, torch.arange(8)).loss.backward()
                 with torch.no_grad():
-                    head.step(buffer, 0.1, 0.9, 5e-4, nesterov=True)
+                    head.step(SGDStep(0.1, 0.9, 5e-4, nesterov=True), buffer)
                 found.append([out.per_sample, rows.grad, gradient, head.centers.detach(), buffer])
             for one, other in zip(*found, strict=True):
                 assert (one - other).norm() <= (1e-5 if precision == "float32" else 1e-2) * other.norm()

@@ -65,7 +65,7 @@ def test_without_sub_centers_there_is_no_spread():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"count": 0}, "subcenters is 0; a head needs at least 1"),
+        ({"count": 0}, "count is 0; a class needs at least 1 center"),
         ({"temperature": 0.0}, "temperature is 0.0; it must be a positive number"),
         ({"pull_together": -1.0}, "pull_together is -1.0; it must be a number >= 0"),
         ({"pull_together": math.inf}, "pull_together is inf"),

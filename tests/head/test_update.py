@@ -9,8 +9,10 @@ import torch
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
+from verisphere.head.interface import SGDStep
 from verisphere.head.sampled import Sampled
 from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.margin import ArcFace
@@ -37,7 +39,7 @@ def batches(count: int, dtype: torch.dtype = torch.float64):
 def head_of(make=ArcFace, engine=None, subcenters=1, **settings) -> Head:
     torch.manual_seed(1)
     engine = Streamed(chunk=4) if engine is None else engine
-    return Head(make(), CLASSES, SIZE, subcenters, engine, **settings).double()
+    return Head(make(), CLASSES, SIZE, centers=SubCenters(subcenters, **settings), engine=engine).double()
 
 
 def groups(head: Head) -> list[dict]:
@@ -57,7 +59,7 @@ def steps(head: Head, optimizer: torch.optim.Optimizer, data) -> None:
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.9, False), (0.9, True)])
 def test_it_steps_as_sgd_does(make, momentum, nesterov):
     settings = {"subcenters": 2, "pull_together": 0.2}
-    plain, fused = head_of(make, "dense", **settings), head_of(make, **settings)
+    plain, fused = head_of(make, Dense(), **settings), head_of(make, **settings)
     reference = torch.optim.SGD(groups(plain), lr=0.5, momentum=momentum, nesterov=nesterov)
     optimizer = HeadSGD(groups(fused), fused, lr=0.5, momentum=momentum, nesterov=nesterov)
     steps(plain, reference, batches(3))
@@ -90,7 +92,7 @@ def test_either_goes_on_from_the_others_checkpoint(fused_first):
 
 
 def test_a_learning_rate_may_change_between_steps():
-    plain, fused = head_of(engine="dense"), head_of()
+    plain, fused = head_of(engine=Dense()), head_of()
     reference = torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9)
     optimizer = HeadSGD(groups(fused), fused, lr=0.5, momentum=0.9)
     for rate, data in zip((0.5, 0.1), batches(2), strict=True):
@@ -102,7 +104,7 @@ def test_a_learning_rate_may_change_between_steps():
 
 
 def test_bfloat16_stays_near():
-    plain = head_of(engine="dense").float()
+    plain = head_of(engine=Dense()).float()
     fused = head_of(engine=Streamed("bfloat16", chunk=4)).float()
     before = plain.centers.detach().clone()
     steps(plain, torch.optim.SGD(groups(plain), lr=0.1, momentum=0.9), batches(1, torch.float32))
@@ -111,9 +113,9 @@ def test_bfloat16_stays_near():
     assert (fused.centers - plain.centers).norm() < 0.05 * moved
 
 
-@pytest.mark.parametrize("engine", ["dense", "auto"])
+@pytest.mark.parametrize("engine", [Dense(), Auto()])
 def test_an_engine_that_cannot_leaves_it_to_sgd(engine):
-    plain, head = head_of(engine="dense"), head_of(engine=engine)
+    plain, head = head_of(engine=Dense()), head_of(engine=engine)
     steps(plain, torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9), batches(2))
     steps(head, HeadSGD(groups(head), head, lr=0.5, momentum=0.9), batches(2))
     assert head.centers.grad is not None
@@ -122,7 +124,7 @@ def test_an_engine_that_cannot_leaves_it_to_sgd(engine):
 
 @pytest.mark.parametrize("inner", [Dense(), Streamed(chunk=4)], ids=["dense", "streamed"])
 def test_a_sample_of_all_classes_steps_as_sgd_does(inner):
-    plain, head = head_of(engine="dense"), head_of(engine=Sampled(1.0, inner))
+    plain, head = head_of(engine=Dense()), head_of(engine=Sampled(1.0, inner))
     steps(plain, torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9), batches(3))
     steps(head, HeadSGD(groups(head), head, lr=0.5, momentum=0.9), batches(3))
     torch.testing.assert_close(head.centers, plain.centers, rtol=1e-9, atol=1e-12)
@@ -157,12 +159,12 @@ def test_zero_grad_of_the_head_drops_what_waits():
     for _ in range(2):
         head.zero_grad()
         head(rows, labels).loss.backward()
-    assert head.step(None, 0.1, momentum=0.0)
+    assert head.step(SGDStep(0.1))
 
 
 def test_zeroed_gradients_are_none_for_the_centers():
     """An engine that gave them a gradient before, and then defers."""
-    plain, head = head_of(engine="dense"), head_of(engine=Auto(Streamed(chunk=4), logits=8 * CLASSES))
+    plain, head = head_of(engine=Dense()), head_of(engine=Auto(Streamed(chunk=4), logits=8 * CLASSES))
     reference = torch.optim.SGD(groups(plain), lr=0.5, momentum=0.9)
     optimizer = HeadSGD(groups(head), head, lr=0.5, momentum=0.9)
     ((rows, labels),) = batches(1)
@@ -192,14 +194,14 @@ def test_a_copy_goes_on_like_the_first(copied):
 def test_what_the_head_does_not_know_is_refused(setting):
     head = head_of()
     group = {"params": [head.centers], **setting}
-    with pytest.raises(ValueError, match=r"a head steps without either: take torch\.optim\.SGD"):
+    with pytest.raises(ValueError, match=r"a head supports neither: use torch\.optim\.SGD"):
         HeadSGD([group], head, lr=0.1, momentum=0.9)
     optimizer = HeadSGD([head.centers], head, lr=0.1, momentum=0.9)
     optimizer.param_groups[0].update(setting)  # as a checkpoint would
     ((rows, labels),) = batches(1)
     before = head.centers.detach().clone()
     head(rows, labels).loss.backward()
-    with pytest.raises(ValueError, match="a head steps without either"):
+    with pytest.raises(ValueError, match="a head supports neither"):
         optimizer.step()
     assert torch.equal(head.centers, before)
 
@@ -219,14 +221,14 @@ def test_another_term_on_the_centers_is_refused_and_changes_nothing(closure):
 
     if not closure:
         both()
-    with pytest.raises(ValueError, match="the centers have a gradient beside the one that waits"):
+    with pytest.raises(ValueError, match="the centers have a gradient beside the deferred one"):
         optimizer.step(both if closure else None)
     assert all(torch.equal(one, other) for one, other in zip(parameters, before, strict=True))
     assert not optimizer.state
 
 
 def test_a_closure_is_called_once():
-    plain, head = head_of(engine="dense"), head_of()
+    plain, head = head_of(engine=Dense()), head_of()
     ((rows, labels),) = batches(1)
     for one, optimizer in (
         (plain, torch.optim.SGD(groups(plain), lr=0.5)),
@@ -249,7 +251,7 @@ def test_accumulation_is_refused():
     HeadSGD(groups(head), head, lr=0.5)
     ((rows, labels),) = batches(1)
     head(rows, labels).loss.backward()
-    with pytest.raises(ValueError, match="a second backward came before the step that the first waits for"):
+    with pytest.raises(ValueError, match="a second backward pass came before the step of the first"):
         head(rows, labels).loss.backward()
 
 
@@ -261,7 +263,7 @@ def test_centers_changed_before_the_step_are_refused():
     with torch.no_grad():
         head.centers.zero_()
     before = head.loss.bias.item()
-    with pytest.raises(ValueError, match="the centers have changed since the backward whose gradient waits"):
+    with pytest.raises(ValueError, match="the centers have changed since the backward pass of the deferred gradient"):
         optimizer.step()
     assert head.loss.bias.item() == before
 
@@ -272,12 +274,12 @@ def test_a_buffer_goes_with_a_momentum():
     ((rows, labels),) = batches(1)
     head(rows, labels).loss.backward()
     with pytest.raises(ValueError, match=r"momentum is 0\.9 and the buffer absent"):
-        head.step(None, 0.1, momentum=0.9)
+        head.step(SGDStep(0.1, momentum=0.9))
 
 
 def test_without_a_backward_there_is_nothing_to_step():
     head = head_of()
-    assert not head.step(None, 0.1, momentum=0.0)
+    assert not head.step(SGDStep(0.1))
 
 
 def test_another_heads_parameters_are_refused():

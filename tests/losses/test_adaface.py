@@ -141,7 +141,7 @@ def test_gradient_leaves_the_length_alone():
     ("arguments", "message"),
     [
         ({"margin": -0.1}, "margin is -0.1"),
-        ({"margin": 23.0}, r"in \[0, pi / 2\]"),
+        ({"margin": 23.0}, r"^margin is 23.0; it must be in \[0, pi / 2\]"),
         ({"h": 0.0}, "h is 0.0"),
         ({"h": math.inf}, "h is inf"),
         ({"rate": 0.0}, "rate is 0.0"),

@@ -59,7 +59,7 @@ def test_value_and_gradient_are_finite_past_the_ends(t):
 
 @pytest.mark.parametrize("t", [0.99, 0.0, -3.0, math.inf, math.nan])
 def test_an_exponent_below_one_is_refused(t):
-    with pytest.raises(ValueError, match=f"similarity adjustment t is {t}; it must be a finite number >= 1"):
+    with pytest.raises(ValueError, match=f"^t is {t}; the similarity adjustment takes a finite number >= 1"):
         checked_adjustment(t)
 
 

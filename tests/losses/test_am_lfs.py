@@ -89,11 +89,11 @@ def test_settings_are_not_state():
 @pytest.mark.parametrize(
     ("slopes", "offsets", "message"),
     [
-        ((1.0, 1.0), (0.0,), "2 slopes came with 1 offsets"),
-        ((), (), "0 slopes came with 0 offsets"),
-        ((1.0,), (-0.1,), r"bin 0 maps p in \[0, 1\] by 1.0 \* p \+ -0.1, from -0.1 to 0.9"),
+        ((1.0, 1.0), (0.0,), "^slopes has 2 numbers and offsets 1; each bin takes one of both"),
+        ((), (), "^slopes has 0 numbers and offsets 0"),
+        ((1.0,), (-0.1,), r"^slopes\[0\] is 1.0 and offsets\[0\] -0.1: bin 0 maps p in \[0, 1\] to \[-0.1, 0.9\]"),
         ((0.0,), (0.0,), "bin 0"),
-        ((1.0, -2.0), (0.0, 1.5), r"bin 1 maps p in \[0.5, 1\]"),
+        ((1.0, -2.0), (0.0, 1.5), r"^slopes\[1\] is -2.0 and offsets\[1\] 1.5: bin 1 maps p in \[0.5, 1\]"),
         ((math.nan,), (0.0,), "bin 0"),
         ((1.0,), (math.inf,), "bin 0"),
     ],

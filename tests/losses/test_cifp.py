@@ -7,6 +7,7 @@ import torch
 
 from verisphere.decide import ordered, threshold_at
 from verisphere.head.head import Head
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.cifp import CIFP, counted_penalty, passing, squared_penalty
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CosFace
@@ -80,7 +81,7 @@ def batch(classes: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
 
 def head_of(loss, subcenters: int = 1, classes: int = 6) -> Head:
     torch.manual_seed(3)
-    return Head(loss, classes, 5, subcenters).double()
+    return Head(loss, classes, 5, centers=SubCenters(subcenters)).double()
 
 
 @pytest.mark.parametrize("subcenters", [1, 3])
@@ -146,7 +147,7 @@ def test_rows_without_their_nearest_are_refused():
         ({"nearest": 0}, "nearest is 0"),
         ({"far": "2"}, "a FAR must lie between 0 and 1"),
         ({"far": "often"}, "a FAR must be a decimal number"),
-        ({"margin": -0.1}, "m3 is -0.1"),
+        ({"margin": -0.1}, "^margin is -0.1"),
     ],
 )
 def test_refusals_name_the_argument(arguments, message):

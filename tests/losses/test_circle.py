@@ -93,5 +93,5 @@ def test_logits_of_256_do_not_overflow():
 
 @pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
 def test_refusal_of_a_margin(margin):
-    with pytest.raises(ValueError, match=r"must be in \[0, 1\)"):
+    with pytest.raises(ValueError, match=rf"^margin is {margin}; it must be in \[0, 1\)"):
         Circle(margin)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from verisphere.head.head import Head
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
 from verisphere.losses.margin import NormFace
 
@@ -95,7 +97,7 @@ def batch(dtype: torch.dtype = torch.float64, classes: int = CLASSES) -> tuple[t
 
 def head_of(loss: ClassLoss, subcenters: int, classes: int = CLASSES, dtype: torch.dtype = torch.float64) -> Head:
     torch.manual_seed(4)
-    return Head(loss, classes, SIZE, subcenters).to(dtype)
+    return Head(loss, classes, SIZE, centers=SubCenters(subcenters)).to(dtype)
 
 
 def rows_at(cosine: torch.Tensor) -> Rows:
@@ -474,3 +476,15 @@ def test_rows_are_frozen():
     rows = Rows(torch.ones(2), torch.ones(2), torch.ones(2, 3), torch.zeros(2, dtype=torch.int64))
     with pytest.raises(AttributeError):
         rows.own = torch.zeros(2)
+
+
+@pytest.mark.parametrize("make", EXAMPLES.values(), ids=EXAMPLES.keys())
+def test_a_loss_that_is_called_without_a_head_says_what_to_do(make):
+    loss = make()
+    name = type(loss).__name__
+    said = (
+        f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
+        "size) and call head(embeddings, labels)"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        loss(torch.zeros(2, SIZE), torch.zeros(2, dtype=torch.int64))

@@ -114,11 +114,11 @@ def test_one_class_leaves_the_regulariser():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"shortest": 0.0}, "lengths run from 0.0 to 110.0"),
-        ({"shortest": 120.0}, "the shortest first"),
-        ({"longest": math.inf}, "to inf"),
-        ({"least_margin": 0.9}, "margins run from 0.9 to 0.8"),
-        ({"most_margin": 45.0}, "radians"),
+        ({"shortest": 0.0}, "^shortest is 0.0 and longest 110.0"),
+        ({"shortest": 120.0}, "^shortest is 120.0 and longest 110.0; both must be positive, shortest below longest"),
+        ({"longest": math.inf}, "and longest inf"),
+        ({"least_margin": 0.9}, "^least_margin is 0.9 and most_margin 0.8"),
+        ({"most_margin": 45.0}, "and most_margin 45.0; both must be in .* radians"),
         ({"weight": -1.0}, "weight is -1.0"),
     ],
 )

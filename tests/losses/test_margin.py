@@ -1,6 +1,7 @@
 """Margins on the own class: values by hand, gradients, limit cases, and the curve past theta*."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -195,7 +196,7 @@ def test_half_strength_is_half_the_margin():
         ({"gradient": "none"}, "allowed are exact, detached"),
         ({"beyond": "easy"}, "allowed are monotone, plain, released"),
         ({"m1": 1.35, "beyond": "released"}, "m1 = 1 only"),
-        ({"t": 0.5}, "similarity adjustment t is 0.5"),
+        ({"t": 0.5}, "t is 0.5; the similarity adjustment takes"),
     ],
 )
 def test_refusals_name_the_argument(arguments, message):
@@ -203,6 +204,34 @@ def test_refusals_name_the_argument(arguments, message):
     bare = getattr(CombinedMargin.__init__, "__wrapped__", CombinedMargin.__init__)
     with pytest.raises(ValueError, match=message):
         bare(CombinedMargin.__new__(CombinedMargin), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ArcFace(margin=28.6), "margin is 28.6; it must be in [0, pi) radians: is it in degrees?"),
+        (lambda: ArcSoftmax(margin=28.6), "margin is 28.6; it must be in [0, pi) radians: is it in degrees?"),
+        (
+            lambda: CosFace(margin=-0.35),
+            "margin is -0.35; it is subtracted from the cosine and must be a number >= 0 (0 is none)",
+        ),
+        (
+            lambda: AMSoftmax(margin=-0.35),
+            "margin is -0.35; it is subtracted from the cosine and must be a number >= 0 (0 is none)",
+        ),
+        (
+            lambda: SphereFace(margin=0.0),
+            "margin is 0.0; it multiplies the angle and must be a positive number (1 is none)",
+        ),
+        (
+            lambda: SphereFace(beyond="released"),
+            'beyond is "released" with margin = 1.35; the released rule knows margin = 1 only',
+        ),
+    ],
+)
+def test_refusals_name_the_argument_that_the_caller_wrote(make, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make()
 
 
 @pytest.mark.parametrize(

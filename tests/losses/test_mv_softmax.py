@@ -99,11 +99,11 @@ def test_bound_is_reached_at_cosine_one(weighting, largest):
     ("arguments", "message"),
     [
         ({"kind": "NV"}, "kind is 'NV'; allowed are AM, Arc"),
-        ({"emphasis": -0.1}, r"emphasis \(the paper's t\) is -0.1"),
+        ({"emphasis": -0.1}, "^emphasis is -0.1"),
         ({"emphasis": math.nan}, "is nan"),
         ({"weighting": "none"}, "allowed are adaptive, fixed"),
-        ({"margin": 20.0}, "is it in degrees"),
-        ({"kind": "AM", "margin": -0.3}, "m3 is -0.3"),
+        ({"margin": 20.0}, "^margin is 20.0; .* is it in degrees"),
+        ({"kind": "AM", "margin": -0.3}, "^margin is -0.3"),
     ],
 )
 def test_refusals(arguments, message):

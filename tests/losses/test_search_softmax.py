@@ -136,7 +136,7 @@ def test_factor_can_be_changed_between_epochs():
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, math.nan, -math.inf])
 def test_refusal_of_a_factor(factor):
-    with pytest.raises(ValueError, match="must be a finite number below 1"):
+    with pytest.raises(ValueError, match=f"^factor is {factor}; it must be a finite number below 1"):
         SearchSoftmax(factor)
 
 

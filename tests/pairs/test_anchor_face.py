@@ -19,7 +19,7 @@ from verisphere.decide.point import short_far
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace, CosFace
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
-from verisphere.pairs import AnchorFace, Given, GlobalBatch, Step, Training
+from verisphere.pairs import AnchorFace, GlobalBatch, PairOutput, Step, Training
 from verisphere.pairs.anchor_face import _of_far
 from verisphere.protocols import all_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
@@ -49,7 +49,7 @@ def at_degrees(*degrees: float) -> Tensor:
     return torch.stack([angles.cos(), angles.sin()], 1)
 
 
-def figure(given: Given, name: str, far: str = "0.25") -> float:
+def figure(given: PairOutput, name: str, far: str = "0.25") -> float:
     return given.figures[f"anchor_{name}_at_far_{short_far(far)}"]
 
 

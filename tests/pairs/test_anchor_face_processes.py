@@ -84,7 +84,7 @@ def steps_of(options: dict[str, Any]) -> dict[str, Any]:
 def with_a_sharded_head() -> float:
     """A step of the -FC variant on the centers that a head shares out."""
     torch.manual_seed(1)
-    head = Head(ArcFace(0.2, 16.0), CLASSES, DIM, 1, Sharded(Dense()) if world().size > 1 else Dense())
+    head = Head(ArcFace(0.2, 16.0), CLASSES, DIM, engine=Sharded(Dense()) if world().size > 1 else Dense())
     every = torch.randn(CLASSES, 1, DIM)
     head.centers.data = every[head.held.start : head.held.stop].clone()
     rows = ROWS[world().size]

@@ -11,7 +11,7 @@ from verisphere.distributed import world
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
-from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.optimizer import Optimizer
@@ -44,10 +44,10 @@ class Told(PairTerm):
         self.weights, self.factor, self.name = weights, factor, name
         self.steps: list[Step] = []
 
-    def forward(self, step: Step) -> Given:
+    def forward(self, step: Step) -> PairOutput:
         self.steps.append(step)
-        loss = None if self.factor is None else self.factor * step.batch.own.sum()
-        return Given(loss, self.weights, {self.name: float(len(self.steps))})
+        loss = None if self.factor is None else self.factor * step.batch.local_units.sum()
+        return PairOutput(loss, self.weights, {self.name: float(len(self.steps))})
 
 
 def objective(*terms: PairTerm, side: int = 0) -> Objective:
@@ -91,8 +91,8 @@ def test_a_term_sees_the_step_and_the_centers_and_side_columns_that_are_no_part_
     assert step.side.requires_grad
     assert step.centers.shape == (3, 1, 4)
     assert not step.batch.units.requires_grad
-    assert step.batch.own.requires_grad
-    torch.testing.assert_close(step.batch.units, step.batch.own.detach())
+    assert step.batch.local_units.requires_grad
+    torch.testing.assert_close(step.batch.units, step.batch.local_units.detach())
 
 
 @pytest.mark.parametrize("spoil", [0.0, math.nan, math.inf])
@@ -157,8 +157,8 @@ def test_a_terms_parameters_are_trained_and_a_gradient_of_theirs_that_is_not_fin
             super().__init__()
             self.bias = nn.Parameter(torch.tensor(1.0))
 
-        def forward(self, step: Step) -> Given:
-            return Given(self.bias.sqrt())
+        def forward(self, step: Step) -> PairOutput:
+            return PairOutput(self.bias.sqrt())
 
     term = Learned()
     made = objective(term)
@@ -176,8 +176,8 @@ def test_a_terms_parameters_are_trained_and_a_gradient_of_theirs_that_is_not_fin
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_whole_loss_that_is_not_finite_stops_though_rows_and_gradients_are(value: float):
     class Constant(PairTerm):
-        def forward(self, step: Step) -> Given:
-            return Given(torch.tensor(value))
+        def forward(self, step: Step) -> PairOutput:
+            return PairOutput(torch.tensor(value))
 
     made = objective(Constant())
     before = [one.detach().clone() for one in made.parameters()]
@@ -193,7 +193,7 @@ def test_a_batch_has_unit_rows_as_evaluation_has_them_and_hands_a_known_gradient
     batch = GlobalBatch.of(embeddings, torch.arange(5))
     doubled = embeddings.detach().double()
     assert torch.equal(batch.units, (doubled / doubled.norm(dim=1, keepdim=True)).float())
-    assert batch.mine == slice(0, 5)
+    assert batch.local_rows == slice(0, 5)
     assert world().size == 1
     gradient = torch.randn(5, 3)
     loss = batch.loss(torch.tensor(2.5), gradient)

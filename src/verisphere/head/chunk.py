@@ -1,4 +1,4 @@
-"""What happens to one chunk of classes, element by element: pure functions, which an engine may compile.
+"""Element-wise work on one chunk of classes: pure functions, which an engine may compile.
 
 `weighed` is the whole of a loss's work on the other classes. With z = others(cosine) and a shift s for each row, it
 gives the row sums of exp(z - s) (or of z, for a loss that sums), and the derivative of their total weight in the
@@ -31,8 +31,8 @@ def write_gradient(
 ) -> None:
     """Fill `gradient` with the gradient in the centers as stored, from the one in their products times the rows.
 
-    A step along a center changes no cosine, so where those are compared that part of `by_product` is taken off; it
-    contains 1 / length already, as the derivative of a cosine in a product.
+    A step along a center changes no cosine, so for cosines the component of `by_product` along the center is removed.
+    `by_product` contains 1 / length already, as the derivative of a cosine in a product.
     """
     gradient.copy_(_across(by_product, centers, inverse))
 
@@ -47,7 +47,7 @@ def add_to_momentum(
 ) -> None:
     """buffer <- momentum * buffer + gradient + weight_decay * centers, the gradient as `write_gradient` has it.
 
-    Numbers come as tensors: a compiler would build the step anew for each value.
+    The numbers are tensors, since a compiler would compile the step anew for each value.
     """
     buffer.mul_(momentum).add_(_across(by_product, centers, inverse, weight_decay))
 
@@ -66,8 +66,8 @@ class ChunkTerms:
     Attributes:
         loss: the loss.
         subcenters: how the cosines of a class become one.
-        dtype: to compute in; products may be narrower.
-        differentiated: of each item of the context, whether its gradient is wanted.
+        dtype: type to compute in; products may be narrower.
+        differentiated: whether the gradient of each item of the context is wanted.
     """
 
     loss: ClassLoss
@@ -81,7 +81,7 @@ class ChunkTerms:
         inverse: Float[Tensor, "centers"] | None,
         context: tuple[Float[Tensor, "batch 1"], ...],
     ) -> Float[Tensor, "batch classes"]:
-        """Logits or terms of the chunk's classes, the own one among them."""
+        """Logits or terms of the chunk's classes, including the own class."""
         cosine = product.to(self.dtype)
         if inverse is not None:
             cosine = cosine * inverse
@@ -94,7 +94,7 @@ class ChunkTerms:
         own_column: Int32[Tensor, "batch"],
         context: tuple[Float[Tensor, "batch 1"], ...],
     ) -> Float[Tensor, "batch"]:
-        """The highest logit of each row, the own class left out; minus infinity where it is the only one."""
+        """The highest logit of each row, the own class excluded; minus infinity where it is the only class."""
         logits = self.others(product, inverse, context)
         return logits.masked_fill(_own(own_column, logits), -math.inf).amax(1)
 
@@ -107,15 +107,15 @@ class ChunkTerms:
         context: tuple[Float[Tensor, "batch 1"], ...],
         class_weight: Float[Tensor, "classes"] | None = None,
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch centers"], tuple[Float[Tensor, "batch 1"], ...]]:
-        """Row sums, their derivative in the products (in the products' type) and in the context's wanted items.
+        """Row sums, and their derivatives in the products (of their type) and in the context's differentiated items.
 
         Args:
-            product: of queries and stored centers.
-            inverse: one over the lengths of the centers, or None where products are compared as they are.
-            own_column: of the own class in this chunk; a number outside it where it lies in another.
-            shift: taken from the logits before the exponential; a loss that sums has no use for it.
-            context: of the loss, a column each.
-            class_weight: how often each class counts in a sum, None for once; a softmax counts each once.
+            product: products of rows and stored centers.
+            inverse: one over the lengths of the centers; None where the loss compares products.
+            own_column: column of the own class; a number outside the chunk where another chunk has it.
+            shift: subtracted from the logits before the exponential; unused by a loss that sums.
+            context: items of the loss's context, one column each.
+            class_weight: how often each class counts in a sum; None counts each once, and so does a softmax.
         """
 
         def others(product: Tensor, *wanted: Tensor) -> Tensor:

@@ -1,16 +1,15 @@
 """The dense engine: every cosine at once, plain autograd; the reference that other engines are compared with."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.interface import Waiting, WholeEngine, WholeView
+from verisphere.head.interface import ViewRequest, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
-from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
+from verisphere.losses.class_loss import ClassLoss, compared_rows
 
 
 def dense_rest(
@@ -22,16 +21,16 @@ def dense_rest(
     *context: Float[Tensor, "batch"],
     class_weights: Float[Tensor, "classes"] | None = None,
 ) -> Float[Tensor, "batch"]:
-    """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
+    """Reduce the other classes of each row as `loss.reduce` says: minus infinity or 0 where there are none.
 
     Args:
-        loss: whose `others` are reduced.
+        loss: gives the terms of the other classes.
         query: rows ready for comparison.
         centers: as stored.
-        labels: of the rows; the class of that number is left out.
+        labels: class of each row, which is excluded.
         subcenters: how the cosines of a class become one.
-        context: of the loss, one number a row each.
-        class_weights: how often each class counts in a sum, None for once; a softmax counts each once.
+        context: items of the loss's context, one number a row each.
+        class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
     """
     product = query @ compared_rows(centers, loss.similarity).flatten(0, 1).T
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
@@ -54,10 +53,12 @@ class DenseView(WholeView):
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
         """See `dense_rest`."""
-        weights = self.class_weights
-        rest = dense_rest(loss, query, self.centers, self.labels, self.subcenters, *context, class_weights=weights)
-        # Backward reaches all of these as a streamed one does, also what `others` leaves unused: their gradients may be
-        # sums over processes whose engines differ, and all must come to each sum.
+        request = self.request
+        rest = dense_rest(
+            loss, query, self.centers, request.labels, request.subcenters, *context, class_weights=request.class_weights
+        )
+        # The backward reaches all of these as that of the streamed engine does, also what `others` leaves unused: their
+        # gradients may be all-reduced over ranks whose engines differ, and every rank must join each all-reduce.
         never = torch.zeros((), dtype=torch.bool, device=rest.device)
         for item in (query[:, 0], *context):
             rest = torch.where(never, item, rest) if item.requires_grad else rest
@@ -65,24 +66,15 @@ class DenseView(WholeView):
 
     def spread(self, columns: int) -> Float[Tensor, ""]:
         """The mean over the classes of the distance between their sub-centers."""
-        each, weights = spread(self.centers[..., :columns]), self.class_weights
-        return each.mean() if weights is None else (each * weights).sum() / weights.sum()
+        spreads, weights = spread(self.centers[..., :columns]), self.request.class_weights
+        return spreads.mean() if weights is None else (spreads * weights).sum() / weights.sum()
 
 
 @dataclass(frozen=True)
 class Dense(WholeEngine):
     """Every cosine at once: B x N x K numbers, several times over, and plain autograd."""
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-        class_weights: Float[Tensor, "classes"] | None = None,
-    ) -> DenseView:
-        """The centers for a batch with these labels; their gradient goes to autograd."""
-        centers = centers.to(dtype)
-        return DenseView(centers[labels.clamp(min=0)], centers, labels, subcenters, similarity, class_weights)
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> DenseView:
+        """The centers for a batch; their gradient goes to autograd."""
+        centers = centers.to(request.dtype)
+        return DenseView(centers[request.labels.clamp(min=0)], centers, request)

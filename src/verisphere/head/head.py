@@ -7,11 +7,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from verisphere.head.auto import SAMPLE_RATE, engine_named
-from verisphere.head.interface import Batch, Engine, View, Waiting
+from verisphere.head.auto import Auto
+from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
 from verisphere.head.noise import Noise
-from verisphere.head.streamed import Precision
-from verisphere.head.subcenters import Pooling, SubCenters
+from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Rows, compared_rows
 from verisphere.score.cosine import unit
 
@@ -20,10 +19,21 @@ from verisphere.score.cosine import unit
 CENTER_STD = 0.01
 _DRAWN_AT_ONCE = 2**22
 
+#: Keywords that a head took in earlier versions, and what takes their place.
+_RENAMED = {
+    "embedding_size": "size=...",
+    "subcenters": "centers=SubCenters(...)",
+    "pooling": "centers=SubCenters(pooling=...)",
+    "temperature": "centers=SubCenters(temperature=...)",
+    "pull_together": "centers=SubCenters(pull_together=...)",
+    "precision": "engine=Streamed(precision=...)",
+    "sample_rate": "engine=Sampled(rate=...)",
+}
+
 
 @dataclass(frozen=True)
 class HeadOutput:
-    """What a head makes of a batch.
+    """The result of a head for one batch.
 
     Attributes:
         loss: mean over the batch of weight * loss, with gradient.
@@ -40,50 +50,53 @@ class Head(nn.Module):
     Everything but an engine's products is computed in float32 (float64 if embeddings or centers are), also under
     autocast, since half-precision cosines times a scale of 64 are off by a quarter of a logit.
 
-    Under an engine for several processes a batch is what they have together: each process passes its own rows, and gets
-    the mean over all rows and the gradient of that mean in its own.
+    Under `Sharded` a batch consists of the rows of all ranks: each rank passes its own rows, and receives the mean over
+    all rows and the gradient of that mean in its own rows.
 
     Args:
         loss: any `ClassLoss`; the head tells it the number of classes, and runs its `terms`.
         classes: number of identities, N.
-        embedding_size: numbers in an embedding, d.
-        subcenters: centers a class, K (sub-center ArcFace, eq. 7).
-        engine: "dense", "streamed", "auto" (streamed where the logits are many), "sampled", or an engine.
-        precision: of the products of an engine given by name, "float32" or "bfloat16"; the dense one knows the first.
-        pooling: how the cosines to a class's sub-centers become one, "max" or "softmax"; see `SubCenters`.
-        temperature: of the softmax pooling.
-        pull_together: weight of the mean distance between sub-centers of a class, added to the loss.
-        sample_rate: of the engine "sampled": the share of the classes that a step looks at.
+        size: numbers in an embedding, d.
+        centers: how many centers a class has (sub-center ArcFace, eq. 7), and how their cosines become one.
+        engine: what computes the loss over the classes: `Auto`, `Dense`, `Streamed`, `Sampled` or `Sharded`.
         seed: of the random numbers that the loss asks for, the same on every rank; see `Noise`.
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last
-            column being the bias. Of several processes each has those of the classes that it holds.
-        held: which classes these are.
-        draws: state of an engine that chooses at random; None of one that does not.
-        noise: the random numbers that the loss asks for; None where it asks for none.
-        deferred: backward gives `centers` no gradient but leaves it to `step`, if the engine can. `HeadSGD` sets it.
+            column being the bias. Under `Sharded` a rank has the centers of the classes that it holds.
+        subcenters: the argument `centers`.
+        held: the classes whose centers this rank holds.
+        draws: random state of the engine; None for an engine without randomness.
+        noise: the random numbers that the loss asks for; None for a loss that asks for none.
+        deferred: whether the gradient of `centers` is deferred to `step`, if the engine can. `HeadSGD` sets it.
 
     Raises:
-        ValueError: a number outside its range, an unknown name, or a class bias beside a cosine.
+        ValueError: a number outside its range, or a class bias beside a cosine.
+        TypeError: centers or engine are not objects of their kind, or a keyword of earlier versions.
     """
 
     def __init__(
         self,
         loss: ClassLoss,
         classes: int,
-        embedding_size: int,
-        subcenters: int = 1,
-        engine: str | Engine = "dense",
-        precision: Precision = "float32",
-        pooling: Pooling = "max",
-        temperature: float = 0.1,
-        pull_together: float = 0.0,
-        sample_rate: float = SAMPLE_RATE,
+        size: int,
+        *,
+        centers: SubCenters = SubCenters(),  # both are frozen
+        engine: Engine = Auto(),
         seed: int = 0,
+        **renamed: object,
     ) -> None:
         super().__init__()
-        for name, count in (("classes", classes), ("embedding_size", embedding_size)):
+        for name in renamed:
+            raise TypeError(f"a head takes no {name}" + (f"; write {_RENAMED[name]}" if name in _RENAMED else ""))
+        if not isinstance(centers, SubCenters):
+            raise TypeError(f"centers is {centers!r}; a head takes SubCenters(...) of verisphere.head")
+        if not isinstance(engine, Engine):
+            raise TypeError(
+                f"engine is {engine!r}; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
+                "Sampled(...) or Sharded(...)"
+            )
+        for name, count in (("classes", classes), ("size", size)):
             if count < 1:
                 raise ValueError(f"{name} is {count}; a head needs at least 1")
         if loss.class_bias and loss.similarity == "cosine":
@@ -91,33 +104,31 @@ class Head(nn.Module):
                 f"{type(loss).__name__} asks for a class bias beside a cosine; it needs similarity 'product'"
             )
         self.loss = loss
-        self.classes, self.embedding_size = classes, embedding_size
-        self.subcenters = SubCenters(subcenters, pooling, temperature, pull_together)
-        chosen = engine_named(engine, precision, sample_rate) if isinstance(engine, str) else engine
-        self.engine = chosen.for_classes(classes)
+        self.classes, self.size, self.subcenters = classes, size, centers
+        self.engine = engine.for_classes(classes)
         self.draws = self.engine.draws
         numbers = max(term.noise for _, term in loss.terms)
         self.noise = Noise(numbers, seed) if numbers else None
         self.deferred = False
-        self._waiting: Waiting | None = None
+        self._deferred_gradient: DeferredGradient | None = None
         self.held = self.engine.held(classes)
-        self.centers = nn.Parameter(torch.empty(len(self.held), subcenters, embedding_size + loss.class_bias))
+        self.centers = nn.Parameter(torch.empty(len(self.held), centers.count, size + loss.class_bias))
         self.reset_parameters()
         loss.prepare(classes)
 
     def reset_parameters(self) -> None:
-        """Draw new centers, with no bias; those of a class are the same for whoever holds it."""
+        """Draw new centers, with bias 0; the centers of a class do not depend on which rank holds it."""
         per_class = self.centers.shape[1:].numel()
-        # Blocks of a multiple of 16 numbers are drawn as all at once would be; those of other processes are dropped.
+        # Blocks of a multiple of 16 numbers are drawn as all at once would be; those of other ranks are dropped.
         step = 16 * max(1, _DRAWN_AT_ONCE // (16 * per_class))
         with torch.no_grad():
             for first in range(0, self.classes, step):
                 drawn = self.centers.new_empty(min(step, self.classes - first), *self.centers.shape[1:])
                 nn.init.normal_(drawn, std=CENTER_STD)
-                kept = range(max(first, self.held.start), min(first + len(drawn), self.held.stop))
-                if kept:
-                    at = kept.start - self.held.start
-                    self.centers[at : at + len(kept)] = drawn[kept.start - first : kept.stop - first]
+                held = range(max(first, self.held.start), min(first + len(drawn), self.held.stop))
+                if held:
+                    at = held.start - self.held.start
+                    self.centers[at : at + len(held)] = drawn[held.start - first : held.stop - first]
         if self.loss.class_bias:
             nn.init.zeros_(self.centers[..., -1])
 
@@ -142,8 +153,8 @@ class Head(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
             batch = self.engine.batch(embeddings.to(precision), labels, weights)
-            self._check_labels(batch.labels)  # of all, so that all processes find the same fault
-            # each row's share of the mean
+            self._check_labels(batch.labels)  # the whole batch, so that all ranks raise the same error
+            # factor of each row's loss in the mean
             share = embeddings.new_full((len(batch.labels),), 1 / len(batch.labels), dtype=precision)
             if batch.weights is not None:
                 share = share * batch.weights.detach()
@@ -151,22 +162,24 @@ class Head(nn.Module):
             total = (per_sample * share).sum()
             if spread is not None:
                 total = total + self.subcenters.pull_together * spread
-            return HeadOutput(total, per_sample.detach()[batch.mine])
+            return HeadOutput(total, per_sample.detach()[batch.local_rows])
 
     def _per_sample(
         self, batch: Batch, share: Float[Tensor, "batch"]
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, ""] | None]:
-        """The loss of each row, and the spread of the sub-centers where it is wanted."""
+        """The loss of each row, and the spread of the sub-centers where it has a weight."""
         similarity, dtype = self.loss.similarity, batch.embeddings.dtype
-        take = self._wait if self.deferred else None
-        view = self.engine.view(self.centers, batch.labels, self.subcenters, similarity, dtype, take)
+        defer = self._defer if self.deferred else None
+        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer)
+        view = self.engine.view(self.centers, request)
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
             query = torch.cat([query, query.new_ones(len(query), 1)], dim=1)
-        terms = self.loss.terms
-        alone = len(terms) == 1 and not self.subcenters.pull_together
-        if alone and _one_pass(self.loss) and self.loss.query != "own_center":
-            return self._linear(view, batch, query, share), None
+        terms, pull_together = self.loss.terms, self.subcenters.pull_together
+        if self.loss.partial_losses(pull_together):
+            return self._partial_losses(view, batch, query, share), None
+
+        one_pass = self.loss.one_pass(pull_together)
 
         own = view.own(query, center=any(loss.query == "own_center" for _, loss in terms))
         rows = self._rows(view, batch, query, own.cosine)
@@ -174,31 +187,31 @@ class Head(nn.Module):
         total = torch.zeros_like(own.cosine)
         for weight, loss in terms:
             context = tuple(item.to(dtype) for item in loss.context(rows))
-            each = tuple(item.expand(len(known)) for item in context)
-            own_term = loss.own(own.cosine, *each).masked_fill(~known, 0.0)
+            row_context = tuple(item.expand(len(known)) for item in context)
+            own_term = loss.own(own.cosine, *row_context).masked_fill(~known, 0.0)
             rest = torch.zeros_like(own_term)
             if loss.query != "none":
-                asking = query if own.center is None or loss.query == "embedding" else view.entering(own.center)
-                entering = tuple(view.entering(item).expand(len(known)) for item in context)
-                rest = view.rest(loss, asking, entering, _foretold(weight, loss, share) if alone else None)
-            total = total + weight * loss.finish(own_term, rest, *each)
-        return total, view.spread(self.embedding_size) if self.subcenters.pull_together else None
+                compared = query if own.center is None or loss.query == "embedding" else view.to_partial(own.center)
+                partial = tuple(view.to_partial(item).expand(len(known)) for item in context)
+                rest = view.rest(loss, compared, partial, _known_gradient(weight, loss, share) if one_pass else None)
+            total = total + weight * loss.finish(own_term, rest, *row_context)
+        return total, view.spread(self.size) if pull_together else None
 
-    def _linear(
+    def _partial_losses(
         self, view: View, batch: Batch, query: Float[Tensor, "batch columns"], share: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """The loss of each row, for a loss that is affine in its reduced others: each process adds its summand."""
+        """The loss of each row, for a loss with `partial_losses`: the ranks compute summands, which are all-reduced."""
         ((weight, loss),) = self.loss.terms
-        part, here, known = view.part, view.here, batch.labels != NO_CLASS
-        own_cosine = part.own(query).cosine
-        # nan, so that a loss which reads it against its word is found out
-        rows = self._rows(view, batch, query, own_cosine.masked_fill(~here, torch.nan))
-        context = tuple(view.entering(item.to(query.dtype)).expand(len(known)) for item in loss.context(rows))
+        partial, owned, known = view.partial, view.owned, batch.labels != NO_CLASS
+        own_cosine = partial.own(query).cosine
+        # NaN on purpose: a loss declared `linear` must not read `rows.own`
+        rows = self._rows(view, batch, query, own_cosine.masked_fill(~owned, torch.nan))
+        context = tuple(view.to_partial(item.to(query.dtype)).expand(len(known)) for item in loss.context(rows))
         own = loss.own(own_cosine, *context).masked_fill(~known, 0.0)
         rest = torch.zeros_like(own)
         if loss.query != "none":
-            rest = part.rest(loss, query, context, _foretold(weight, loss, share))
-        return weight * view.summed(torch.where(here, loss.finish(own, rest, *context), loss.slope() * rest))
+            rest = partial.rest(loss, query, context, _known_gradient(weight, loss, share))
+        return weight * view.to_replicated(torch.where(owned, loss.finish(own, rest, *context), loss.slope() * rest))
 
     def _rows(
         self,
@@ -207,80 +220,72 @@ class Head(nn.Module):
         query: Float[Tensor, "batch columns"],
         own: Float[Tensor, "batch"],
     ) -> Rows:
-        """What the loss may know of the batch, which it has observed in training."""
+        """The batch as the loss may see it; in training the loss has observed it."""
         count = max(loss.nearest for _, loss in self.loss.terms)
         nearest = view.nearest(query, count) if count else None
         noise = None if self.noise is None else self.noise(own)
-        length = torch.linalg.vector_norm(batch.agreed, dim=1)
-        rows = Rows(own, length, unit(batch.agreed), batch.labels, nearest, noise)
+        length = torch.linalg.vector_norm(batch.replicated, dim=1)
+        rows = Rows(own, length, unit(batch.replicated), batch.labels, nearest, noise)
         if self.training:
             with torch.no_grad():
                 self.loss.observe(rows)
         return rows
 
-    def step(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-    ) -> bool:
+    def step(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None = None) -> bool:
         """Update the centers by SGD after a backward that was `deferred`: chunk by chunk, without their gradient.
 
-        The same as `torch.optim.SGD`, to within rounding. Its numbers are given each time, the head keeps none.
+        The same as `torch.optim.SGD`, to within rounding.
 
         Args:
-            buffer: of the momentum, zeros before the first step, changed in place; None where momentum is 0.
-            rate: learning rate.
-            momentum: share of the buffer that stays.
-            weight_decay: of the centers.
-            nesterov: look ahead along the momentum.
+            step: rate, momentum and weight decay.
+            buffer: momentum buffer, zeros before the first step, changed in place; None where momentum is 0.
 
         Returns:
-            Whether there was a gradient waiting.
+            Whether there was a deferred gradient.
 
         Raises:
             ValueError: see `check_step`; or the buffer does not fit the momentum.
         """
         self.check_step()
-        waiting = self._waiting
-        if waiting is None:
+        gradient = self._deferred_gradient
+        if gradient is None:
             return False
-        if (buffer is None) != (momentum == 0):
-            raise ValueError(f"momentum is {momentum} and the buffer {'absent' if buffer is None else 'given'}")
-        self._waiting = None
+        if (buffer is None) != (step.momentum == 0):
+            raise ValueError(f"momentum is {step.momentum} and the buffer {'absent' if buffer is None else 'given'}")
+        self._deferred_gradient = None
         with torch.autocast(self.centers.device.type, enabled=False):
-            waiting.descend(buffer, rate, momentum, weight_decay, nesterov)
+            gradient.apply(step, buffer)
         return True
 
     def check_step(self) -> None:
-        """Say whether `step` can go, before anything has changed.
+        """Raise what `step` would raise, before anything has changed.
 
         Raises:
-            ValueError: beside the gradient that waits the centers have one of their own, or they have changed since.
+            ValueError: the centers have a gradient beside the deferred one, or have changed since its backward pass.
         """
-        if self._waiting is None:
+        if self._deferred_gradient is None:
             return
         if self.centers.grad is not None:
             raise ValueError(
-                "the centers have a gradient beside the one that waits: does another term of the loss reach them? that "
+                "the centers have a gradient beside the deferred one: does another term of the loss reach them? that "
                 "needs torch.optim.SGD and deferred = False"
             )
-        if not self._waiting.current:
-            raise ValueError("the centers have changed since the backward whose gradient waits; step before that")
+        if not self._deferred_gradient.current:
+            raise ValueError(
+                "the centers have changed since the backward pass of the deferred gradient; step before that"
+            )
 
-    def forget(self) -> None:
-        """Drop the gradient that waits for `step`, as `zero_grad` does with others."""
-        self._waiting = None
+    def drop_deferred(self) -> None:
+        """Drop the deferred gradient, as `zero_grad` drops the others."""
+        self._deferred_gradient = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop every gradient, the one that waits too; `zero_grad` of a module around the head does not reach it."""
+        """Drop every gradient and the deferred one, which `zero_grad` of a module around the head does not reach."""
         super().zero_grad(set_to_none)
-        self.forget()
+        self.drop_deferred()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Centers trained on one engine go on on another: the state of a random choice stays, or is left out."""
+        """Load centers that were trained with another engine: a random state is kept, or skipped."""
         name = f"{prefix}draws.state"
         if self.draws is None:
             state_dict.pop(name, None)
@@ -289,17 +294,17 @@ class Head(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy starts from: like its parameters' gradients, the one that waits stays behind."""
-        return {**self.__dict__, "_waiting": None}
+        """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
+        return {**self.__dict__, "_deferred_gradient": None}
 
-    def _wait(self, gradient: Waiting) -> None:
-        if self._waiting is not None:
+    def _defer(self, gradient: DeferredGradient) -> None:
+        if self._deferred_gradient is not None:
             raise ValueError(
-                "a second backward came before the step that the first waits for: gradients that accumulate need "
-                "torch.optim.SGD and deferred = False; to drop the first call zero_grad of the head or of its HeadSGD, "
-                "that of a module around the head does not reach it"
+                "a second backward pass came before the step of the first: gradients that accumulate need "
+                "torch.optim.SGD and deferred = False; to drop the first gradient call zero_grad of the head or of its "
+                "HeadSGD, since that of a module around the head does not reach it"
             )
-        self._waiting = gradient
+        self._deferred_gradient = gradient
 
     def _check_rows(
         self,
@@ -309,10 +314,10 @@ class Head(nn.Module):
     ) -> None:
         if len(embeddings) != len(labels):
             raise ValueError(f"{len(embeddings)} embeddings came with {len(labels)} labels; each row takes one")
-        if embeddings.shape[1] != self.embedding_size:
+        if embeddings.shape[1] != self.size:
             raise ValueError(
-                f"embeddings have {embeddings.shape[1]} columns but the head was built for {self.embedding_size}; "
-                "does its embedding_size match the backbone's?"
+                f"embeddings have {embeddings.shape[1]} columns but the head was built for {self.size}; "
+                "does its size match the backbone's?"
             )
         if weights is not None and weights.shape != labels.shape:
             raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
@@ -336,14 +341,9 @@ class Head(nn.Module):
 
     def extra_repr(self) -> str:
         """What `print(head)` shows."""
-        return f"classes={self.classes}, embedding_size={self.embedding_size}, subcenters={self.subcenters.count}"
+        return f"classes={self.classes}, size={self.size}, subcenters={self.subcenters.count}"
 
 
-def _foretold(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"] | None:
-    """The gradient in `rest`, up to the factor that comes from whatever is done with the loss; None if not known."""
-    return weight * loss.slope() * share if _one_pass(loss) else None
-
-
-def _one_pass(loss: ClassLoss) -> bool:
-    """Whether rows and classes can be gone through once; a softmax, even if `finish` is linear in it, divides first."""
-    return loss.linear and loss.reduce == "sum"
+def _known_gradient(weight: float, loss: ClassLoss, share: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+    """The gradient of the mean loss in `rest` of a loss that needs one pass, up to the upstream factor."""
+    return weight * loss.slope() * share

@@ -1,7 +1,8 @@
-"""What a head asks of an engine, so that every loss runs on each.
+"""The interface between a head and its engines, by which every loss runs on every engine.
 
-An engine looks at class centers. One that holds all of them is *whole*; one that holds a process's share gives partial
-results, and the two doors of `verisphere.collectives` lead from those to what every process knows and back.
+An engine computes with the class centers. One that holds all of them is *whole*; one that holds a rank's share gives
+partial results, which `to_replicated` of `verisphere.collectives` turns into replicated ones; `to_partial` is the way
+back.
 """
 
 from collections.abc import Callable
@@ -17,53 +18,93 @@ from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Similarity, compared_rows
 
 
+@dataclass(frozen=True)
+class SGDStep:
+    """One step of `torch.optim.SGD`.
+
+    Attributes:
+        rate: learning rate.
+        momentum: share of the momentum buffer that stays.
+        weight_decay: factor on the parameters that is added to their gradient.
+        nesterov: whether to look ahead along the momentum.
+    """
+
+    rate: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+
 @runtime_checkable
-class Waiting(Protocol):
-    """A gradient of the centers that has not been made: what it takes to update them without it."""
+class DeferredGradient(Protocol):
+    """A gradient of the centers that has not been computed: what it takes to update them without it."""
 
     @property
     def current(self) -> bool:
-        """Whether the centers are still those that the gradient is of."""
+        """Whether the centers are still those that the gradient belongs to."""
         ...
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient; while `current`."""
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update centers and momentum buffer in place, as `torch.optim.SGD` does; only while `current`.
+
+        Args:
+            step: rate, momentum and weight decay.
+            buffer: momentum buffer; None where the step has no momentum.
+        """
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class ViewRequest:
+    """What a head asks of an engine for one batch.
+
+    Attributes:
+        labels: class of each row of the global batch; -1 is no class, and excludes no class.
+        subcenters: how the cosines to a class's sub-centers become one.
+        similarity: how rows and centers are compared.
+        dtype: type of the rows, which the engine computes in.
+        defer: receives the gradient of the centers before it is computed, for an update without it. An engine may give
+            the gradient to autograd all the same. None: the gradient goes to autograd.
+        class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
+            counts each once. A softmax counts each class once whatever the weights are.
+    """
+
+    labels: Int64[Tensor, "batch"]
+    subcenters: SubCenters
+    similarity: Similarity
+    dtype: torch.dtype
+    defer: Callable[[DeferredGradient], None] | None = None
+    class_weights: Float[Tensor, "classes"] | None = None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The global batch, as one process sees it.
+    """The global batch, as one rank sees it.
 
     Attributes:
-        embeddings: of every process's rows; each hands on the gradient that it has found, and those add up.
-        agreed: the same numbers, for what every process computes alike.
-        labels: of them.
-        weights: of them, without gradient.
-        mine: which rows are this process's own.
+        embeddings: rows of all ranks, for partial computations: the gradients of the ranks are summed.
+        replicated: the same numbers, for computations that every rank repeats: each rank hands on its share of the
+            gradient.
+        labels: class of each row.
+        weights: weight of each row, without gradient.
+        local_rows: the rows that this rank contributed.
     """
 
     embeddings: Float[Tensor, "batch dim"]
-    agreed: Float[Tensor, "batch dim"]
+    replicated: Float[Tensor, "batch dim"]
     labels: Int64[Tensor, "batch"]
     weights: Float[Tensor, "batch"] | None
-    mine: slice
+    local_rows: slice
 
 
 @dataclass(frozen=True)
-class Own:
-    """Each row and its own class.
+class OwnClass:
+    """The own class of each row.
 
     Attributes:
-        cosine: to it (or product), pooled over the sub-centers; 0 for a row whose class is not here.
-        center: the nearest of its sub-centers, as it is compared; None unless asked for.
+        cosine: cosine (or product) of row and own class, pooled over the sub-centers; 0 where this engine does not hold
+            the class.
+        center: the sub-center nearest to the row, as it is compared; None unless requested.
     """
 
     cosine: Float[Tensor, "batch"]
@@ -72,37 +113,39 @@ class Own:
 
 @runtime_checkable
 class View(Protocol):
-    """The centers as one batch needs them; made by an engine, used by the head for that batch alone."""
+    """The centers prepared for one batch: created by an engine, used by the head for that batch only."""
 
     @property
-    def part(self) -> "View":
-        """The same of this process's classes alone: what it gives is partial. Itself, where they are all."""
+    def partial(self) -> "View":
+        """The view of this rank's classes only, whose results are partial; a whole view returns itself."""
         ...
 
     @property
-    def here(self) -> Bool[Tensor, "batch"]:
-        """Rows that this process answers for among those that see them: their class is here, or nowhere."""
+    def owned(self) -> Bool[Tensor, "batch"]:
+        """Rows whose class this rank holds; rows without a class belong to rank 0."""
         ...
 
-    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> Own:
-        """Each row's own class.
+    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> OwnClass:
+        """Compute the own class of each row.
 
         Args:
             query: rows ready for comparison with the centers.
-            center: whether the nearest sub-center itself is wanted.
+            center: whether to return the nearest sub-center itself.
         """
         ...
 
     def nearest(
-        self, query: Float[Tensor, "batch columns"], count: int, strangers: bool = False
+        self, query: Float[Tensor, "batch columns"], count: int, own_elsewhere: bool = False
     ) -> Float[Tensor, "batch nearest"]:
-        """The `count` largest cosines of each row to other classes, falling, without gradient; fewer if there are.
+        """The `count` largest cosines of each row to other classes, descending, without gradient.
+
+        The result has fewer columns where there are fewer other classes.
 
         Args:
             query: rows ready for comparison with the centers.
             count: how many to find.
-            strangers: some rows' classes may not be among those seen, and all of these are others to them; a row that
-                has one fewer ends with minus infinity.
+            own_elsewhere: whether another rank may hold a row's own class, so that all classes here are other classes;
+                a row whose own class is here then ends with minus infinity.
         """
         ...
 
@@ -113,16 +156,16 @@ class View(Protocol):
         context: tuple[Float[Tensor, "batch"], ...],
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
-        """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
+        """Reduce the other classes of each row as `loss.reduce` says: minus infinity or 0 where there are none.
 
-        Its backward reaches the query and every item of the context that needs a gradient, if only with zeros.
+        The backward pass reaches the query and every item of the context that needs a gradient, if only with zeros.
 
         Args:
-            loss: whose `others` are reduced.
+            loss: gives the terms of the other classes.
             query: rows ready for comparison with the centers.
-            context: of `loss`, one number a row each.
-            row_gradient: where the gradient of the whole in this result is known beforehand but for one factor, the
-                gradient without that factor: an engine may then do with a single pass.
+            context: items of the loss's context, one number a row each.
+            row_gradient: gradient of the mean loss in this result up to one factor, where it is known before the
+                forward pass: an engine may then need a single pass.
         """
         ...
 
@@ -130,30 +173,30 @@ class View(Protocol):
         """The mean over the classes of the distance between their sub-centers, by the first `columns` columns."""
         ...
 
-    def entering(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """A number that is alike on every process, for use with a process's own classes."""
+    def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """A replicated tensor for use with this rank's classes; its gradient is summed over the ranks."""
         ...
 
-    def summed(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The sum of what the processes have."""
+    def to_replicated(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The sum of a partial tensor over the ranks."""
         ...
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Looks at every center; a head leaves that to it, and does all that is a matter of rows alone."""
+    """Computes with all class centers; the head computes what concerns rows only."""
 
     @property
     def draws(self) -> nn.Module | None:
-        """The state of an engine that chooses at random, for the head's `state_dict`; None of one that does not."""
+        """Random state of the engine, for the head's `state_dict`; None for an engine without randomness."""
         ...
 
     def for_classes(self, classes: int) -> "Engine":
-        """This engine, as a head with so many classes will ask it."""
+        """The engine for a head with this many classes."""
         ...
 
     def held(self, classes: int) -> range:
-        """Which of so many classes this process holds the centers of."""
+        """The classes whose centers this rank holds."""
         ...
 
     def batch(
@@ -162,61 +205,15 @@ class Engine(Protocol):
         labels: Int64[Tensor, "rows"],
         weights: Float[Tensor, "rows"] | None,
     ) -> Batch:
-        """The global batch that these rows are a part of."""
+        """Gather the global batch from the rows of each rank."""
         ...
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-    ) -> View:
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers for a batch.
 
         Args:
             centers: as stored, of the classes held.
-            labels: of the global batch; -1 is no class, and leaves no class out.
-            subcenters: how the cosines of a class become one.
-            similarity: how centers are compared.
-            dtype: of the rows, and to compute in.
-            take: receives the gradient of the centers before it is made, for an update without it. An engine may give
-                the gradient to autograd all the same.
-        """
-        ...
-
-
-@runtime_checkable
-class Weighing(Engine, Protocol):
-    """An engine that can let a class stand for several."""
-
-    def for_classes(self, classes: int) -> "Weighing":
-        """See `Engine.for_classes`."""
-        ...
-
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-        class_weights: Float[Tensor, "classes"] | None = None,
-    ) -> View:
-        """The centers for a batch; see `Engine.view`.
-
-        Args:
-            centers: as stored.
-            labels: of the batch.
-            subcenters: how the cosines of a class become one.
-            similarity: how centers are compared.
-            dtype: of the rows, and to compute in.
-            take: receives the gradient of the centers before it is made.
-            class_weights: how often each class counts in a sum, and in the mean of `View.spread`; None for once. A
-                softmax counts each once whatever they say.
+            request: labels of the global batch, and how rows and centers are compared.
         """
         ...
 
@@ -226,15 +223,15 @@ class WholeEngine:
 
     @property
     def draws(self) -> nn.Module | None:
-        """Nothing is left to chance."""
+        """None: there is no randomness."""
         return None
 
     def for_classes(self, classes: int) -> Any:  # the subclass's own kind; beartype takes no Self outside a class
-        """Itself: it counts the centers that it sees."""
+        """The engine itself: it does not depend on the number of classes."""
         return self
 
     def held(self, classes: int) -> range:
-        """All of them."""
+        """All classes."""
         return range(classes)
 
     def batch(
@@ -243,7 +240,7 @@ class WholeEngine:
         labels: Int64[Tensor, "rows"],
         weights: Float[Tensor, "rows"] | None,
     ) -> Batch:
-        """These rows are all there are."""
+        """These rows are the whole batch."""
         return Batch(embeddings, embeddings, labels, weights, slice(0, len(labels)))
 
 
@@ -251,59 +248,54 @@ class WholeView:
     """Base of the views that see every class; a subclass adds `rest` and `spread`.
 
     Args:
-        own_centers: of each row's class as they are stored, with gradient; of any class for a row labelled -1.
-        centers: as stored.
-        labels: of the rows.
-        subcenters: how the cosines of a class become one.
-        similarity: how centers are compared.
-        class_weights: how often each class counts in a sum or a mean over the classes; None for once.
+        own_centers: stored centers of each row's class, with gradient; of any class for a row labelled -1.
+        centers: all centers, as stored.
+        request: what the head requested.
     """
 
     def __init__(
         self,
         own_centers: Float[Tensor, "batch subcenters columns"],
         centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        class_weights: Float[Tensor, "classes"] | None = None,
+        request: ViewRequest,
     ) -> None:
-        self.own_centers, self.centers, self.labels = own_centers, centers, labels
-        self.subcenters, self.similarity, self.class_weights = subcenters, similarity, class_weights
+        self.own_centers, self.centers, self.request = own_centers, centers, request
 
     @property
-    def part(self) -> Any:  # a View; checking that would ask for `part` again, without end
-        """Itself: there is nothing elsewhere."""
+    def partial(self) -> Any:  # a View; checking that would ask for `part` again, without end
+        """The view itself: no class is held elsewhere."""
         return self
 
     @property
-    def here(self) -> Bool[Tensor, "batch"]:
-        """All."""
-        return torch.ones_like(self.labels, dtype=torch.bool)
+    def owned(self) -> Bool[Tensor, "batch"]:
+        """All rows."""
+        return torch.ones_like(self.request.labels, dtype=torch.bool)
 
-    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> Own:
+    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> OwnClass:
         """See `View.own`."""
-        own_centers = compared_rows(self.own_centers.to(query.dtype), self.similarity)
-        known = self.labels != NO_CLASS
+        own_centers = compared_rows(self.own_centers.to(query.dtype), self.request.similarity)
+        known = self.request.labels != NO_CLASS
         # not a matrix product, whose backward an autocast around it would do in half precision
         cosines = (query[:, None] * own_centers).sum(2)  # (batch, subcenters)
-        pooled = self.subcenters.pooled(cosines).masked_fill(~known, 0.0)
+        pooled = self.request.subcenters.pooled(cosines).masked_fill(~known, 0.0)
         if not center:
-            return Own(pooled, None)
+            return OwnClass(pooled, None)
         nearest = own_centers[torch.arange(len(cosines), device=cosines.device), cosines.argmax(1)]
-        return Own(pooled, nearest.masked_fill(~known[:, None], 0.0))
+        return OwnClass(pooled, nearest.masked_fill(~known[:, None], 0.0))
 
     def nearest(
-        self, query: Float[Tensor, "batch columns"], count: int, strangers: bool = False
+        self, query: Float[Tensor, "batch columns"], count: int, own_elsewhere: bool = False
     ) -> Float[Tensor, "batch nearest"]:
         """See `View.nearest`."""
-        found = nearest_others(query, self.centers, self.labels, count, self.subcenters, self.similarity)
-        return found if strangers else found[:, : len(self.centers) - 1]
+        found = nearest_others(
+            query, self.centers, self.request.labels, count, self.request.subcenters, self.request.similarity
+        )
+        return found if own_elsewhere else found[:, : len(self.centers) - 1]
 
-    def entering(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The same number."""
+    def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The same tensor."""
         return alike
 
-    def summed(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The same number."""
+    def to_replicated(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The same tensor."""
         return partial

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from verisphere.compiling import fused
 from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, write_gradient
+from verisphere.head.interface import SGDStep
 from verisphere.head.subcenters import spread
 from verisphere.losses.class_loss import ClassLoss
 
@@ -21,21 +22,21 @@ SAFE_BOUND, SAFE_SUM = 64.0, 60.0
 
 
 def known_shift(loss: ClassLoss, classes: int) -> float | None:
-    """What may be taken from every logit of a softmax over so many classes; None if only looking at them can tell."""
+    """The shift that may be subtracted from every logit of a softmax over so many classes; None if it is not known."""
     bound = loss.bound()
     return None if bound is None or bound > SAFE_BOUND else bound - SAFE_SUM + log(classes)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Neighbouring classes.
+    """A run of consecutive classes.
 
     Attributes:
-        index: which chunk it is.
-        first: its first class.
+        index: number of the chunk.
+        first: number of its first class.
         stored: the centers as stored, K rows a class, in the dtype to compute in.
-        inverse: one over their lengths, or None where products are compared as they are.
-        class_weight: how often each class counts in a sum or a mean over the classes; None for once.
+        inverse: one over the lengths of the centers; None where the loss compares products.
+        class_weight: how often each class counts in a sum or a mean over the classes; None counts each once.
     """
 
     index: int
@@ -45,25 +46,25 @@ class Chunk:
     class_weight: Float[Tensor, "classes"] | None = None
 
     def by_class(self, subcenters: int) -> Float[Tensor, "classes subcenters columns"]:
-        """The centers with those of a class together."""
+        """The centers, grouped by class."""
         return self.stored.unflatten(0, (-1, subcenters))
 
     def spread(self, centers: Float[Tensor, "classes subcenters columns"]) -> Float[Tensor, ""]:
-        """The sum over the chunk's classes of their `spread`, each counted as often as it counts."""
-        each = spread(centers)
-        return (each if self.class_weight is None else each * self.class_weight).sum()
+        """The sum of `spread` over the chunk's classes, times their weights."""
+        spreads = spread(centers)
+        return (spreads if self.class_weight is None else spreads * self.class_weight).sum()
 
 
 class Chunks:
-    """The centers, chunk by chunk; their lengths are computed on the first walk and kept for the next.
+    """The centers, chunk by chunk; their lengths are computed in the first pass and kept for the next.
 
     Args:
         centers: as stored.
-        at_most: classes a chunk. All chunks but the last are equally large, and that one is not much smaller.
+        at_most: largest number of classes in a chunk; the chunks have nearly equal sizes.
         dtype: to compute in.
         cosine: whether centers are compared by direction.
         compiled: whether element-wise work is compiled.
-        class_weights: how often each class counts in a sum or a mean over the classes; None for once.
+        class_weights: how often each class counts in a sum or a mean over the classes; None counts each once.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Chunks:
         self.centers, self.dtype, self.cosine, self.compiled = centers, dtype, cosine, compiled
         self.size = ceil(len(centers) / ceil(len(centers) / at_most))
         self._class_weights = class_weights
-        #: What a mean over the classes divides by.
+        #: Divisor of a mean over the classes.
         self.total = float(len(centers)) if class_weights is None else class_weights.sum()
         self._inverse: list[Tensor] = []
 
@@ -91,26 +92,26 @@ class Chunks:
             yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None, weight)
 
     def run(self, function: Callable[..., Any], loss: type | None = None) -> Callable[..., Any]:
-        """An element-wise function, in the form that is to be called; for losses of that kind, if it is of theirs."""
+        """The element-wise function to call: compiled, where these chunks are, for this type of loss."""
         return fused(function, self.centers.device.type, loss) if self.compiled else function
 
     def rows_of(
-        self, every: Float[Tensor, "classes subcenters columns"], chunk: Chunk
+        self, tensor: Float[Tensor, "classes subcenters columns"], chunk: Chunk
     ) -> Float[Tensor, "centers columns"]:
-        """The rows of a tensor like the centers that belong to a chunk; a view."""
-        return every[chunk.first : chunk.first + self.size].flatten(0, 1)
+        """The rows of a chunk in a tensor of the centers' shape; a view."""
+        return tensor[chunk.first : chunk.first + self.size].flatten(0, 1)
 
 
 class OtherClasses:
-    """One loss's other classes for one batch: pass 1, and then its part of the centers' gradient, for pass 2.
+    """The other classes of one batch under one loss: pass 1, and for pass 2 its share of the centers' gradient.
 
     Args:
-        terms: the loss's work on a chunk.
+        terms: computes the loss's terms of a chunk.
         query: rows ready for comparison.
-        labels: of the rows; one that is none of the classes leaves none out.
-        context: of the loss, one number a row each.
-        product_dtype: of the operands and results of products.
-        keep: whether pass 1 keeps its derivatives for pass 2, which computes them again otherwise.
+        labels: class of each row; a number outside the classes excludes none.
+        context: items of the loss's context, one number a row each.
+        product_dtype: type of the operands and results of products.
+        keep: whether pass 1 keeps its derivatives for pass 2, which otherwise computes them again.
     """
 
     def __init__(
@@ -126,20 +127,20 @@ class OtherClasses:
         self._context = tuple(item[:, None] for item in context)
         self._operand = query.to(product_dtype)
         self._kept: list[Tensor] | None = [] if keep else None
-        self._shifts: list[Tensor] = []  # a chunk; minus infinity for a row that has met no other class
+        self._shifts: list[Tensor] = []  # one a chunk; minus infinity for a row without another class so far
         self._over_sums: Tensor | None = None
         self._row_weight: Tensor | None = None
         self._weighted: Tensor | None = None
 
     def first_pass(
-        self, chunks: Chunks, rows: bool, found: Callable[[Chunk, Float[Tensor, "centers columns"]], None] | None = None
+        self, chunks: Chunks, rows: bool, write: Callable[[Chunk, Float[Tensor, "centers columns"]], None] | None = None
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch columns"] | None, list[Float[Tensor, "batch"]]]:
-        """The reduced others of each row, and their gradient in the query and in the context's wanted items.
+        """The reduced others of each row, and their gradients in the query and in the context's differentiated items.
 
         Args:
             chunks: the centers.
-            rows: whether the gradient in the query is wanted.
-            found: takes what `product_gradient` would give, chunk by chunk; `settle` has been called before then.
+            rows: whether to compute the gradient in the query.
+            write: receives each chunk and its `product_gradient`, for which `set_row_gradient` was called before.
         """
         fixed = self._fixed_shift(len(chunks.centers))
         top = self._query.new_full((len(self._query),), -inf) if fixed is None else fixed
@@ -162,12 +163,12 @@ class OtherClasses:
             sums += chunk_sums
             if rows:
                 by_query += by_product @ operand
-            for total, part in zip(by_context, chunk_by_context, strict=True):
-                total += part[:, 0]
+            for total, of_chunk in zip(by_context, chunk_by_context, strict=True):
+                total += of_chunk[:, 0]
             if self._kept is not None:
                 self._kept.append(by_product)
-            if found is not None:
-                found(chunk, by_product.T @ self._weighted_rows(chunk))
+            if write is not None:
+                write(chunk, by_product.T @ self._weighted_rows(chunk))
         if self.terms.loss.reduce == "sum":
             return sums, by_query if rows else None, by_context
         self._over_sums = torch.where(sums > 0, 1.0 / sums, 0.0)  # without another class there is nothing to divide
@@ -175,13 +176,13 @@ class OtherClasses:
             total *= self._over_sums
         return top + sums.log(), by_query if rows else None, by_context
 
-    def settle(self, row_gradient: Float[Tensor, "batch"]) -> None:
-        """Learn the gradient of the whole in each row's reduced others: the factor that the derivatives still lack."""
+    def set_row_gradient(self, row_gradient: Float[Tensor, "batch"]) -> None:
+        """Set the gradient of the mean loss in each row's reduced others, the factor that the derivatives lack."""
         self._row_weight = row_gradient if self._over_sums is None else row_gradient * self._over_sums
         self._weighted = None
 
     def product_gradient(self, chunks: Chunks, chunk: Chunk) -> Float[Tensor, "centers columns"]:
-        """For each center of a chunk the sum over the rows of dL / d product * query; after `settle`."""
+        """For each center of a chunk the sum over the rows of dL / d product * query; after `set_row_gradient`."""
         if self._kept is not None:
             by_product = self._kept[chunk.index]
         else:
@@ -194,8 +195,8 @@ class OtherClasses:
         return by_product.T @ self._weighted_rows(chunk)
 
     def _fixed_shift(self, classes: int) -> Float[Tensor, "batch"] | None:
-        """What is taken from every logit, where that is known before the pass; None asks for a running maximum."""
-        # a sum has no exponentials, and no use for it
+        """The shift of every logit, where it is known before the pass; None asks for a running maximum."""
+        # a sum has no exponentials to shift
         shift = 0.0 if self.terms.loss.reduce == "sum" else known_shift(self.terms.loss, classes)
         return None if shift is None else self._query.new_full((len(self._query),), shift)
 
@@ -204,8 +205,8 @@ class OtherClasses:
         return self._operand @ operand.T, operand, self._labels - chunk.first
 
     def _weighted_rows(self, chunk: Chunk) -> Float[Tensor, "batch columns"]:
-        """The query, each row times the factor that this chunk's derivatives lack."""
-        assert self._row_weight is not None, "settle comes before"
+        """The rows of the query times the factors that this chunk's derivatives lack."""
+        assert self._row_weight is not None, "set_row_gradient comes before"
         shift, last = self._shifts[chunk.index], self._shifts[-1]
         if shift is last and self._weighted is not None:
             return self._weighted
@@ -217,27 +218,27 @@ class OtherClasses:
 
 
 class CenterGradient:
-    """The gradient of the centers once rows know theirs: not a tensor, but what it takes to make it chunk by chunk.
+    """The deferred gradient of the centers: what it takes to compute it chunk by chunk, after the rows' backward pass.
 
     Attributes:
         chunks: the centers.
-        labels: of the rows.
-        own: the gradient in each row's own centers.
-        others: the losses whose other classes have a part in it, with the gradient in each row's reduced others. A
-            backward that stops at the embeddings leaves it here, too, and the next one overwrites it.
-        pull: the gradient in each class's `spread`, and by how many columns that is measured.
-        made: all but the own centers' part, where pass 1 has made it.
-        factor: what that is to be multiplied by, once a backward has told.
+        labels: class of each row.
+        own: gradient in each row's own centers.
+        others: the losses that contribute by their other classes, with the gradient in each row's reduced others. A
+            backward pass that stops at the embeddings sets it, too, and the next one overwrites it.
+        pull: gradient in each class's `spread`, and the number of columns that the spread is measured by.
+        computed: the gradient without the own centers' share, where pass 1 has computed it.
+        factor: upstream factor of `computed`, known after the backward pass.
     """
 
     def __init__(self, chunks: Chunks, labels: Int64[Tensor, "batch"]) -> None:
         self.chunks, self.labels = chunks, labels.clamp(min=0)
-        # Tensors of inference mode have no version, and none of their gradients waits for anything.
+        # Tensors of inference mode have no version, and no gradient.
         self._version = 0 if chunks.centers.is_inference() else chunks.centers._version
         self.own: Tensor | None = None
         self.others: dict[OtherClasses, Tensor] = {}
         self.pull: tuple[Tensor, int] | None = None
-        self.made: Tensor | None = None
+        self.computed: Tensor | None = None
         self.factor = 0.0
         self._in_pass_1 = False
 
@@ -247,80 +248,76 @@ class CenterGradient:
         return bool(self.chunks.centers._version == self._version)
 
     def start(self) -> Callable[[Chunk, Float[Tensor, "centers columns"]], None]:
-        """What takes each chunk's `product_gradient` during pass 1."""
-        made = self.made = torch.empty_like(self.chunks.centers)
+        """A function that stores each chunk's `product_gradient` during pass 1."""
+        computed = self.computed = torch.empty_like(self.chunks.centers)
         self._in_pass_1 = True
-        return lambda chunk, by_product: self._write(made, chunk, by_product)
+        return lambda chunk, by_product: self._write(computed, chunk, by_product)
 
-    def settle(self, own: Float[Tensor, "batch subcenters columns"]) -> None:
-        """Take the gradient in the own centers, the last to come, and what `others` has by now for good."""
+    def complete(self, own: Float[Tensor, "batch subcenters columns"]) -> None:
+        """Set the gradient in the own centers, which arrives last, and fix the row gradients of `others`."""
         self.own = own
         for others, row_gradient in self.others.items():
-            others.settle(row_gradient)
+            others.set_row_gradient(row_gradient)
 
-    def whole(self) -> Float[Tensor, "classes subcenters columns"]:
-        """All of it, as a tensor of the centers' size; once for each backward, after `settle`.
+    def compute(self) -> Float[Tensor, "classes subcenters columns"]:
+        """Compute the gradient as a tensor of the centers' shape; once for each backward pass, after `complete`.
 
         Raises:
-            ValueError: pass 1 has made it, and it has been handed out before.
+            ValueError: pass 1 has computed it, and it has been returned before.
         """
-        gradient, self.made = self.made, None  # one who is the only holder of a gradient need not copy it
+        gradient, self.computed = self.computed, None  # without a reference here autograd need not copy it
         if gradient is None:
             if self._in_pass_1:
                 raise ValueError(
-                    "a second backward through one forward: a linear loss makes the centers' gradient in the forward, "
-                    "once"
+                    "a second backward pass through one forward pass: a linear loss computes the gradient once, "
+                    "in the forward pass"
                 )
             gradient = torch.empty_like(self.chunks.centers)
             for chunk in self.chunks:
                 self._write(gradient, chunk, self._by_product(chunk))
-        elif self.factor != 1.0:  # seldom, and a walk over memory
+        elif self.factor != 1.0:  # seldom, and one more pass over memory
             gradient *= self.factor
-        assert self.own is not None, "the backward of the own centers comes first"
+        assert self.own is not None, "complete comes before"
         gradient.index_add_(0, self.labels, self.own)
         self.own, self.pull = None, None
         self.others.clear()
         return gradient
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would with this gradient; while `current`."""
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update centers and momentum buffer, as `torch.optim.SGD` would with this gradient; only while `current`."""
         centers = self.chunks.centers
-        assert self.own is not None, "the backward of the own centers comes first"
+        assert self.own is not None, "complete comes before"
         add = self.chunks.run(add_to_momentum)
-        kept, none, decay = (
-            torch.tensor(one, dtype=centers.dtype, device=centers.device) for one in (momentum, 0.0, weight_decay)
+        momentum, none, decay = (
+            torch.tensor(number, dtype=centers.dtype, device=centers.device)
+            for number in (step.momentum, 0.0, step.weight_decay)
         )
 
-        def step_of(chunk: Chunk, rows: Tensor) -> Tensor:
+        def change_of(chunk: Chunk, rows: Tensor) -> Tensor:
             by_product = self._by_product(chunk)
             old = None if buffer is None else self.chunks.rows_of(buffer, chunk)
-            if old is not None and not nesterov:
-                add(old, by_product, rows, chunk.inverse, kept, decay)
+            if old is not None and not step.nesterov:
+                add(old, by_product, rows, chunk.inverse, momentum, decay)
                 return old
             gradient = torch.zeros_like(rows)
             add(gradient, by_product, rows, chunk.inverse, none, decay)
-            return gradient if old is None else gradient + momentum * old.mul_(kept).add_(gradient)
+            return gradient if old is None else gradient + step.momentum * old.mul_(momentum).add_(gradient)
 
         for chunk in self.chunks:
             rows = self.chunks.rows_of(centers, chunk)
-            rows.add_(step_of(chunk, rows), alpha=-rate)  # apart: in a cache still, and no compiling for each rate
-        # The own centers' part last: all of the step is linear in the gradient, and these are few rows.
-        ahead = 1.0 + momentum if nesterov else 1.0
-        centers.index_add_(0, self.labels, self.own, alpha=-rate * ahead)
+            rows.add_(
+                change_of(chunk, rows), alpha=-step.rate
+            )  # a call of its own: the rows are still in the cache, and no rate is compiled in
+        # The own centers last: the step is linear in the gradient, and these are few rows.
+        ahead = 1.0 + step.momentum if step.nesterov else 1.0
+        centers.index_add_(0, self.labels, self.own, alpha=-step.rate * ahead)
         if buffer is not None:
             buffer.index_add_(0, self.labels, self.own)
 
     def _by_product(self, chunk: Chunk) -> Float[Tensor, "centers columns"]:
-        """The sum of `product_gradient` over the losses, and the gradient of the spread.
+        """The sum of `product_gradient` over the losses, plus the gradient of the spread.
 
-        The latter is across the centers, so it may be added before the part along them is taken off.
+        The latter is orthogonal to the centers, so it may be added before the component along them is removed.
         """
         parts = [others.product_gradient(self.chunks, chunk) for others in self.others]
         if self.pull is not None:

@@ -1,9 +1,9 @@
-"""The sampled engine: all classes of the batch and a random share of the others, and nothing else is read or written.
+"""The sampled engine: all classes of the batch and a random share of the others; no other class is read or written.
 
-PartialFC (An et al. 2021, arXiv:2010.05222; 2022, arXiv:2203.15565), with three differences. The classes left out are
-left alone, in their centers, momentum and weight decay. A loss that sums over the classes weighs the random ones so
-that sum and gradient are right on average; a softmax is that of the classes seen, uncorrected, as in the papers. And
-classes are drawn in time and memory that grow with their number, not with that of all classes.
+PartialFC (An et al. 2021, arXiv:2010.05222; 2022, arXiv:2203.15565), with three differences. Classes that are not drawn
+keep their centers and momentum, without weight decay. A loss that sums over the classes weighs the random ones so that
+sum and gradient are unbiased; a softmax runs over the classes drawn, uncorrected, as in the papers. And drawing takes
+time and memory that grow with the number of classes drawn, not with that of all classes.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,27 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from verisphere.distributed import world
-from verisphere.head.interface import View, Waiting, Weighing, WholeEngine
+from verisphere.head.interface import DeferredGradient, Engine, SGDStep, View, ViewRequest, WholeEngine
+from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
-from verisphere.head.subcenters import SubCenters
-from verisphere.losses.class_loss import NO_CLASS, Similarity
+from verisphere.losses.class_loss import NO_CLASS
 from verisphere.seeds import Stream, mixed_seed
 
-#: A sample that the batch's own classes would outgrow is one of few sizes: each compiles element-wise work anew.
+#: Share of the classes that a step looks at, where nothing else is said; that of PartialFC's tables.
+SAMPLE_RATE = 0.1
+
+#: A sample enlarged for the batch's own classes has one of few sizes, since each size compiles element-wise work anew.
 _SIGNIFICANT_BITS = 5
 
 
 class Draws(nn.Module):
-    """The state of the random choice, for a checkpoint; in evaluation mode nothing is chosen.
+    """The random state of the engine, as a checkpoint keeps it; in evaluation mode nothing is drawn.
 
     Args:
-        seed: of all draws.
+        seed: seed of all draws.
 
     Attributes:
-        state: the seed, and how many draws there have been.
+        state: the seed, and the number of draws so far.
     """
 
     state: Int64[Tensor, "2"]
@@ -43,7 +46,7 @@ class Draws(nn.Module):
         self.register_buffer("state", torch.tensor([seed, 0]))
 
     def next(self, device: torch.device) -> torch.Generator:
-        """The generator of the next draw; processes that have drawn equally often have different ones."""
+        """The generator of the next draw, which differs between ranks."""
         seed, count = self.state.tolist()
         self.state[1] += 1
         return torch.Generator(device).manual_seed(mixed_seed(Stream.CLASSES, seed, count, world().rank))
@@ -52,8 +55,8 @@ class Draws(nn.Module):
 def distinct(population: int, count: int, generator: torch.Generator) -> Int64[Tensor, "count"]:
     """`count` different numbers below `population`, in any order; every such set is equally likely.
 
-    Doubles are drawn again. Which numbers come does not depend on what they are, so no set is preferred. Beyond half
-    the population those left out are drawn, so time and memory grow with `count` alone.
+    Duplicates are drawn again. Which numbers are drawn does not depend on their values, so no set is preferred. Beyond
+    half the population the complement is drawn, so time and memory grow with `count` alone.
     """
     device = generator.device
     if not count:
@@ -62,26 +65,26 @@ def distinct(population: int, count: int, generator: torch.Generator) -> Int64[T
         keep = torch.ones(population, dtype=torch.bool, device=device)
         keep[distinct(population, population - count, generator)] = False
         return keep.nonzero()[:, 0]
-    found = torch.randint(population, (count,), generator=generator, device=device).unique()
-    more = found[:0]
-    while missing := count - len(found) - len(more):
+    first = torch.randint(population, (count,), generator=generator, device=device).unique()
+    more = first[:0]
+    while missing := count - len(first) - len(more):
         new = torch.randint(population, (missing,), generator=generator, device=device)
         new = torch.cat([more, new]).unique()
-        place = torch.searchsorted(found, new).clamp(max=len(found) - 1)
-        more = new[found[place] != new]
-    return torch.cat([found, more])
+        place = torch.searchsorted(first, new).clamp(max=len(first) - 1)
+        more = new[first[place] != new]
+    return torch.cat([first, more])
 
 
 def drawn(
     positives: Int64[Tensor, "positive"], classes: int, count: int, generator: torch.Generator
 ) -> Int64[Tensor, "sampled"]:
-    """The classes of the batch and as many random others as make `count` of them, rising.
+    """The classes of the batch and random others, `count` in all, ascending.
 
     Args:
-        positives: classes of the batch, rising, each once.
-        classes: how many there are.
-        count: from `len(positives)` to `classes`.
-        generator: on the device of `positives`.
+        positives: classes of the batch, ascending, each once.
+        classes: number of all classes.
+        count: number of classes to return, from `len(positives)` to `classes`.
+        generator: random generator on the device of `positives`.
     """
     others = distinct(classes - len(positives), count - len(positives), generator)
     # The n-th class outside the batch is n, and one more for each class of the batch before it.
@@ -90,9 +93,9 @@ def drawn(
 
 
 def sample_size(rate: float, classes: int, positives: int) -> int:
-    """How many classes to look at: the share, or those of the batch and a quarter as many others, if those are more.
+    """Number of classes a step uses: the share of all, or those of the batch and a quarter as many others, if more.
 
-    With few others a loss that sums would count each of them a hundred times: right on average, and of no use.
+    With few others a loss that sums would count each of them a hundred times: unbiased, but of too large a variance.
 
     >>> sample_size(0.1, 1000, 40), sample_size(0.01, 1000, 20), sample_size(0.5, 2, 2), sample_size(0.01, 9, 0)
     (100, 25, 2, 1)
@@ -106,30 +109,30 @@ def sample_size(rate: float, classes: int, positives: int) -> int:
 
 @dataclass(frozen=True)
 class Sampled(WholeEngine):
-    """PartialFC: in training each step looks at the classes of the batch and at random others, up to a share of all.
+    """PartialFC: in training each step uses the classes of the batch and random others, up to a share of all.
 
     A loss that sums over the classes counts each random class (N - P) / (S - P) times, for S classes of which P are the
     batch's, so that its value and gradient are those of all N on average; so does the mean distance of sub-centers. A
-    softmax counts each class once, as in the papers: its normaliser is that of the classes drawn. A loss that asks for
-    its nearest other classes is shown the nearest of those drawn. In evaluation mode all classes are looked at and
-    nothing is drawn. Of several processes each draws among the classes that it holds.
+    softmax counts each class once, as in the papers: its normaliser is that of the classes drawn. A loss that needs the
+    nearest other classes gets the nearest of those drawn. In evaluation mode all classes are used and nothing is drawn.
+    Under `Sharded` each rank draws among the classes that it holds.
 
-    With `HeadSGD` a step reads and writes the centers and momentum of the classes drawn, which decay as well, and no
+    With `HeadSGD` a step reads and writes the centers and momentum of the classes drawn, with weight decay, and no
     other. Otherwise the centers get a gradient of their size, 0 for classes that were not drawn, and an optimizer may
-    move those too, by momentum and weight decay.
+    change those too, by momentum and weight decay.
 
     Attributes:
-        rate: share of the classes to look at, in (0, 1]; see `sample_size`.
-        inner: the engine that looks at them.
-        seed: of the draws.
-        draws: the state of the random choice; a head takes it into its `state_dict`.
+        rate: share of the classes that a step uses, in (0, 1]; see `sample_size`.
+        inner: the engine that computes with the classes drawn.
+        seed: seed of the draws.
+        draws: the random state; a head takes it into its `state_dict`.
 
     Raises:
-        ValueError: a rate or a seed outside its range.
+        ValueError: a rate or a seed outside its range, or an inner engine that cannot weigh its classes.
     """
 
-    rate: float
-    inner: Weighing = field(default_factory=Streamed)
+    rate: float = SAMPLE_RATE
+    inner: Engine = field(default_factory=Streamed)
     seed: int = 0
     _draws: Draws = field(init=False, repr=False, compare=False)
 
@@ -140,93 +143,83 @@ class Sampled(WholeEngine):
             )
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; it must be in [0, 2^63)")
+        if isinstance(self.inner, Sampled | Sharded):
+            raise ValueError(
+                f"inner is {type(self.inner).__name__}, which cannot weigh the classes drawn; allowed are Dense, "
+                "Streamed and Auto (over several processes: Sharded(Sampled(...)))"
+            )
         object.__setattr__(self, "_draws", Draws(self.seed))
 
     @property
     def draws(self) -> Draws:
-        """The state of the random choice."""
+        """The random state of the engine."""
         return self._draws
 
     def for_classes(self, classes: int) -> "Sampled":
-        """The same with a state of its own, so that an engine may be given to several heads."""
+        """The engine with a random state of its own, so that one object may be given to several heads."""
         return replace(self, inner=self.inner.for_classes(classes))
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-    ) -> View:
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """Some of the centers, for a batch with these labels."""
         if not self.draws.training:
-            return self.inner.view(centers, labels, subcenters, similarity, dtype, take)
-        generator = self.draws.next(centers.device)  # also where all classes are looked at: processes count alike
-        labels, known = labels.contiguous(), labels != NO_CLASS
+            return self.inner.view(centers, request)
+        generator = self.draws.next(centers.device)  # also where all classes are used: the ranks count draws alike
+        labels, known = request.labels.contiguous(), request.labels != NO_CLASS
         positives = labels[known].unique()
         size = sample_size(self.rate, len(centers), len(positives))
         if size == len(centers):
-            return self.inner.view(centers, labels, subcenters, similarity, dtype, take)
+            return self.inner.view(centers, replace(request, labels=labels))
         classes = drawn(positives, len(centers), size, generator)
-        # how often a random class counts, for those that it stands for
-        each = (len(centers) - len(positives)) / (size - len(positives))
-        weights = torch.full((size,), each, dtype=dtype, device=centers.device)
+        # how often a random class counts
+        repeats = (len(centers) - len(positives)) / (size - len(positives))
+        weights = torch.full((size,), repeats, dtype=request.dtype, device=centers.device)
         weights[torch.searchsorted(classes, positives)] = 1.0
         renamed = torch.searchsorted(classes, labels).masked_fill(~known, NO_CLASS)
         copies = centers.detach().index_select(0, classes)
-        hand_on = None if take is None else _handing(take, centers, classes, copies)
-        rows = _Copies.apply(hand_on, classes, copies, centers)
-        return self.inner.view(rows, renamed, subcenters, similarity, dtype, hand_on, weights)
+        defer = None if request.defer is None else _deferring(request.defer, centers, classes, copies)
+        rows = _Copies.apply(defer, classes, copies, centers)
+        return self.inner.view(rows, replace(request, labels=renamed, defer=defer, class_weights=weights))
 
 
 @dataclass(frozen=True, eq=False)
 class SampledGradient:
-    """A gradient of some of the centers; see `verisphere.head.interface.Waiting`.
+    """The deferred gradient of the classes drawn; see `DeferredGradient`.
 
     Attributes:
-        centers: all.
-        version: of the centers that the gradient is of.
-        classes: those drawn, each once.
-        copies: of their centers, which `inner` moves.
-        inner: the gradient of the copies.
+        centers: all centers.
+        version: version of the centers that the gradient belongs to.
+        classes: the classes drawn, each once.
+        copies: copies of their centers, which `inner` updates.
+        inner: deferred gradient of the copies.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]
     version: int
     classes: Int64[Tensor, "sampled"]
     copies: Float[Tensor, "sampled subcenters columns"]
-    inner: Waiting
+    inner: DeferredGradient
 
     @property
     def current(self) -> bool:
-        """Whether the centers are still those that the gradient is of."""
+        """Whether the centers are still those that the gradient belongs to."""
         return bool(self.centers._version == self.version) and self.inner.current
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
-        some = None if buffer is None else buffer.index_select(0, self.classes)
-        self.inner.descend(some, rate, momentum, weight_decay, nesterov)
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
+        momentum = None if buffer is None else buffer.index_select(0, self.classes)
+        self.inner.apply(step, momentum)
         self.centers.index_copy_(0, self.classes, self.copies)
-        if buffer is not None and some is not None:
-            buffer.index_copy_(0, self.classes, some)
+        if buffer is not None and momentum is not None:
+            buffer.index_copy_(0, self.classes, momentum)
 
 
 @dataclass(frozen=True, eq=False)
-class MadeGradient:
-    """A gradient that an engine has made after all, as the dense one does; see `verisphere.head.interface.Waiting`.
+class ComputedGradient:
+    """A gradient that the inner engine has computed all the same, as the dense one does; see `DeferredGradient`.
 
     Attributes:
-        centers: what it is of.
-        gradient: as large.
+        centers: copies of the centers drawn.
+        gradient: their gradient.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]
@@ -234,35 +227,28 @@ class MadeGradient:
 
     @property
     def current(self) -> bool:
-        """Whoever holds the copies has changed none."""
+        """Always current: the copies are private to this step."""
         return True
 
-    def descend(
-        self,
-        buffer: Float[Tensor, "classes subcenters columns"] | None,
-        rate: float,
-        momentum: float,
-        weight_decay: float,
-        nesterov: bool,
-    ) -> None:
-        """Move the centers, and the momentum buffer, as `torch.optim.SGD` would."""
-        step = self.gradient.add(self.centers, alpha=weight_decay)
+    def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
+        """Update the centers, and the momentum buffer, as `torch.optim.SGD` would."""
+        change = self.gradient.add(self.centers, alpha=step.weight_decay)
         if buffer is not None:
-            buffer.mul_(momentum).add_(step)
-            step = step.add_(buffer, alpha=momentum) if nesterov else buffer
-        self.centers.add_(step, alpha=-rate)
+            buffer.mul_(step.momentum).add_(change)
+            change = change.add_(buffer, alpha=step.momentum) if step.nesterov else buffer
+        self.centers.add_(change, alpha=-step.rate)
 
 
 class _Copies(torch.autograd.Function):
-    """Copies of some centers; their gradient waits for an update of these alone, or becomes one of all centers."""
+    """Copies of the centers drawn; their gradient is deferred, or scattered into a gradient of all centers."""
 
     @staticmethod
     def forward(
-        ctx: Any, hand_on: Callable[[Waiting], None] | None, classes: Tensor, copies: Tensor, centers: Tensor
+        ctx: Any, defer: Callable[[DeferredGradient], None] | None, classes: Tensor, copies: Tensor, centers: Tensor
     ) -> Tensor:
-        ctx.hand_on, ctx.classes, ctx.copies = hand_on, classes, copies
-        ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
-        ctx.set_materialize_grads(False)  # an engine that leaves its gradient unmade gives none
+        ctx.defer, ctx.classes, ctx.copies = defer, classes, copies
+        ctx.save_for_backward(centers)  # so that autograd refuses centers changed in the meantime
+        ctx.set_materialize_grads(False)  # an engine that defers its gradient returns none
         return copies.view_as(copies)
 
     @staticmethod
@@ -271,18 +257,18 @@ class _Copies(torch.autograd.Function):
         (centers,) = ctx.saved_tensors
         if by_copies is None:
             return None, None, None, None
-        if ctx.hand_on is not None:
-            ctx.hand_on(MadeGradient(ctx.copies, by_copies))
+        if ctx.defer is not None:
+            ctx.defer(ComputedGradient(ctx.copies, by_copies))
             return None, None, None, None
         return None, None, None, torch.zeros_like(centers).index_copy_(0, ctx.classes, by_copies)
 
 
-def _handing(
-    take: Callable[[Waiting], None],
+def _deferring(
+    defer: Callable[[DeferredGradient], None],
     centers: Float[Tensor, "classes subcenters columns"],
     classes: Int64[Tensor, "sampled"],
     copies: Float[Tensor, "sampled subcenters columns"],
-) -> Callable[[Waiting], None]:
-    """What hands a gradient of the copies to whoever updates the centers."""
+) -> Callable[[DeferredGradient], None]:
+    """A function that defers a gradient of the copies as one of the classes drawn."""
     stored, version = centers.detach(), centers._version
-    return lambda gradient: take(SampledGradient(stored, version, classes, copies, gradient))
+    return lambda gradient: defer(SampledGradient(stored, version, classes, copies, gradient))

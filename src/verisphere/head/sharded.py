@@ -1,12 +1,11 @@
-"""The sharded engine: each process holds the centers of some classes, and all work on one global batch.
+"""The sharded engine: each rank holds the centers of some classes, and all ranks work on one global batch.
 
-As in PartialFC (An et al. 2021, arXiv:2010.05222) embeddings and labels are gathered, and no process sees the centers
-of another. What is a matter of rows, one number each, every process computes alike for the whole global batch; products
-it makes for its own classes only, by an engine of its own.
+As in PartialFC (An et al. 2021, arXiv:2010.05222) embeddings and labels are gathered, and no rank sees the centers of
+another. Computations on rows, one number each, are replicated over the whole global batch; products are computed for
+the rank's own classes only, by an inner engine.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,30 +17,28 @@ from torch.autograd.function import once_differentiable
 
 from verisphere import collectives
 from verisphere.distributed import World, world
-from verisphere.head.interface import Batch, Engine, Own, View, Waiting
+from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest
 from verisphere.head.passes import known_shift
-from verisphere.head.subcenters import SubCenters
-from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Similarity
+from verisphere.losses.class_loss import NO_CLASS, ClassLoss
 
 
 @dataclass(frozen=True)
 class Sharded:
-    """Classes split over processes, in order and as evenly as their number allows.
+    """Classes split over ranks, in order and as evenly as their number allows.
 
-    A step exchanges the following, for B rows in all and at most b a process (those with fewer fill up), P processes,
-    embeddings of d numbers and centers of c (d, or one more with a class bias); bytes are what a process puts in, for
-    float32, before whatever an exchange makes of them on the wire:
+    A step exchanges the following, for B rows in all and at most b a rank (smaller shares are padded), world size P,
+    embeddings of d numbers and centers of c (d, or d + 1 with a class bias). Bytes are the float32 payload that each
+    rank contributes, before any overhead of the collective's algorithm:
 
     | what                               | exchange | bytes     | when                                               |
     |------------------------------------|----------|-----------|----------------------------------------------------|
-    | how many rows, weights, gradients  | gather   | 8         | always; by way of the CPU where that can be        |
+    | how many rows, weights, gradients  | gather   | 8         | always; over the CPU where possible                |
     | embeddings                         | gather   | 4 b d     | always                                             |
     | labels                             | gather   | 8 b       | always                                             |
     | weights                            | gather   | 4 b       | if given                                           |
-    | losses of the rows                 | sum      | 4 B       | one term, `linear` and not of own centers, without |
-    |                                    |          |           | `pull_together`, such as SphereFace2               |
-    | own cosines                        | sum      | 4 B       | any other, and so the next four                    |
-    | own centers                        | sum      | 4 B c     | a term compares with them                          |
+    | losses of the rows                 | sum      | 4 B       | `loss.partial_losses`, such as SphereFace2         |
+    | own cosines                        | sum      | 4 B       | any other loss, and likewise the next four         |
+    | own centers                        | sum      | 4 B c     | a term compares centers with them                  |
     | largest logits                     | maximum  | 4 B       | each softmax term without a bound up to 64         |
     | sums over the classes              | sum      | 4 B       | each term that looks at other classes              |
     | spread of the sub-centers          | sum      | 4         | `pull_together`                                    |
@@ -50,20 +47,20 @@ class Sharded:
     | gradient of the own centers        | sum      | 4 B c     | backward, each term that compares with them        |
     | gradient of the embeddings         | scatter  | 4 P b d   | backward, where the loss depends on them           |
 
-    So SphereFace2 sends features and labels, and what comes back is a vector of losses, the features' gradient and that
-    of its bias, one number. Centers, their gradients and their momentum stay where they are.
+    So SphereFace2 sends features and labels, and receives a vector of losses, the gradient of the features and that of
+    its bias, one number. Centers, their gradients and their momentum are never exchanged.
 
-    Every process calls the head equally often; some may have no row. What is computed alike is alike to the bit, and
-    with it what the loss learns, where machines, PyTorch and thread counts are of one kind.
+    Every rank calls the head equally often; a rank may have no rows. Replicated results, and with them the parameters
+    of the loss, are equal to the bit on all ranks that have the same hardware, PyTorch version and thread count.
 
     Attributes:
-        inner: the engine that looks at the classes held here.
-        world: the processes; by default those that have met by now.
-        classes: how many there are in all; a head fills it in, see `for_classes`.
+        inner: the engine that computes with the classes held by this rank.
+        world: rank and world size; by default those of the present process group.
+        classes: number of all classes; a head fills it in, see `for_classes`.
 
     Raises:
-        ValueError: fewer classes than processes; from `batch`, the processes are not those of `world`, or only some of
-            them have weights.
+        ValueError: fewer classes than ranks; from `batch`, the process group is not that of `world`, or only some ranks
+            have weights.
     """
 
     inner: Engine
@@ -78,15 +75,15 @@ class Sharded:
 
     @property
     def draws(self) -> nn.Module | None:
-        """The state of an inner engine that chooses at random."""
+        """Random state of the inner engine; None for one without randomness."""
         return self.inner.draws
 
     def for_classes(self, classes: int) -> "Sharded":
-        """The same, for a head with so many classes."""
+        """The engine for a head with this many classes."""
         return replace(self, inner=self.inner.for_classes(classes), classes=classes)
 
     def held(self, classes: int) -> range:
-        """Which of so many classes this process holds the centers of."""
+        """The classes whose centers this rank holds."""
         return self.world.share(classes)
 
     def batch(
@@ -95,93 +92,86 @@ class Sharded:
         labels: Int64[Tensor, "rows"],
         weights: Float[Tensor, "rows"] | None,
     ) -> Batch:
-        """The rows of all processes, in their order."""
+        """Gather the rows of all ranks, in the order of the ranks."""
         if world() != self.world:
             raise ValueError(
                 f"the engine was made for {self.world} but this process is {world()}; "
-                "make it after the processes have met, and use it until they part"
+                "create it inside the process group that uses it"
             )
-        # One number tells all three.
-        wanted = torch.is_grad_enabled() and embeddings.requires_grad
-        told = collectives.counts(4 * len(labels) + 2 * wanted + (weights is not None))
-        sizes, weighted = [number // 4 for number in told], sum(number % 2 for number in told)
-        if 0 < weighted < len(told):
-            raise ValueError(f"{weighted} of {len(told)} processes gave weights; all must, or none")
-        if not wanted and any(number // 2 % 2 for number in told):
-            # One without rows, say, takes its part in the exchanges of the others' backward.
+        # One number encodes all three.
+        wants_gradient = torch.is_grad_enabled() and embeddings.requires_grad
+        codes = collectives.counts(4 * len(labels) + 2 * wants_gradient + (weights is not None))
+        sizes, weighted = [code // 4 for code in codes], sum(code % 2 for code in codes)
+        if 0 < weighted < len(codes):
+            raise ValueError(f"{weighted} of {len(codes)} processes gave weights; all must, or none")
+        if not wants_gradient and any(code // 2 % 2 for code in codes):
+            # A rank without rows, say, must still join the collectives of the backward pass.
             if not torch.is_grad_enabled():
                 raise ValueError("this process computes without gradient, another with one; all must, or none")
             embeddings = embeddings.detach().requires_grad_()
-        everyones = collectives.gathered_with_gradient(embeddings, sizes)
+        gathered = collectives.gathered_with_gradient(embeddings, sizes)
         first = sum(sizes[: self.world.rank])
         return Batch(
-            everyones,
-            collectives.agreed(everyones),
+            gathered,
+            collectives.scale_gradient(gathered),
             collectives.gathered(labels, sizes),
             None if weights is None else collectives.gathered(weights, sizes),
             slice(first, first + len(labels)),
         )
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-    ) -> "ShardedView":
-        """The centers held here, for the global batch."""
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> "ShardedView":
+        """The centers held by this rank, for the global batch."""
         assert self.classes is not None, "a head asks for_classes first"
-        held = self.held(self.classes)
+        held, labels = self.held(self.classes), request.labels
         absent = (labels < held.start) | (labels >= held.stop)
-        inner = self.inner.view(
-            centers, (labels - held.start).masked_fill(absent, NO_CLASS), subcenters, similarity, dtype, take
-        )
-        here = ~absent
+        inner = self.inner.view(centers, replace(request, labels=(labels - held.start).masked_fill(absent, NO_CLASS)))
+        owned = ~absent
         if self.world.first:
-            here |= labels == NO_CLASS
-        return ShardedView(inner, here, len(held), self.classes)
+            owned |= labels == NO_CLASS
+        return ShardedView(inner, owned, len(held), self.classes)
 
 
 class ShardedView:
-    """The centers of all processes, for one batch; see `verisphere.head.interface.View`.
+    """The centers of all ranks, for one batch; see `View`.
 
     Args:
-        inner: those held here.
-        here: rows that this process answers for.
-        held: how many classes it holds.
-        classes: how many there are in all.
+        inner: view of the centers held by this rank.
+        owned: rows whose class this rank holds; on rank 0 also the rows without a class.
+        held: number of classes held by this rank.
+        classes: number of all classes.
     """
 
-    def __init__(self, inner: View, here: Bool[Tensor, "batch"], held: int, classes: int) -> None:
-        self._inner, self._here, self._held, self._classes = inner, here, held, classes
+    def __init__(self, inner: View, owned: Bool[Tensor, "batch"], held: int, classes: int) -> None:
+        self._inner, self._owned, self._held, self._classes = inner, owned, held, classes
 
     @property
-    def part(self) -> View:
-        """Those held here."""
+    def partial(self) -> View:
+        """The view of the centers held by this rank."""
         return self._inner
 
     @property
-    def here(self) -> Bool[Tensor, "batch"]:
-        """Rows of a class held here; the first process has those of no class, too."""
-        return self._here
+    def owned(self) -> Bool[Tensor, "batch"]:
+        """Rows whose class this rank holds; on rank 0 also the rows without a class."""
+        return self._owned
 
-    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> Own:
-        """See `View.own`: each row's is 0 but on the process that holds its class."""
+    def own(self, query: Float[Tensor, "batch columns"], center: bool = False) -> OwnClass:
+        """See `View.own`: summed over the ranks, of which only the one that holds the class contributes."""
         part = self._inner.own(query, center)
-        return Own(collectives.summed(part.cosine), None if part.center is None else collectives.summed(part.center))
+        return OwnClass(
+            collectives.to_replicated(part.cosine),
+            None if part.center is None else collectives.to_replicated(part.center),
+        )
 
     @torch.no_grad()
     def nearest(
-        self, query: Float[Tensor, "batch columns"], count: int, strangers: bool = False
+        self, query: Float[Tensor, "batch columns"], count: int, own_elsewhere: bool = False
     ) -> Float[Tensor, "batch nearest"]:
-        """See `View.nearest`: the largest of the largest."""
-        part = self._inner.nearest(query, count, strangers=True)
+        """See `View.nearest`: the largest of the largest of each rank."""
+        part = self._inner.nearest(query, count, own_elsewhere=True)
         part = F.pad(part, (0, count - part.shape[1]), value=-math.inf)
-        found = collectives.gathered(part[None])  # (process, batch, count)
-        most = min(count, self._classes - (not strangers))
-        return found.movedim(0, 1).flatten(1).topk(most, dim=1).values
+        of_all = collectives.gathered(part[None])  # (rank, batch, count)
+        most = min(count, self._classes - (not own_elsewhere))
+        return of_all.movedim(0, 1).flatten(1).topk(most, dim=1).values
 
     def rest(
         self,
@@ -190,29 +180,29 @@ class ShardedView:
         context: tuple[Float[Tensor, "batch"], ...],
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
-        """The other classes of each row, of all processes; query and context are those that are `entering`."""
+        """See `View.rest`: over the classes of all ranks; query and context come from `to_partial`."""
         part = self._inner.rest(loss, query, context, row_gradient)
         if loss.reduce == "sum":
-            return collectives.summed(part)
+            return collectives.to_replicated(part)
         return _Joined.apply(part, known_shift(loss, self._classes))
 
     def spread(self, columns: int) -> Float[Tensor, ""]:
         """The mean over all classes of the distance between their sub-centers."""
-        return collectives.summed(self._inner.spread(columns) * (self._held / self._classes))
+        return collectives.to_replicated(self._inner.spread(columns) * (self._held / self._classes))
 
-    def entering(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """See `verisphere.collectives.entering`; what needs no gradient costs nothing."""
-        return collectives.entering(alike) if alike.requires_grad else alike
+    def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """See `verisphere.collectives.to_partial`; a tensor without gradient costs nothing."""
+        return collectives.to_partial(alike) if alike.requires_grad else alike
 
-    def summed(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """See `verisphere.collectives.summed`."""
-        return collectives.summed(partial)
+    def to_replicated(self, partial: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """See `verisphere.collectives.to_replicated`."""
+        return collectives.to_replicated(partial)
 
 
 class _Joined(torch.autograd.Function):
-    """log of the sum over the processes of exp(what each has); minus infinity where none has anything.
+    """Log-sum-exp over the ranks of a partial tensor; minus infinity where every rank has minus infinity.
 
-    From partial to alike: the gradient of the whole, which all know, becomes each one's share of it.
+    The backward pass gives each rank its share of the replicated gradient.
     """
 
     @staticmethod
@@ -222,7 +212,7 @@ class _Joined(torch.autograd.Function):
             top = collectives.highest(part)
             top = top.masked_fill(top == -math.inf, 0.0)
         else:
-            top = shift  # what a chunk's sums have room for, these sums of them have, too
+            top = shift  # it keeps the sums of a chunk finite, and so the sums over the ranks
         whole = top + collectives.total((part - top).exp()).log()
         ctx.save_for_backward(torch.where(part == -math.inf, 0.0, (part - whole).exp()))
         return whole

@@ -1,13 +1,13 @@
 """The streamed engine: an exact step that goes over the classes chunk by chunk and holds no batch x classes floats.
 
-Pass 1, in the forward, reduces the other classes of each row and makes the whole gradient in rows and context; it
-divides by the softmax's denominator at the end, as attention kernels do. Pass 2, in the backward, makes the centers'
+Pass 1, in the forward, reduces the other classes of each row and computes the gradient in rows and context; it divides
+by the softmax's denominator at the end, as attention kernels do. Pass 2, in the backward, computes the centers'
 gradient, from derivatives that pass 1 kept in bfloat16 where they fit, and computes them again where not. A loss that
-is affine in a sum over its classes has no denominator, and pass 1 makes the centers' gradient too.
+is affine in a sum over its classes has no denominator, and pass 1 computes the centers' gradient too.
 
-Own centers are gathered by a function of our own, and each pass over the classes takes that function's second output.
-So autograd runs the backward of the passes first, which only leave word of what is to be added, and then the backward
-of the gathering, which makes the centers' gradient in one walk, or hands it on unmade to who can do without the tensor.
+Own centers are gathered by an autograd function of this module, and each pass over the classes takes that function's
+second output. So autograd runs the backward of the passes first, which only record their row gradients, and then the
+backward of the gathering, which computes the centers' gradient in one pass, or defers it.
 """
 
 from collections.abc import Callable
@@ -16,25 +16,24 @@ from math import nan
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from verisphere.head.chunk import ChunkTerms
-from verisphere.head.interface import Waiting, WholeEngine, WholeView
+from verisphere.head.interface import DeferredGradient, ViewRequest, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
-from verisphere.head.subcenters import SubCenters
-from verisphere.losses.class_loss import ClassLoss, Similarity
+from verisphere.losses.class_loss import ClassLoss
 
 Precision = Literal["float32", "bfloat16"]
 
-#: Numbers of a chunk's products, or of its centers, by device: few enough for its cache, and many enough to be worth
-#: the calls.
+#: Largest number of a chunk's products, or of entries of its centers, by device: few enough for its cache, and many
+#: enough to be worth the calls.
 CHUNK_ELEMENTS = {"cpu": 2**20, "cuda": 2**23}
 
 _NO_HOOKS = (
     "the streamed engine cannot run under hooks on saved tensors (checkpoint with use_reentrant=False, save_on_cpu): "
-    "call the head outside of them, or give it engine 'dense'"
+    "call the head outside of them, or give it the dense engine"
 )
 
 #: From so many batch x centers products on, element-wise work is compiled unless a setting says otherwise.
@@ -46,10 +45,10 @@ class Streamed(WholeEngine):
     """Chunks of classes, exactly.
 
     Attributes:
-        precision: of the products: "float32", or "bfloat16" with float32 sums over float32 centers. Embeddings or
+        precision: type of the products: "float32", or "bfloat16" with float32 sums over float32 centers. Embeddings or
             centers in float64 are computed in float64, and a loss with `exact_products` in float32 at least.
         chunk: classes a chunk; None chooses by device, batch size, sub-centers and embedding size.
-        keep_bytes: how much pass 1 may keep for pass 2: 2 bytes for each row and center, of bfloat16 products only.
+        keep_bytes: bytes that pass 1 may keep for pass 2: 2 for each row and center, for bfloat16 products only.
             Beyond that, pass 2 computes the products once more.
         compile: compile element-wise work; None does so where the products are many enough to be worth the half minute
             of compiling. Where no compiler works it runs eager, and says so once.
@@ -71,38 +70,26 @@ class Streamed(WholeEngine):
         if self.keep_bytes < 0:
             raise ValueError(f"keep_bytes is {self.keep_bytes}; it must not be negative (0 keeps nothing)")
 
-    def view(
-        self,
-        centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        dtype: torch.dtype,
-        take: Callable[[Waiting], None] | None = None,
-        class_weights: Float[Tensor, "classes"] | None = None,
-    ) -> "StreamedView":
-        """The centers for a batch with these labels."""
+    def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> "StreamedView":
+        """The centers for a batch."""
         elements = CHUNK_ELEMENTS.get(centers.device.type, CHUNK_ELEMENTS["cuda"])
+        rows, subcenters = len(request.labels), request.subcenters.count
         # of the products and of the copies of centers, whichever are more
-        at_most = self.chunk or max(elements // (subcenters.count * max(len(labels), centers.shape[2])), 64)
-        compiled = (
-            len(labels) * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
-        )
-        chunks = Chunks(centers.detach(), at_most, dtype, similarity == "cosine", compiled, class_weights)
-        return StreamedView(self, chunks, centers, labels, subcenters, similarity, take)
+        at_most = self.chunk or max(elements // (subcenters * max(rows, centers.shape[2])), 64)
+        compiled = rows * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
+        cosine = request.similarity == "cosine"
+        chunks = Chunks(centers.detach(), at_most, request.dtype, cosine, compiled, request.class_weights)
+        return StreamedView(self, chunks, centers, request)
 
 
 class StreamedView(WholeView):
-    """The centers for one batch; see `verisphere.head.interface.View`.
+    """The centers for one batch; see `View`.
 
     Args:
         engine: precision and budget.
         chunks: the centers without gradient.
         centers: the centers with gradient.
-        labels: of the rows.
-        subcenters: how the cosines of a class become one.
-        similarity: how centers are compared.
-        take: receives the centers' gradient unmade; None gives it to autograd.
+        request: what the head requested.
     """
 
     def __init__(
@@ -110,16 +97,13 @@ class StreamedView(WholeView):
         engine: Streamed,
         chunks: Chunks,
         centers: Float[Tensor, "classes subcenters columns"],
-        labels: Int64[Tensor, "batch"],
-        subcenters: SubCenters,
-        similarity: Similarity,
-        take: Callable[[Waiting], None] | None,
+        request: ViewRequest,
     ) -> None:
         self._engine, self._chunks = engine, chunks
-        self._takes, self._budget = take is not None, engine.keep_bytes
-        self._gradient = CenterGradient(chunks, labels)
-        own_centers, self._token = _Gather.apply(self._gradient, take, centers, labels)
-        super().__init__(own_centers, centers, labels, subcenters, similarity)
+        self._budget = engine.keep_bytes
+        self._gradient = CenterGradient(chunks, request.labels)
+        own_centers, self._token = _Gather.apply(self._gradient, request.defer, centers, request.labels)
+        super().__init__(own_centers, centers, request)
 
     def rest(
         self,
@@ -128,21 +112,21 @@ class StreamedView(WholeView):
         context: tuple[Float[Tensor, "batch"], ...],
         row_gradient: Float[Tensor, "batch"] | None = None,
     ) -> Float[Tensor, "batch"]:
-        """The other classes of each row, reduced as `loss.reduce` says.
+        """See `View.rest`.
 
         Raises:
-            RuntimeError: under hooks on saved tensors, which torch does not let `torch.func` meet.
+            RuntimeError: under hooks on saved tensors, which `torch.func` does not support.
         """
         with torch.autograd.graph.disable_saved_tensors_hooks(_NO_HOOKS):
-            pass  # it raises where there are any
+            pass  # raises under such hooks
         tracked = torch.is_grad_enabled()
         terms = ChunkTerms(
-            loss, self.subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
+            loss, self.request.subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
         )
         product_dtype = query.dtype
         if self._engine.precision == "bfloat16" and query.dtype == torch.float32 and not loss.exact_products:
             product_dtype = torch.bfloat16
-        if self._takes or not self._token.requires_grad:
+        if self.request.defer is not None or not self._token.requires_grad:
             row_gradient = None
         needed = 2 * len(query) * self._chunks.centers.shape[:2].numel()
         keep = (
@@ -154,7 +138,7 @@ class StreamedView(WholeView):
         if keep:
             self._budget -= needed
         others = OtherClasses(
-            terms, query.detach(), self.labels, tuple(item.detach() for item in context), product_dtype, keep
+            terms, query.detach(), self.request.labels, tuple(item.detach() for item in context), product_dtype, keep
         )
         return _Rest.apply(self._gradient, others, row_gradient, self._token, query, *context)
 
@@ -164,18 +148,18 @@ class StreamedView(WholeView):
 
 
 class _Gather(torch.autograd.Function):
-    """Rows of the centers, and a token whose consumers' backward runs before this one's."""
+    """Gathers own centers, and returns a token whose consumers run their backward before this function's."""
 
     @staticmethod
     def forward(
         ctx: Any,
         gradient: CenterGradient,
-        take: Callable[[Waiting], None] | None,
+        defer: Callable[[DeferredGradient], None] | None,
         centers: Tensor,
         labels: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        ctx.gradient, ctx.take = gradient, take
-        ctx.save_for_backward(centers)  # so that centers changed in the meantime are an error, as ever
+        ctx.gradient, ctx.defer = gradient, defer
+        ctx.save_for_backward(centers)  # so that autograd refuses centers changed in the meantime
         return centers[labels.clamp(min=0)], centers.new_zeros(())
 
     @staticmethod
@@ -183,16 +167,16 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, by_own: Tensor, by_token: Tensor) -> tuple[None, None, Tensor | None, None]:
         _ = ctx.saved_tensors
         gradient: CenterGradient = ctx.gradient
-        gradient.settle(by_own)
-        if ctx.take is not None:
-            ctx.take(gradient)
+        gradient.complete(by_own)
+        if ctx.defer is not None:
+            ctx.defer(gradient)
             return None, None, None, None
         with torch.autocast(by_own.device.type, enabled=False):
-            return None, None, gradient.whole(), None
+            return None, None, gradient.compute(), None
 
 
 class _Rest(torch.autograd.Function):
-    """Pass 1 of a loss; its backward leaves word for pass 2."""
+    """Pass 1 of a loss; its backward records the row gradient for pass 2."""
 
     @staticmethod
     def forward(
@@ -205,14 +189,14 @@ class _Rest(torch.autograd.Function):
         *context: Tensor,
     ) -> Tensor:
         ctx.gradient, ctx.others, ctx.row_gradient = gradient, others, row_gradient
-        found = None
+        write = None
         if row_gradient is not None:
-            others.settle(row_gradient)
-            found = gradient.start()
-        rest, by_query, by_context = others.first_pass(gradient.chunks, query.requires_grad, found)
-        wanted = iter(by_context)
+            others.set_row_gradient(row_gradient)
+            write = gradient.start()
+        rest, by_query, by_context = others.first_pass(gradient.chunks, query.requires_grad, write)
+        computed = iter(by_context)
         ctx.by_query = by_query
-        ctx.by_context = [next(wanted) if want else None for want in others.terms.differentiated]
+        ctx.by_context = [next(computed) if want else None for want in others.terms.differentiated]
         return rest
 
     @staticmethod
@@ -224,12 +208,12 @@ class _Rest(torch.autograd.Function):
         else:
             gradient.factor = _factor(by_rest, ctx.row_gradient)
         by_query = None if ctx.by_query is None else ctx.by_query * by_rest[:, None]
-        by_context = (None if one is None else one * by_rest for one in ctx.by_context)
+        by_context = (None if derivative is None else derivative * by_rest for derivative in ctx.by_context)
         return None, None, None, by_rest.new_zeros(()), by_query, *by_context
 
 
 class _Spread(torch.autograd.Function):
-    """The mean spread of the classes; its backward leaves word for pass 2."""
+    """The mean spread of the classes; its backward records its gradient for pass 2."""
 
     @staticmethod
     def forward(ctx: Any, gradient: CenterGradient, columns: int, token: Tensor) -> Tensor:
@@ -246,19 +230,19 @@ class _Spread(torch.autograd.Function):
         return None, None, torch.zeros_like(by_spread)
 
 
-def _factor(found: Float[Tensor, "batch"], expected: Float[Tensor, "batch"]) -> float:
-    """The one number that turns the gradient expected into the one found; nan where that is not finite.
+def _factor(gradient: Float[Tensor, "batch"], expected: Float[Tensor, "batch"]) -> float:
+    """The factor between the expected gradient and the actual one; NaN where the latter is not finite.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the two are not proportional.
     """
     largest = int(expected.abs().argmax())
-    factor = float(found[largest] / expected[largest]) if expected[largest] != 0 else 0.0
-    if not torch.allclose(found, factor * expected, rtol=1e-4):
-        if not found.isfinite().all():
-            return nan  # a training that diverged, which others will see
+    factor = float(gradient[largest] / expected[largest]) if expected[largest] != 0 else 0.0
+    if not torch.allclose(gradient, factor * expected, rtol=1e-4):
+        if not gradient.isfinite().all():
+            return nan  # the training diverged, which the training loop reports
         raise ValueError(
-            "a loss says that it is linear, but the gradient in its reduced others is not what its slope() foretold; "
+            "a loss says that it is linear, but the gradient in its reduced others is not what its slope() says; "
             "is `finish` affine in `rest`, with that slope?"
         )
     return factor

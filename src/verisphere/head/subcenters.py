@@ -23,10 +23,10 @@ class SubCenters:
     """How many centers a class has, and how an embedding's cosines to them become one.
 
     Attributes:
-        count: centers a class, K.
+        count: number of centers of each class, K.
         pooling: "max": as near as the nearest; "softmax": their mean, weighted by softmax(cosine / temperature).
-        temperature: of the softmax; SoftTriple's gamma. Toward 0 it becomes the maximum.
-        pull_together: weight of the mean distance between sub-centers of a class; SoftTriple's tau. 0 leaves it out.
+        temperature: temperature of the softmax, SoftTriple's gamma; toward 0 the pooling becomes the maximum.
+        pull_together: weight of the mean distance between sub-centers of a class; SoftTriple's tau; 0 is none.
 
     Raises:
         ValueError: a number outside its range, or an unknown pooling.
@@ -39,16 +39,16 @@ class SubCenters:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(f"subcenters is {self.count}; a head needs at least 1")
+            raise ValueError(f"count is {self.count}; a class needs at least 1 center")
         if self.pooling not in get_args(Pooling):
             raise ValueError(f"pooling is {self.pooling!r}; allowed are {', '.join(get_args(Pooling))}")
         if not (isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"temperature is {self.temperature}; it must be a positive number (0.1 is usual)")
         if not (isfinite(self.pull_together) and self.pull_together >= 0):
-            raise ValueError(f"pull_together is {self.pull_together}; it must be a number >= 0 (0 leaves it out)")
+            raise ValueError(f"pull_together is {self.pull_together}; it must be a number >= 0 (0 is none)")
 
     def pooled(self, cosine: Float[Tensor, "*rows subcenters"]) -> Float[Tensor, "*rows"]:
-        """One cosine a class from those to its sub-centers; among equal ones the maximum shares its gradient."""
+        """Pool the cosines to a class's sub-centers into one; equal maxima share the gradient."""
         if self.count == 1:
             return cosine.squeeze(-1)
         if self.pooling == "max":
@@ -62,12 +62,12 @@ def spread(centers: Float[Tensor, "classes subcenters columns"]) -> Float[Tensor
     SoftTriple, eq. 7, divided by the number of pairs. Two equal sub-centers have distance 0 and gradient 0.
 
     Args:
-        centers: of any length.
+        centers: centers of any length.
     """
     pairs = list(combinations(range(centers.shape[1]), 2))
     if not pairs:
         return centers.new_zeros(len(centers))
     directions = unit(centers)
     # The length of a difference, not sqrt(2 - 2 cos): that cancels where they are near, and its slope diverges.
-    apart = [torch.linalg.vector_norm(directions[:, one] - directions[:, other], dim=1) for one, other in pairs]
+    apart = [torch.linalg.vector_norm(directions[:, left] - directions[:, right], dim=1) for left, right in pairs]
     return torch.stack(apart).mean(0)

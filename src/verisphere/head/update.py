@@ -1,4 +1,4 @@
-"""SGD for a training whose class centers are updated by their head, chunk by chunk, without their gradient."""
+"""SGD for a training in which the head updates its class centers, chunk by chunk, without their gradient."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,25 +7,27 @@ import torch
 from torch import Tensor
 
 from verisphere.head.head import Head
+from verisphere.head.interface import SGDStep
 
 
 class HeadSGD(torch.optim.SGD):
-    """`torch.optim.SGD` for all parameters but the head's centers, whose like step the head makes itself.
+    """`torch.optim.SGD` for all parameters but the head's centers, which the head updates likewise.
 
-    Where an engine can, as the streamed one, that spares the N x d gradient and the walks over it; where it cannot, or
-    did not as under "auto", the centers have a gradient and are stepped like the others. State and results are those of
-    `torch.optim.SGD`, results to within rounding, so a checkpoint of either goes on with the other.
+    Where the engine defers the centers' gradient, as the streamed one does, that saves the N x d gradient and the
+    passes over it; where it does not, as `Auto` for few logits, the centers have a gradient and are updated like the
+    others. State and results are those of `torch.optim.SGD`, results to within rounding, so a training may continue
+    with either from a checkpoint of the other.
 
-    Not for gradients that accumulate over several backwards, that a loss scaler scales, that are clipped with the
-    centers', or that reach the centers by another term of the loss: take `torch.optim.SGD` there.
+    Not for gradients that accumulate over several backward passes, are scaled by a loss scaler, are clipped together
+    with the centers', or reach the centers by another term of the loss: use `torch.optim.SGD` there.
 
     Args:
         params: parameters or groups, the head's centers among them.
-        head: whose centers they are; it is set to defer their gradient.
+        head: the head with these centers; it is set to defer their gradient.
         lr: learning rate.
         momentum: share of the momentum buffer that stays.
-        weight_decay: of groups that state none.
-        nesterov: look ahead along the momentum.
+        weight_decay: weight decay of groups that state none.
+        nesterov: whether to look ahead along the momentum.
 
     Raises:
         ValueError: the head's centers are not among the parameters, or their group has a dampening or maximizes.
@@ -47,7 +49,7 @@ class HeadSGD(torch.optim.SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step on everything that has a gradient, or a gradient waiting.
+        """Update every parameter that has a gradient or a deferred one.
 
         Raises:
             ValueError: see `Head.check_step`; nothing has changed then.
@@ -64,30 +66,29 @@ class HeadSGD(torch.optim.SGD):
             buffer = self.state[centers].get("momentum_buffer")
             if buffer is None:
                 buffer = torch.zeros_like(centers)
-        stepped = self.head.step(
-            buffer, float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"]
-        )
+        step = SGDStep(float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"])
+        stepped = self.head.step(step, buffer)
         if stepped and buffer is not None:
             self.state[centers]["momentum_buffer"] = buffer
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop every gradient, the one that waits too."""
+        """Drop every gradient, the deferred one too."""
         super().zero_grad(set_to_none)
-        self.head.forget()
-        self.head.centers.grad = None  # zeros would be a gradient beside the one that is to wait
+        self.head.drop_deferred()
+        self.head.centers.grad = None  # zeros would be a gradient beside the deferred one
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy starts from; torch's own names what it keeps."""
+        """The state of a copy; torch's own keeps a fixed list of names."""
         return {**super().__getstate__(), "head": self.head}
 
     def _group(self) -> dict[str, Any]:
         for group in self.param_groups:
-            if any(one is self.head.centers for one in group["params"]):
+            if any(parameter is self.head.centers for parameter in group["params"]):
                 if group["dampening"] or group["maximize"]:
                     raise ValueError(
                         f"the group of the head's centers has dampening {group['dampening']} and maximize "
-                        f"{group['maximize']}; a head steps without either: take torch.optim.SGD"
+                        f"{group['maximize']}; a head supports neither: use torch.optim.SGD"
                     )
                 return group
         raise ValueError("the head's centers are not among the parameters; was the optimizer built before the head?")

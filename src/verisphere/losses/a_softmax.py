@@ -75,7 +75,7 @@ class ASoftmax(ClassLoss):
             raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is none)")
         if not (isfinite(start) and 0 <= end <= start):
             raise ValueError(
-                f"the plain cosine's weight goes from start {start} to end {end}; it must fall, and be >= 0"
+                f"start is {start} and end {end}; the plain cosine's weight must fall from start to end, and be >= 0"
             )
         if not (isfinite(rate) and rate >= 0):
             raise ValueError(f"rate is {rate}; it must be a number >= 0 (0 stays at the start)")

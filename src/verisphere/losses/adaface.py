@@ -72,7 +72,7 @@ class AdaFace(ClassLoss):
     def __init__(self, margin: float = 0.4, h: float = 0.333, scale: float = 64.0, rate: float = 0.01) -> None:
         super().__init__(scale)
         if not 0 <= margin <= pi / 2:
-            raise ValueError(f"the margin is {margin}; it must be in [0, pi / 2] (0.4 in the paper)")
+            raise ValueError(f"margin is {margin}; it must be in [0, pi / 2] (0.4 in the paper)")
         if not (isfinite(h) and h > 0):
             raise ValueError(f"h is {h}; the concentration of quality must be a positive number (0.333 in the paper)")
         if not 0 < rate <= 1:

@@ -33,7 +33,7 @@ def checked_adjustment(t: float) -> float:
     """
     if not (isfinite(t) and t >= 1):
         raise ValueError(
-            f"the similarity adjustment t is {t}; it must be a finite number >= 1 (1 is none, 3 is usual): "
-            "below 1 the slope at cosine -1 is infinite"
+            f"t is {t}; the similarity adjustment takes a finite number >= 1 (1 is none, 3 is usual): below 1 the "
+            "slope at cosine -1 is infinite"
         )
     return float(t)

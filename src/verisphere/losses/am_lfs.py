@@ -64,7 +64,7 @@ class AMLFS(ClassLoss):
     ) -> None:
         super().__init__(scale)
         if len(slopes) != len(offsets) or len(slopes) == 0:
-            raise ValueError(f"{len(slopes)} slopes came with {len(offsets)} offsets; each bin takes one of both")
+            raise ValueError(f"slopes has {len(slopes)} numbers and offsets {len(offsets)}; each bin takes one of both")
         for number, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
             low, high = number / len(slopes), (number + 1) / len(slopes)
             at_low, at_high = slope * low + offset, slope * high + offset
@@ -72,8 +72,8 @@ class AMLFS(ClassLoss):
             positive = at_high > 0 and (at_low > 0 or (number == 0 and offset == 0))
             if not (isfinite(slope) and isfinite(offset) and positive):
                 raise ValueError(
-                    f"bin {number} maps p in [{low:g}, {high:g}] by {slope} * p + {offset}, from {at_low:g} to "
-                    f"{at_high:g}; it must stay positive, since its logarithm is the loss"
+                    f"slopes[{number}] is {slope} and offsets[{number}] {offset}: bin {number} maps p in [{low:g}, "
+                    f"{high:g}] to [{at_low:g}, {at_high:g}], which must be positive, since its logarithm is the loss"
                 )
         self.lines = tuple(zip(slopes, offsets, strict=True))
         # Settings and not state: a checkpoint does not hold them, the recipe does.

@@ -72,6 +72,8 @@ class CIFP(CombinedMargin):
         ValueError: a number outside its range, or an unknown penalty.
     """
 
+    _m3_name = "margin"
+
     def __init__(
         self,
         margin: float = 0.35,

@@ -38,7 +38,7 @@ class Circle(ClassLoss):
     def __init__(self, margin: float = 0.25, scale: float = 256.0) -> None:
         super().__init__(scale)
         if not 0 <= margin < 1:
-            raise ValueError(f"the margin m is {margin}; it must be in [0, 1) (0.25 in the paper)")
+            raise ValueError(f"margin is {margin}; it must be in [0, 1) (0.25 in the paper)")
         self.margin = margin
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:

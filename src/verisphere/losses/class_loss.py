@@ -1,14 +1,14 @@
-"""What a class-center loss has to say, so that every engine can run it.
+"""The interface of a class-center loss, by which every engine can run it.
 
-A loss states what happens to the own-class cosine, what happens to the cosines of the other classes, and how the two
+A loss defines what happens to the own-class cosine, what happens to the cosines of the other classes, and how the two
 become one number a sample. It never sees the class centers or where they are kept: dense, streamed, sharded and sampled
-engines call the same few element-wise methods. The order in which a head calls them is `observe` (in training only),
-`context`, `own`, `others`, `finish`.
+engines call the same few element-wise methods. A head calls `observe` (in training only), `context`, `own`, `others`
+and `finish`, in this order.
 """
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Literal, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -21,21 +21,21 @@ Reduce = Literal["logsumexp", "sum"]
 Similarity = Literal["cosine", "product"]
 Query = Literal["embedding", "own_center", "none"]
 
-#: The label of an image whose person is none of the classes: a negative for every class.
+#: The label of an image without a class: a negative for every class.
 NO_CLASS = -1
 
 
 @dataclass(frozen=True)
 class Rows:
-    """All that a loss may know of a batch; `own`, `length` and `unit` carry gradient.
+    """The batch as a loss may see it; `own`, `length` and `unit` carry gradient.
 
     Attributes:
         own: own-class cosine (or product), pooled over the sub-centers; 0 for a row labelled -1.
         length: Euclidean length of the embedding.
         unit: embedding divided by its length.
         labels: class number, or -1 for 'no known class'.
-        nearest: cosines of the nearest other classes, falling, as constants; as many as `ClassLoss.nearest` asks for or
-            as there are; minus infinity where a row meets fewer than others. None where no loss asks.
+        nearest: cosines of the nearest other classes, descending, as constants: `ClassLoss.nearest` of them, or fewer
+            where there are fewer; minus infinity where a row has fewer than other rows. None unless a loss needs them.
         noise: standard normal numbers, as constants; as many as `ClassLoss.noise` asks for. They are the same on every
             rank, and the only random numbers that a loss may use. None in evaluation mode, where a loss uses the mean
             of what it would draw, and where no loss asks.
@@ -58,18 +58,17 @@ class ClassLoss(nn.Module):
         similarity: "cosine", or "product" of raw embeddings and raw centers (plain softmax).
         class_bias: the head keeps one bias a class as a further column of the centers; needs `similarity = "product"`.
         query: what the other centers are compared with: the "embedding", the "own_center" (inter-class losses), or
-            "none": the loss needs no other center, a head looks at none and `rest` is 0. The own cosine always belongs
-            to the embedding.
-        nearest: how many of a row's nearest other classes `Rows` must show; each batch then costs one more look at all
-            centers, without gradient.
+            "none": the loss needs no other center and `rest` is 0. The own cosine always belongs to the embedding.
+        nearest: how many of a row's nearest other classes `Rows` must contain; each batch then costs one more pass over
+            all centers, without gradient.
         noise: how many random numbers `Rows` must bring for each row in training. A loss that drew them itself would
             have another value on each rank. The terms of a sum receive the same numbers.
-        linear: `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do without
-            `rows.own`: an engine needs one pass over the classes, and several processes need not share own cosines.
+        linear: `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do not read
+            `rows.own`; see `one_pass` and `partial_losses`.
         exact_products: `others` needs cosines in float32 at least, as one that takes an angle does: near 1 the angle's
             slope, 1 / sin, makes much of a rounded cosine. An engine may else round products to bfloat16.
         scale: factor from cosine to logit.
-        strength: share of the margin in force, see `set_strength`.
+        strength: share of the margin that is applied, see `set_strength`.
 
     Raises:
         ValueError: `scale` is not a positive finite number.
@@ -94,9 +93,9 @@ class ClassLoss(nn.Module):
     def set_strength(self, share: float) -> None:
         """Set how much of its margin the loss applies: 0 none, 1 (the start) all of it.
 
-        A warm-up schedule calls this on any loss; one without a margin has no use for the number. It is a setting and
-        not state: whoever schedules it sets it again after loading a checkpoint. `own`, `finish` and `context` read
-        `self.strength`; `others` must receive whatever follows from it through `context`, since engines may compile it.
+        A warm-up schedule calls this on any loss; one without a margin ignores it. It is a setting and not state: the
+        schedule sets it again after a checkpoint was loaded. `own`, `finish` and `context` read `self.strength`;
+        `others` must receive through `context` whatever depends on it, since engines may compile `others`.
 
         Raises:
             ValueError: `share` is outside [0, 1].
@@ -107,23 +106,23 @@ class ClassLoss(nn.Module):
 
     @property
     def terms(self) -> tuple[tuple[float, "ClassLoss"], ...]:
-        """What a head runs over the same centers and adds up, as (weight, loss); of a plain loss, itself."""
+        """(weight, loss) of each loss that a head runs over the same centers and adds up; a plain loss is its own."""
         return ((1.0, self),)
 
     def prepare(self, classes: int) -> None:
-        """Learn the global number of classes; called once, when the head is built."""
+        """Set the global number of classes; called once, when the head is built."""
 
     def observe(self, rows: Rows) -> None:
         """Update slow state (running means) from the global batch; called in training only, without gradient.
 
-        A batch may hold nan or infinity, from a training that skips such steps: `follow` leaves the state alone then.
+        A batch may contain NaN or infinity, from a training that skips such steps: `follow` then keeps the state.
         """
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """Whatever the element-wise methods need beside cosines, as scalars () or one number a row (batch,).
+        """Inputs of the element-wise methods beside cosines, as scalars () or one number a row (batch,).
 
-        It is the only door for state, lengths and learnable numbers, and is differentiated by ordinary autograd. Each
-        item reaches `own` and `finish` as (batch,) and `others` as (batch, 1), in the order given.
+        State, lengths and learnable numbers reach those methods only by the context, which ordinary autograd
+        differentiates. Each item reaches `own` and `finish` as (batch,) and `others` as (batch, 1), in this order.
         """
         return ()
 
@@ -137,7 +136,7 @@ class ClassLoss(nn.Module):
         """The other-class logits or terms: element-wise and pure, the own class masked afterwards; `detach` is allowed.
 
         Differentiated by `torch.func.vjp` inside a chunk of classes, so it must be finite, with a finite gradient, on
-        [-1, 1] and a rounding error beyond.
+        [-1, 1] and within rounding beyond.
         """
         return self.scale * cosine
 
@@ -152,16 +151,48 @@ class ClassLoss(nn.Module):
         return F.softplus(rest - own)
 
     def slope(self) -> float:
-        """The derivative of `finish` in `rest`, the same for every row; asked for where `linear` says there is one."""
+        """The derivative of `finish` in `rest`, the same for every row; used where `linear` is set."""
         return 1.0
 
-    def bound(self) -> float | None:
-        """The largest value that `others` can take, or None when that is not known.
+    def one_pass(self, pull_together: float = 0.0) -> bool:
+        """Whether one pass over the classes is enough: the gradient in the reduced others is known before them.
 
-        With a bound up to 64, and no value below -64, an engine fixes the shift of its exponentials before it looks at
-        the classes; values further down would be lost, so a loss that has them gives None.
+        That takes a single term that is `linear` and sums over the classes. A softmax, even under a `finish` that is
+        linear in it, divides by its denominator first.
+
+        Args:
+            pull_together: weight of the mean distance between sub-centers, whose gradient needs a second pass.
+        """
+        terms = self.terms
+        return len(terms) == 1 and terms[0][1].linear and terms[0][1].reduce == "sum" and not pull_together
+
+    def partial_losses(self, pull_together: float = 0.0) -> bool:
+        """Whether each rank computes its own summand of every row's loss, and no own cosine has to be shared.
+
+        Args:
+            pull_together: weight of the mean distance between sub-centers.
+        """
+        return self.linear and self.one_pass(pull_together) and self.query != "own_center"
+
+    def bound(self) -> float | None:
+        """The largest value that `others` can take; None where that is not known.
+
+        With a bound up to 64, and no value below -64, an engine fixes the shift of its exponentials before its pass
+        over the classes; lower values would be lost, so a loss that has them returns None.
         """
         return None
+
+    def forward(self, *inputs: object) -> NoReturn:
+        """Always raises: a loss has no class centers, so it is called through a head.
+
+        Raises:
+            TypeError: says how to make the head.
+        """
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
+            "size) and call head(embeddings, labels)"
+        )
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows."""

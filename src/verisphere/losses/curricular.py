@@ -45,6 +45,8 @@ class CurricularFace(CombinedMargin):
 
     curriculum: Tensor
 
+    _m2_name = "margin"
+
     def __init__(
         self,
         margin: float = 0.5,

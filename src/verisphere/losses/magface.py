@@ -71,10 +71,13 @@ class MagFace(ClassLoss):
     ) -> None:
         super().__init__(scale)
         if not (isfinite(longest) and 0 < shortest < longest):
-            raise ValueError(f"lengths run from {shortest} to {longest}; they must be positive, the shortest first")
+            raise ValueError(
+                f"shortest is {shortest} and longest {longest}; both must be positive, shortest below longest"
+            )
         if not 0 <= least_margin <= most_margin < pi:
             raise ValueError(
-                f"margins run from {least_margin} to {most_margin}; they must be in [0, pi) radians, the least first"
+                f"least_margin is {least_margin} and most_margin {most_margin}; both must be in [0, pi) radians, "
+                "least_margin at most most_margin"
             )
         if not (isfinite(weight) and weight >= 0):
             raise ValueError(f"weight is {weight}; that of the regulariser must be a number >= 0 (35 in the paper)")

@@ -101,6 +101,9 @@ class CombinedMargin(ClassLoss):
             or "released" is asked for with m1 other than 1.
     """
 
+    #: The arguments that give m1, m2 and m3: errors name what the caller of a subclass wrote.
+    _m1_name, _m2_name, _m3_name = "m1", "m2", "m3"
+
     def __init__(
         self,
         m1: float = 1.0,
@@ -113,19 +116,23 @@ class CombinedMargin(ClassLoss):
     ) -> None:
         super().__init__(scale)
         if not (isfinite(m1) and m1 > 0):
-            raise ValueError(f"the multiplicative angular margin m1 is {m1}; it must be a positive number (1 is none)")
-        if not 0 <= m2 < pi:
             raise ValueError(
-                f"the additive angular margin m2 is {m2}; it must be in [0, pi) radians: is it in degrees?"
+                f"{self._m1_name} is {m1}; it multiplies the angle and must be a positive number (1 is none)"
             )
+        if not 0 <= m2 < pi:
+            raise ValueError(f"{self._m2_name} is {m2}; it must be in [0, pi) radians: is it in degrees?")
         if not (isfinite(m3) and m3 >= 0):
-            raise ValueError(f"the additive cosine margin m3 is {m3}; it must be a number >= 0 (0 is none)")
+            raise ValueError(
+                f"{self._m3_name} is {m3}; it is subtracted from the cosine and must be a number >= 0 (0 is none)"
+            )
         if gradient not in get_args(Gradient):
             raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
         if beyond not in get_args(Beyond):
             raise ValueError(f"beyond is {beyond!r}; allowed are {', '.join(get_args(Beyond))}")
         if beyond == "released" and m1 != 1:
-            raise ValueError(f'beyond is "released" with m1 = {m1}; the released rule knows m1 = 1 only')
+            raise ValueError(
+                f'beyond is "released" with {self._m1_name} = {m1}; the released rule knows {self._m1_name} = 1 only'
+            )
         self.m1, self.m2, self.m3 = m1, m2, m3
         self.gradient, self.beyond = gradient, beyond
         self.t = checked_adjustment(t)
@@ -170,6 +177,8 @@ class NormFace(CombinedMargin):
 class SphereFace(CombinedMargin):
     """The angle multiplied by `margin` (Liu et al. 2017, arXiv:1704.08063), by ArcFace's eq. 4, not annealed."""
 
+    _m1_name = "margin"
+
     def __init__(
         self, margin: float = 1.35, scale: float = 64.0, gradient: Gradient = "exact", beyond: Beyond = "monotone"
     ) -> None:
@@ -182,6 +191,8 @@ class CosFace(CombinedMargin):
     With t > 1, scale * (g(cosine) - margin) against scale * g(cosine) (SphereFace2, table 12).
     """
 
+    _m3_name = "margin"
+
     def __init__(self, margin: float = 0.35, scale: float = 64.0, t: float = 1.0) -> None:
         super().__init__(m1=1.0, m2=0.0, m3=margin, scale=scale, t=t)
 
@@ -191,6 +202,8 @@ class ArcFace(CombinedMargin):
 
     With t > 1, scale * g(cos(theta + margin)) against scale * g(cosine) (SphereFace2, table 12).
     """
+
+    _m2_name = "margin"
 
     def __init__(
         self,

@@ -55,6 +55,9 @@ class MVSoftmax(CombinedMargin):
         ValueError: a number outside its range or an unknown name.
     """
 
+    _m2_name = "margin"
+    _m3_name = "margin"
+
     def __init__(
         self,
         kind: Kind = "Arc",
@@ -72,7 +75,7 @@ class MVSoftmax(CombinedMargin):
         m2, m3 = (0.0, margin) if kind == "AM" else (margin, 0.0)
         super().__init__(m1=1.0, m2=m2, m3=m3, scale=scale, gradient=gradient, beyond=beyond)
         if not (isfinite(emphasis) and emphasis >= 0):
-            raise ValueError(f"emphasis (the paper's t) is {emphasis}; it must be a number >= 0 (0 is none)")
+            raise ValueError(f"emphasis is {emphasis}; it must be a number >= 0 (0 is none)")
         if weighting not in get_args(Weighting):
             raise ValueError(f"weighting is {weighting!r}; allowed are {', '.join(get_args(Weighting))}")
         self.emphasis, self.weighting = emphasis, weighting

@@ -98,7 +98,7 @@ class SearchSoftmax(ClassLoss):
         """
         if not (isfinite(factor) and factor < 1):
             raise ValueError(
-                f"the modulating factor a is {factor}; it must be a finite number below 1 (0 is no margin), since "
+                f"factor is {factor}; it must be a finite number below 1 (0 is no margin), since "
                 "log(1 - a) is added to the other logits"
             )
         self.factor = factor

@@ -135,13 +135,13 @@ class SphereFace2(ClassLoss):
             "M": (1.0, inf, "a factor >= 1 (1 is none)"),
         }[kind]
         if not lowest <= margin < limit:
-            raise ValueError(f"the margin of SphereFace2-{kind} is {margin}; it must be {meaning}")
+            raise ValueError(f"margin is {margin} with kind {kind!r}; it must be {meaning}")
         if negative_margin is None:
             negative_margin = margin if kind == "C" else 0.0
         if not (isfinite(negative_margin) and negative_margin >= 0):
             raise ValueError(f"negative_margin is {negative_margin}; it must be a number >= 0 (0 is none)")
         if balance != "balanced" and not (isinstance(balance, int | float) and 0 < balance < 1):
-            raise ValueError(f'balance (lambda) is {balance!r}; it must be between 0 and 1, or "balanced": (N - 1) / N')
+            raise ValueError(f'balance is {balance!r}; it must be between 0 and 1, or "balanced": (N - 1) / N')
         if not (isfinite(loss_weight) and loss_weight > 0):
             raise ValueError(f"loss_weight is {loss_weight}; it must be a positive finite number (the release has 50)")
         self.kind, self.margin, self.negative_margin, self.gradient = kind, margin, negative_margin, gradient

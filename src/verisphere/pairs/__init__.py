@@ -3,7 +3,7 @@
 from verisphere.pairs.anchor_face import AnchorFace
 from verisphere.pairs.group_labels import GroupLabels
 from verisphere.pairs.memory import FeatureQueue, OnlineSet
-from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.pairs.threshold_consistency import ThresholdConsistency
 from verisphere.pairs.triplet import AngularTriplet
 
@@ -11,10 +11,10 @@ __all__ = [
     "AnchorFace",
     "AngularTriplet",
     "FeatureQueue",
-    "Given",
     "GlobalBatch",
     "GroupLabels",
     "OnlineSet",
+    "PairOutput",
     "PairTerm",
     "Step",
     "ThresholdConsistency",

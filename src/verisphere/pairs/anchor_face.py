@@ -19,7 +19,7 @@ from verisphere.collectives import total
 from verisphere.decide.point import Far, accepted_impostors, exact_rate, far_text, short_far, threshold_at
 from verisphere.distributed import world
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
-from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.pairs.soft_rates import Precision, SoftCount, soft_count_of_listed, soft_count_of_others
 from verisphere.pairs.words import check_word
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
@@ -129,27 +129,27 @@ class AnchorFace(PairTerm):
         """See `PairTerm.held`."""
         return {} if self.memory is None else {f"memory.{name}": rows for name, rows in self.memory.held().items()}
 
-    def forward(self, step: Step) -> Given:
+    def forward(self, step: Step) -> PairOutput:
         """Both losses, once their time has come, and the figures."""
         batch, acts = step.batch, step.epoch >= self.after
         stored, copies = self._compared_with(step)
         figures = {} if self.memory is None else {"anchor_set_fill": self.memory.fill(step.number)}
         if not (acts or self.log_before):
-            return Given(figures=figures)
+            return PairOutput(figures=figures)
         pairs = _Pairs.of(batch, stored, copies, self.hints)
         positives, negatives = pairs.positive_count, pairs.negatives.total
         far = self._far_in_force(negatives, step.number, acts)
         figures |= self._named(negatives=negatives, positives=positives, too_few=self._are_few(negatives))
         if far is None:
-            return Given(figures=figures)
+            return PairOutput(figures=figures)
         threshold = pairs.threshold_at(far, "anchor" if far == self.far else "nearest")
         figures |= self._named(threshold=threshold)
         if positives:
             figures |= self._named(tar=pairs.positives_above(threshold) / positives)
         if not acts:
-            return Given(figures=figures)
+            return PairOutput(figures=figures)
         loss, more = self._loss(batch, pairs, threshold, far)
-        return Given(loss, figures=figures | more)
+        return PairOutput(loss, figures=figures | more)
 
     def _loss(
         self, batch: GlobalBatch, pairs: "_Pairs", threshold: float, far: Far

@@ -3,7 +3,7 @@
 from math import isfinite
 
 from verisphere.pairs.implicit_domains import self_made_labels, self_made_loss
-from verisphere.pairs.pair_term import Given, PairTerm, Step, Training
+from verisphere.pairs.pair_term import PairOutput, PairTerm, Step, Training
 
 
 class GroupLabels(PairTerm):
@@ -36,16 +36,16 @@ class GroupLabels(PairTerm):
                 f"{training.side}; verisphere.backbones.GroupFace does"
             )
 
-    def forward(self, step: Step) -> Given:
+    def forward(self, step: Step) -> PairOutput:
         """The weighted loss of a step."""
         assert step.side is not None, "prepare has refused a backbone without side columns"
-        logits = step.batch.with_gradient(step.side)
+        logits = step.batch.gather_with_gradient(step.side)
         labels = self_made_labels(logits)
         loss = self_made_loss(logits, labels)
         shares = labels.bincount(minlength=logits.shape[1]) / max(len(labels), 1)
         smallest, largest = (float(share) for share in shares.aminmax())
         figures = {"group_loss": float(loss.detach()), "group_largest_share": largest, "group_smallest_share": smallest}
-        return Given(self.weight * loss, figures=figures)
+        return PairOutput(self.weight * loss, figures=figures)
 
     def extra_repr(self) -> str:
         """What `print(term)` shows."""

@@ -1,8 +1,8 @@
-"""What a pair term sees of a training step, and what it gives: a loss beside the class-center loss, or weights in it.
+"""The interface of a pair term: input of a step, and output, a loss beside the class-center loss or weights in it.
 
-A term compares the batch's embeddings with each other or with a memory of earlier ones. It knows nothing of losses,
-engines or loops. Under several processes a batch is what they have together: each passes its own rows and gets back the
-same loss, whose gradient in its rows is that of the whole.
+A term compares the batch's embeddings with each other or with a memory of earlier ones. It does not depend on losses,
+engines or loops. On several ranks a batch consists of the rows of all ranks: each rank passes its own rows and receives
+the same loss, whose gradient in its rows is that of the whole batch.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from jaxtyping import Float, Float32, Int64, Shaped
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from verisphere.collectives import agreed, counts, gathered, gathered_with_gradient
+from verisphere.collectives import counts, gathered, gathered_with_gradient, scale_gradient
 from verisphere.distributed import world
 from verisphere.score.cosine import unit
 
@@ -25,14 +25,14 @@ NO_CLASS = -1
 
 @dataclass(frozen=True)
 class Training:
-    """What is known of a training before it begins.
+    """What a term may know of a training before it starts.
 
     Attributes:
         classes: number of identities, N.
         embedding_size: numbers in an embedding, d.
-        batch_size: images a step, of all processes.
-        domains: names of the data's domains; None where it knows none.
-        side: further columns that the backbone gives in training.
+        batch_size: images a step, over all ranks.
+        domains: names of the data's domains; None for data without domains.
+        side: number of further columns that the backbone returns in training.
         epochs: length of the training.
 
     Raises:
@@ -52,10 +52,10 @@ class Training:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
     def check_begins(self, term: str, after: float) -> None:
-        """Refuse a term whose time would never come.
+        """Refuse a term that would never act.
 
         Raises:
-            ValueError: it is to begin after so many epochs as the training has, or more.
+            ValueError: `after` is not below the number of epochs.
         """
         if after >= self.epochs:
             raise ValueError(
@@ -66,66 +66,68 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class GlobalBatch:
-    """The rows of all processes, as constants, and the way of a gradient back to one's own.
+    """The rows of all ranks, as constants, and this rank's rows with gradient.
 
     Attributes:
-        units: of length 1, as evaluation has them: divided in float64, rounded once to float32.
+        units: rows of all ranks at length 1, as in evaluation: divided in float64, rounded once to float32.
         labels: number of each row's identity, or -1.
-        own: this process's rows at length 1, with gradient.
-        sizes: how many rows each process has.
+        local_units: rows of this rank at length 1, with gradient.
+        sizes: number of rows of each rank.
     """
 
     units: Float32[Tensor, "batch dim"]
     labels: Int64[Tensor, " batch"]
-    own: Float[Tensor, "rows dim"]
+    local_units: Float[Tensor, "rows dim"]
     sizes: tuple[int, ...]
 
     @classmethod
     def of(cls, embeddings: Float[Tensor, "rows dim"], labels: Int64[Tensor, " rows"]) -> "GlobalBatch":
-        """From each process's own rows."""
+        """Gather the batch from the rows of each rank."""
         own = unit(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))
         sizes = counts(len(labels))
         units = gathered(unit(embeddings.detach().double()).float(), sizes)
         return cls(units, gathered(labels, sizes), own, tuple(sizes))
 
     @property
-    def mine(self) -> slice:
-        """Which rows are this process's."""
+    def local_rows(self) -> slice:
+        """The rows that this rank contributed."""
         first = sum(self.sizes[: world().rank])
-        return slice(first, first + len(self.own))
+        return slice(first, first + len(self.local_units))
 
     @property
-    def spoilt(self) -> bool:
-        """Whether a row has no direction: it is not finite, or of length 0. The same on every process."""
+    def degenerate(self) -> bool:
+        """Whether a row has no direction, since it is not finite or has length 0; the same on every rank."""
         return not bool(((self.units * self.units).sum(1) > 0.5).all())
 
-    def everyones(self, rows: Shaped[Tensor, "rows *shape"]) -> Shaped[Tensor, "batch *shape"]:
-        """Something of each row of all processes, without gradient."""
+    def gather(self, rows: Shaped[Tensor, "rows *shape"]) -> Shaped[Tensor, "batch *shape"]:
+        """Gathers a per-row tensor from all ranks (no gradient)."""
         return gathered(rows, list(self.sizes))
 
-    def with_gradient(self, rows: Float[Tensor, "rows *shape"]) -> Float[Tensor, "batch *shape"]:
-        """The same with gradient, for what every process then computes alike."""
-        return agreed(gathered_with_gradient(rows, list(self.sizes)))
+    def gather_with_gradient(self, rows: Float[Tensor, "rows *shape"]) -> Float[Tensor, "batch *shape"]:
+        """Gathers a per-row tensor from all ranks with its gradient, for a replicated computation."""
+        return scale_gradient(gathered_with_gradient(rows, list(self.sizes)))
 
     def loss(self, value: Float[Tensor, ""], gradient: Float[Tensor, "batch dim"]) -> Float[Tensor, ""]:
-        """A loss with this gradient in the unit rows of all processes; every process knows both."""
-        return _Known.apply(self.own, value.to(self.own), gradient[self.mine].to(self.own))
+        """A loss with a known gradient in `units`; both arguments are replicated."""
+        return _KnownGradient.apply(
+            self.local_units, value.to(self.local_units), gradient[self.local_rows].to(self.local_units)
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step as a term sees it; rows are this process's own.
+    """A training step as a term sees it; `batch` has the rows of all ranks, all other tensors those of this rank.
 
     Attributes:
-        batch: the rows of all processes.
-        embeddings: as the backbone gives them, with gradient.
+        batch: the rows of all ranks.
+        embeddings: output of the backbone, with gradient.
         labels: number of each row's identity, or -1.
-        number: steps made before.
-        epoch: how far the training has come, in epochs.
-        domains: number of each row's domain; None where the data knows none.
-        side: further columns of the backbone's, with gradient.
-        centers: (held, K, d) of the classes that this process holds, as stored; for terms that compare with them.
-        held: which classes these are.
+        number: number of steps made before.
+        epoch: progress of the training, in epochs.
+        domains: number of each row's domain; None for data without domains.
+        side: further columns of the backbone's output, with gradient.
+        centers: (held, K, d) centers of the classes that this rank holds, as stored.
+        held: the classes whose centers this rank holds.
     """
 
     batch: GlobalBatch
@@ -140,13 +142,13 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What a term makes of a step.
+class PairOutput:
+    """The result of a term for one step.
 
     Attributes:
-        loss: added to the class-center loss; alike on every process. None adds nothing.
-        weights: of this process's rows in the class-center loss, constants; None leaves them.
-        figures: for the log; alike on every process.
+        loss: replicated loss, added to the class-center loss; None adds nothing.
+        weights: constant weights of this rank's rows in the class-center loss; None changes none.
+        figures: replicated figures for the log.
     """
 
     loss: Float[Tensor, ""] | None = None
@@ -155,9 +157,9 @@ class Given:
 
 
 class PairTerm(nn.Module):
-    """Base of the pair terms. A subclass fills in `forward`, and `prepare` if it keeps anything.
+    """Base of the pair terms. A subclass defines `forward`, and `prepare` if it has state.
 
-    What a term keeps between steps are buffers: they are in every checkpoint, and a resumed run goes on with them.
+    State between steps is kept in buffers: they are in every checkpoint, and a resumed run continues with them.
 
     Attributes:
         copies_centers: whether a step takes a copy of the class centers, in float32.
@@ -166,26 +168,26 @@ class PairTerm(nn.Module):
     copies_centers: bool = False
 
     def prepare(self, training: Training) -> None:
-        """Make room for what is kept; called once, before the training, on every process.
+        """Allocate the state; called once on every rank, before the training.
 
         Raises:
-            ValueError: the training is none for this term.
+            ValueError: the term cannot be used in this training.
         """
 
-    def forward(self, step: Step) -> Given:
-        """Loss, weights and figures of a step."""
+    def forward(self, step: Step) -> PairOutput:
+        """Compute loss, weights and figures of a step."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); a pair term computes there")
 
     def held(self) -> dict[str, range]:
-        """Names in `state_dict` of tensors whose rows are split over the processes, and the rows that are here.
+        """Names in `state_dict` of the sharded tensors, and the rows of each that this rank holds.
 
-        Of any other tensor every process has the same.
+        All other tensors are replicated.
         """
         return {}
 
 
-class _Known(torch.autograd.Function):
-    """A value whose gradient has been computed beside it."""
+class _KnownGradient(torch.autograd.Function):
+    """A value with a gradient that was computed beside it."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, value: Tensor, gradient: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from verisphere.pairs.implicit_domains import (
     self_made_loss,
 )
 from verisphere.pairs.memory import FeatureQueue, Place, Storage
-from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step, Training
+from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.pairs.words import check_count, check_word
 from verisphere.score.batch_pairs import BatchPairs, Hints
 
@@ -222,10 +222,10 @@ class ThresholdConsistency(PairTerm):
                 f"domains is 'known' but the data {found}; take data with 2 domains or more, or domains 'implicit'"
             )
 
-    def forward(self, step: Step) -> Given:
+    def forward(self, step: Step) -> PairOutput:
         """Weights of this process's rows, the loss of the implicit domains, and figures."""
         batch = step.batch
-        domains, loss = self._divided(step)
+        domains, loss = self._domains_and_loss(step)
         self.queue.insert(batch.units, batch.labels, domains)
         shares = (domains.bincount(minlength=len(self.names)) / max(len(domains), 1)).tolist()
         present = [domain for domain, share in enumerate(shares) if share]
@@ -234,7 +234,7 @@ class ThresholdConsistency(PairTerm):
         if self.compare == "domain":
             own = thresholds_within(batch, domains, self.queue, present, self.far, self._own_hints)
             found = replace(found, own=own)
-        self._tell(found, step.number)
+        self._warn_once(found, step.number)
         ratios = {domain: found.ratio(domain, self.power) if step.epoch >= self.after else 1.0 for domain in present}
         weights = {domain: min(max(ratio, self.lowest), self.highest) for domain, ratio in ratios.items()}
         capped = sum(shares[domain] for domain in present if weights[domain] != ratios[domain])
@@ -243,7 +243,7 @@ class ThresholdConsistency(PairTerm):
         if loss is not None:
             figures["tcp_domain_loss"] = float(loss.detach())
             loss = self.domain_loss_weight * loss
-        return Given(loss, self._of_rows(weights, domains[batch.mine], batch), figures)
+        return PairOutput(loss, self._row_weights(weights, domains[batch.local_rows], batch), figures)
 
     def held(self) -> dict[str, range]:
         """See `PairTerm.held`."""
@@ -255,23 +255,23 @@ class ThresholdConsistency(PairTerm):
         numbers += f", compare={self.compare}, power={self.power:g}"
         return f"{numbers}, domain_loss_weight={self.domain_loss_weight:g}, after={self.after:g}"
 
-    def _divided(self, step: Step) -> tuple[Int64[Tensor, " batch"], Float[Tensor, ""] | None]:
+    def _domains_and_loss(self, step: Step) -> tuple[Int64[Tensor, " batch"], Float[Tensor, ""] | None]:
         """The domain of each row of all processes, and the loss of domains that are made here."""
         if self.division is None:
             if step.domains is None:
                 raise ValueError("domains is 'known' but a step came without the domains of its rows")
-            return step.batch.everyones(step.domains), None
-        own = step.batch.own.detach() if self.detach else step.batch.own
+            return step.batch.gather(step.domains), None
+        own = step.batch.local_units.detach() if self.detach else step.batch.local_units
         # every process computes it for all rows alike, so the network's gradient is the same on each
-        logits = self.division(step.batch.with_gradient(own))
+        logits = self.division(step.batch.gather_with_gradient(own))
         domains = self_made_labels(logits)
         return domains, self_made_loss(logits, domains, self.cross_entropy)
 
-    def _of_rows(
+    def _row_weights(
         self, weights: Mapping[int, float], domains: Int64[Tensor, " rows"], batch: GlobalBatch
     ) -> Float[Tensor, " rows"]:
         """Each row's weight, by its domain."""
-        table = batch.own.new_ones(len(self.names))
+        table = batch.local_units.new_ones(len(self.names))
         table[list(weights)] = table.new_tensor(list(weights.values()))
         return table[domains]
 
@@ -288,7 +288,7 @@ class ThresholdConsistency(PairTerm):
             figures["tcp_gamma"] = found.gamma
         return figures
 
-    def _tell(self, found: DomainThresholds, number: int) -> None:
+    def _warn_once(self, found: DomainThresholds, number: int) -> None:
         """Say once that there are too few pairs for the FAR."""
         if found.common is None and not self._warned and world().first:
             log.warning(

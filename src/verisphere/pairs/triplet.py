@@ -7,7 +7,7 @@ import logging
 from math import isfinite, pi
 
 from verisphere.pairs.memory import OnlineSet, Place, Storage
-from verisphere.pairs.pair_term import Given, PairTerm, Step, Training
+from verisphere.pairs.pair_term import PairOutput, PairTerm, Step, Training
 from verisphere.pairs.triplet_mining import Mining, triplets
 from verisphere.pairs.words import check_count, check_word
 
@@ -72,7 +72,7 @@ class AngularTriplet(PairTerm):
         """See `PairTerm.held`."""
         return {} if self.memory is None else {f"memory.{name}": rows for name, rows in self.memory.held().items()}
 
-    def forward(self, step: Step) -> Given:
+    def forward(self, step: Step) -> PairOutput:
         """The loss; 0 where the batch has no triplet, which is said once."""
         batch, stored = step.batch, None
         if self.memory is not None:
@@ -93,4 +93,4 @@ class AngularTriplet(PairTerm):
             "triplet_active": found.active / max(found.count, 1),
             "triplet_anchors": float(found.anchors),
         }
-        return Given(batch.loss(self.weight * found.value, self.weight * found.gradient), figures=figures)
+        return PairOutput(batch.loss(self.weight * found.value, self.weight * found.gradient), figures=figures)

@@ -1,20 +1,20 @@
-"""Arguments of pair terms: one of a few words, or a count."""
+"""Checks of arguments: one of the words of a `Literal`, or a count within limits."""
 
 from typing import Any, get_args
 
 
 def check_word(name: str, word: object, allowed: Any) -> None:
-    """Refuse a word that is none of those that a `Literal` allows.
+    """Refuse a word that a `Literal` does not allow.
 
     Raises:
-        ValueError: it is none of them; names the argument, the word and what is allowed.
+        ValueError: names the argument, the word and what is allowed.
     """
     if word not in get_args(allowed):
         raise ValueError(f"{name} is {word!r}; allowed are {', '.join(get_args(allowed))}")
 
 
 def check_count(name: str, count: int, least: int = 1, most: int = 10**6) -> None:
-    """Refuse a count out of range; the upper end is beyond any use, and below what overflows the size of a tensor.
+    """Refuse a count out of range; the default maximum is beyond any use, and below what overflows a tensor's size.
 
     Raises:
         ValueError: names the argument, the count and what is allowed.

@@ -13,7 +13,7 @@ from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.sample import Sample
 from verisphere.train.schedule import Schedule
-from verisphere.train.step import TrainingDiverged, agreed, gradients
+from verisphere.train.step import TrainingDiverged, finite_norm, gradients
 
 log = logging.getLogger(__name__)
 
@@ -120,11 +120,11 @@ def train(
         loss, per_sample, figures = gradients(objective, sample, Progressed(step, epoch))
         for name, value in figures.items():
             gathered.setdefault(name, []).append(value)
-        norm, stop = agreed(objective, loss, per_sample, sample, step, stopping())
+        norm, stop = finite_norm(objective, loss, per_sample, sample, step, stopping())
         if plan.clip is not None:
             torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
         optimizer.step()
-        gathered.setdefault("loss", []).append(float(loss))  # `agreed` has waited for the device already
+        gathered.setdefault("loss", []).append(float(loss))  # `finite_norm` has waited for the device already
 
         done, seen = step + 1, seen + sample.whole
         last = done == plan.steps

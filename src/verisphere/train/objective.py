@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.head.head import Head
-from verisphere.pairs.pair_term import Given, GlobalBatch, PairTerm, Step
+from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step
 
 log = logging.getLogger(__name__)
 
@@ -115,10 +115,10 @@ class Objective(nn.Module):
         progressed: Progressed,
         domains: Int64[Tensor, " batch"] | None,
         side: Float[Tensor, "batch side"] | None,
-    ) -> list[Given]:
+    ) -> list[PairOutput]:
         """What each term makes of the step; nothing where an embedding has no direction that it could compare."""
         batch = GlobalBatch.of(embeddings, labels)
-        if batch.spoilt:
+        if batch.degenerate:
             if not self._warned:
                 log.warning(
                     "step %d: an embedding is not finite, or of length 0: pair terms leave such a step out",

@@ -20,7 +20,7 @@ from verisphere.files.class_paths import present_name, present_names
 from verisphere.files.disk import check_file
 from verisphere.files.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
 from verisphere.files.json_values import shown
-from verisphere.head.auto import SAMPLE_RATE
+from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
 from verisphere.images.augment import Augment

@@ -18,7 +18,6 @@ from verisphere.compiling import compiled
 from verisphere.decide import Far
 from verisphere.device import choose_device
 from verisphere.distributed import world
-from verisphere.head.auto import engine_named
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.images.detect.unaligned import warn_if_unaligned
@@ -37,6 +36,7 @@ from verisphere.train.loop import Plan, train
 from verisphere.train.objective import Objective
 from verisphere.train.processes import Division, added_up, divided, share_buffers
 from verisphere.train.recipe import ReadRecipe, Recipe
+from verisphere.train.recipe_head import centers_and_engine
 from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, unlogged_figures
 from verisphere.train.run_folder import (
     Record,
@@ -242,15 +242,13 @@ def _plan(recipe: Recipe) -> Plan:
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
     # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
-    engine = engine_named(recipe.engine, recipe.head_precision, recipe.sample_rate, recipe.seed)
+    centers, engine = centers_and_engine(recipe)
     head = Head(
         recipe.loss,
         len(recipe.data.people),
         recipe.backbone.embedding_size,
-        recipe.subcenters,
-        Sharded(engine) if world().size > 1 else engine,
-        pooling=recipe.pooling,
-        pull_together=recipe.pull_together,
+        centers=centers,
+        engine=Sharded(engine) if world().size > 1 else engine,
         seed=recipe.seed,
     )
     domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))

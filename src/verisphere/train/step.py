@@ -1,4 +1,4 @@
-"""What a training step is made of: the gradients of a batch, and the word of all processes that they are finite."""
+"""A training step: the gradients of a batch, and the check on all ranks that they are finite."""
 
 import json
 from contextlib import nullcontext
@@ -49,7 +49,7 @@ def gradients(
     return total, torch.cat(per_sample), {name: fmean(values) for name, values in figures.items()}
 
 
-def agreed(
+def finite_norm(
     objective: Objective,
     loss: Float[Tensor, ""],
     per_sample: Float[Tensor, " batch"],
@@ -89,8 +89,8 @@ def agreed(
     bad = (~here.isfinite().all()).to(backbone)
     value = loss.to(backbone)
     alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0), value, -value]))
-    norm, spoilt, number, largest, smallest = torch.cat([backbone[None], alike]).tolist()
-    if spoilt:
+    norm, diverged, number, largest, smallest = torch.cat([backbone[None], alike]).tolist()
+    if diverged:
         raise TrainingDiverged(
             f"step {step + 1}: {_what(loss, per_sample, sample)}; no weight was changed. Lower optimizer.rate, "
             "or set clip, or train in float32"

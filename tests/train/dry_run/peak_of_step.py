@@ -14,12 +14,11 @@ import torch
 
 from verisphere.device import keep_memory
 from verisphere.distributed import world
-from verisphere.head import Head
-from verisphere.head.auto import engine_named
-from verisphere.head.sharded import Sharded
+from verisphere.head import Head, Sharded
 from verisphere.train.objective import Objective
 from verisphere.train.processes import added_up
 from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.recipe_head import centers_and_engine
 
 STEPS = 3
 BASE = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]
@@ -32,11 +31,14 @@ def status(name: str) -> int:
 
 def steps(recipe: Recipe, classes: int, count: int) -> tuple[Objective, torch.optim.Optimizer]:
     """What a training does, on random images, in one process or several."""
-    engine = engine_named(recipe.engine, recipe.head_precision, recipe.sample_rate)
+    centers, engine = centers_and_engine(recipe)
     head = Head(
-        recipe.loss, classes, recipe.backbone.embedding_size, recipe.subcenters,
-        Sharded(engine) if world().size > 1 else engine, pooling=recipe.pooling, pull_together=recipe.pull_together,
-    )  # fmt: skip
+        recipe.loss,
+        classes,
+        recipe.backbone.embedding_size,
+        centers=centers,
+        engine=Sharded(engine) if world().size > 1 else engine,
+    )
     backbone = recipe.backbone.to(memory_format=torch.channels_last)
     objective = Objective(backbone, head, getattr(torch, recipe.precision), added_up(backbone)).train()
     optimizer = recipe.optimizer.build(objective, head)

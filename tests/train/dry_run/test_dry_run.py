@@ -15,16 +15,19 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from processes import run
 from verisphere.backbones.backbone import Backbone
 from verisphere.cli import main
 from verisphere.collectives import counted
 from verisphere.distributed import world
-from verisphere.head.auto import engine_named
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
+from verisphere.head.streamed import Streamed
+from verisphere.head.subcenters import SubCenters
+from verisphere.head.update import HeadSGD
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.pairs import AnchorFace
@@ -34,6 +37,7 @@ from verisphere.train.dry_run.text import as_json, as_text, dry_run, memory_of
 from verisphere.train.dry_run.traffic import Collective, head_collectives
 from verisphere.train.dry_run.training_cost import Measurements, Memory, plan
 from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.recipe_head import centers_and_engine
 
 FOLDER = Path(__file__).parent
 NO_DATA = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]
@@ -106,8 +110,8 @@ def test_measuring_changes_nothing():
 
 @pytest.mark.parametrize("loss", [ArcFace(), SphereFace2()], ids=lambda loss: type(loss).__name__)
 def test_what_the_dense_engine_keeps_is_a_plane(loss):
-    cost = measure_dense(loss, 2, embedding_size=16)
-    head = Head(loss, 300, 16, 2, Dense())
+    cost = measure_dense(loss, SubCenters(2), embedding_size=16)
+    head = Head(loss, 300, 16, centers=SubCenters(2), engine=Dense())
     embeddings, labels = torch.randn(24, 16).requires_grad_(), torch.arange(24)
     kept = saved_bytes(lambda: head(embeddings, labels).loss, [*head.parameters(), *head.buffers(), embeddings, labels])
     assert cost.saved(24, 300) == kept
@@ -248,6 +252,37 @@ def test_products_of_a_step(known, overrides, loss, products):
     assert found.backbone_flops == 3 * 7 * 64
 
 
+SUM = "verisphere.losses.WeightedSum"
+
+
+def sum_of(*names: str) -> list[str]:
+    losses = [{"class_path": f"verisphere.losses.{name}"} for name in names]
+    return ["--loss", json.dumps({"class_path": SUM, "init_args": {"losses": losses}})]
+
+
+@pytest.mark.parametrize("pull_together", ["0", "0.1"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize(
+    "loss",
+    [ARCFACE, SPHEREFACE2, ["--loss", "verisphere.losses.Inter"], sum_of("Inter"), sum_of("SphereFace2")],
+    ids=["ArcFace", "SphereFace2", "Inter", "sum of Inter", "sum of SphereFace2"],
+)
+def test_products_of_a_step_are_those_that_a_head_makes(known, loss, optimizer, pull_together):
+    asked = recipe(
+        "--engine", "streamed", "--batch_size", "8", "--subcenters", "2",
+        "--optimizer.name", optimizer, "--optimizer.rate", "1e-3", "--pull_together", pull_together,
+        loss=loss, backbone=mobile(0.1, 16),
+    )  # fmt: skip
+    centers, engine = centers_and_engine(asked)
+    head = Head(asked.loss, 30, 16, centers=centers, engine=engine)
+    stepper = HeadSGD(head.parameters(), head) if optimizer == "sgd" else torch.optim.AdamW(head.parameters())
+    embeddings = torch.randn(8, 16).requires_grad_()
+    with FlopCounterMode(display=False) as counter:
+        head(embeddings, torch.arange(8)).loss.backward()
+        stepper.step()
+    assert plan(asked, 30, measurements=known).head_flops == counter.get_total_flops()
+
+
 def test_the_ring():
     assert [Collective("x", kind, 600).sent(3) for kind in ("gather", "scatter", "sum", "maximum", "broadcast")] == [
         1200, 400, 800, 800, 400,
@@ -268,11 +303,11 @@ HEADS = {
     "COCO": ["--loss", "verisphere.losses.COCO"],
     "pull together": [*ARCFACE, "--subcenters", "2", "--pull_together", "0.1"],
     "parts": [*ARCFACE, "--accumulate", "2"],
-    "inter": [
-        "--loss", '{"class_path": "verisphere.losses.WeightedSum", "init_args": {"losses": [{"class_path": '
-        '"verisphere.losses.ArcFace"}, {"class_path": "verisphere.losses.Inter"}]}}',
-    ],
-}  # fmt: skip
+    "inter": sum_of("ArcFace", "Inter"),
+    "inter alone": ["--loss", "verisphere.losses.Inter"],
+    "intra alone": ["--loss", "verisphere.losses.Intra"],
+    "a sum of one": sum_of("SphereFace2"),
+}
 
 
 def head_recipe(name: str) -> Recipe:
@@ -282,9 +317,8 @@ def head_recipe(name: str) -> Recipe:
 def exchanges(name: str) -> dict[str, list[int]]:
     """By kind the number and bytes of the collectives that a head makes for one batch, part by part."""
     asked = head_recipe(name)
-    head = Head(
-        asked.loss, 40, 16, asked.subcenters, Sharded(engine_named("streamed")), pull_together=asked.pull_together
-    )
+    centers, _ = centers_and_engine(asked)
+    head = Head(asked.loss, 40, 16, centers=centers, engine=Sharded(Streamed()))
     found: Counter[str] = Counter()
     payload: Counter[str] = Counter()
     with counted() as traffic:

@@ -80,15 +80,19 @@ class HeadWork:
         return self.batch * self.seen * self.recipe.subcenters
 
     @property
+    def one_pass(self) -> bool:
+        """Whether the streamed engine makes the centers' gradient in its first pass; a deferred one is made later."""
+        return self.recipe.loss.one_pass(self.recipe.pull_together) and not self.deferred
+
+    @property
     def terms(self) -> Iterator[tuple[ClassLoss, bool]]:
         """The losses that look at other centers, and whether each keeps its exponentials; as a view does."""
-        one_pass = len(self.recipe.loss.terms) == 1 and self.recipe.loss.linear and not self.recipe.pull_together
         budget = Streamed().keep_bytes
         for _, loss in self.recipe.loss.terms:
             if loss.query == "none":
                 continue
             bfloat16 = self.recipe.head_precision == "bfloat16" and not loss.exact_products
-            keeps = bfloat16 and not (one_pass and not self.deferred) and 2 * self.products <= budget
+            keeps = bfloat16 and not self.one_pass and 2 * self.products <= budget
             keeps = keeps and not self.dense
             budget -= 2 * self.products * keeps
             yield loss, keeps
@@ -122,9 +126,8 @@ class HeadWork:
     def flops(self) -> int:
         """Of a step's products: 3 for each row and center, 4 where nothing is kept."""
         each = 2 * self.products * self.columns
-        one_pass = len(self.recipe.loss.terms) == 1 and self.recipe.loss.linear and not self.deferred
         count = 0
         for loss, keeps in self.terms:
-            count += 3 if keeps or one_pass or self.dense else 4
+            count += 3 if keeps or self.one_pass or self.dense else 4
             count += loss.nearest > 0
         return count * each * self.recipe.accumulate

@@ -10,8 +10,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.head import Dense, Head
-from verisphere.head.subcenters import Pooling
+from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses.class_loss import ClassLoss
 
 #: Batches of the two measurements; batch norm needs two rows.
@@ -117,20 +116,11 @@ def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32)
     return BackboneCost(max(few - _FEW * per_image, 0), per_image, counter.get_total_flops() // _MORE)
 
 
-def measure_dense(
-    loss: ClassLoss,
-    subcenters: int,
-    pooling: Pooling = "max",
-    pull_together: float = 0.0,
-    embedding_size: int = 512,
-) -> DenseCost:
+def measure_dense(loss: ClassLoss, centers: SubCenters, embedding_size: int = 512) -> DenseCost:
     """Run a dense head of this loss four times, on few rows and classes, and lay a plane through what it keeps."""
 
     def saved(batch: int, classes: int) -> int:
-        head = Head(
-            copy.deepcopy(loss), classes, embedding_size, subcenters, Dense(),
-            pooling=pooling, pull_together=pull_together,
-        )  # fmt: skip
+        head = Head(copy.deepcopy(loss), classes, embedding_size, centers=centers, engine=Dense())
         embeddings, labels = torch.randn(batch, embedding_size).requires_grad_(), torch.arange(batch)
         return saved_bytes(
             lambda: head(embeddings, labels).loss, [*head.parameters(), *head.buffers(), embeddings, labels]

@@ -74,19 +74,19 @@ def head_collectives(recipe: Recipe, processes: int) -> Iterator[Collective]:
     most = sum(len(World(size=processes).share(len(size), 0)) for size in sizes)  # shares are filled up to the largest
     row, column = recipe.backbone.embedding_size * _FLOAT, recipe.batch_size * _FLOAT
     loss = recipe.loss
-    linear = len(loss.terms) == 1 and loss.linear and loss.query != "own_center" and not recipe.pull_together
 
     yield Collective("numbers of rows", "gather", _COUNT * parts, parts)
     yield Collective("embeddings", "gather", most * row, parts)
     yield Collective("labels", "gather", most * _LABEL, parts)
-    if linear:
+    if loss.partial_losses(recipe.pull_together):
         yield Collective("losses of the rows", "sum", column, parts)
     else:
         yield from _softmax(recipe, column, parts)
     for _, term in loss.terms:
         for a_row in _learned_context(term, recipe.backbone.embedding_size):
             yield Collective("gradient of the loss's context", "sum", column if a_row else _FLOAT * parts, parts)
-    yield Collective("gradients of the embeddings", "scatter", most * processes * row, parts)
+    if any(_reaches_embeddings(term, recipe.backbone.embedding_size) for _, term in loss.terms):
+        yield Collective("gradients of the embeddings", "scatter", most * processes * row, parts)
 
 
 def _softmax(recipe: Recipe, column: int, parts: int) -> Iterator[Collective]:
@@ -113,14 +113,30 @@ def _learned_context(loss: ClassLoss, embedding_size: int) -> Iterator[bool]:
     """For each item of the context that has a gradient to hand on, whether there is one for each row."""
     if loss.query == "none":
         return
+    rows = _example_rows(loss, embedding_size)
+    for item in copy.deepcopy(loss).context(rows):
+        if item.requires_grad:
+            yield item.ndim > 0
+
+
+def _reaches_embeddings(loss: ClassLoss, embedding_size: int) -> bool:
+    """Whether the loss has a gradient in the embeddings; one that compares centers with centers alone has none."""
+    if loss.query == "embedding":
+        return True
+    rows, prepared = _example_rows(loss, embedding_size), copy.deepcopy(loss)
+    prepared.requires_grad_(False).prepare(2)
+    context = tuple(item.expand(2) for item in prepared.context(rows))
+    own = prepared.own(rows.own, *context)
+    return prepared.finish(own, torch.zeros(2), *context).requires_grad
+
+
+def _example_rows(loss: ClassLoss, embedding_size: int) -> Rows:
+    """Two rows with gradient in their embeddings, to see which results of the loss have one."""
     embeddings = torch.ones(2, embedding_size, requires_grad=True)
     own = embeddings[:, 0] * 0.5
     nearest = torch.zeros(2, loss.nearest) if loss.nearest else None
     labels = torch.zeros(2, dtype=torch.int64)
-    rows = Rows(own, torch.linalg.vector_norm(embeddings, dim=1), unit(embeddings), labels, nearest)
-    for item in copy.deepcopy(loss).context(rows):
-        if item.requires_grad:
-            yield item.ndim > 0
+    return Rows(own, torch.linalg.vector_norm(embeddings, dim=1), unit(embeddings), labels, nearest)
 
 
 def _backbone(recipe: Recipe) -> Iterator[Collective]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, fields, replace
 import torch
 
 from verisphere.distributed import World
-from verisphere.head.auto import SAMPLE_RATE
+from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.train.dry_run.head import FLOAT, HeadWork, states
 from verisphere.train.dry_run.measured import BackboneCost, DenseCost, measure_backbone, measure_dense
 from verisphere.train.dry_run.terms import center_copies, memories, terms_as_planned
 from verisphere.train.dry_run.traffic import Collective, collectives
 from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
+from verisphere.train.recipe_head import centers_and_engine
 
 #: What an allocator takes beyond what it is asked for, as a share of what comes and goes in a step. glibc's heap was
 #: seen to take 0.35 to 0.75, whether it keeps freed memory or not; for PyTorch's own on a GPU it is an assumption.
@@ -161,9 +162,8 @@ class Measurements:
     def logits(self, recipe: Recipe) -> DenseCost:
         """Of the recipe's loss and sub-centers."""
         if self.dense is None:
-            self.dense = measure_dense(
-                recipe.loss, recipe.subcenters, recipe.pooling, recipe.pull_together, recipe.backbone.embedding_size
-            )
+            centers, _ = centers_and_engine(recipe)
+            self.dense = measure_dense(recipe.loss, centers, recipe.backbone.embedding_size)
         return self.dense
 
 

@@ -1,0 +1,18 @@
+"""A recipe's fields as the objects that a head takes."""
+
+from verisphere.head import Auto, Dense, Sampled, Streamed, SubCenters
+from verisphere.head.interface import Engine
+from verisphere.train.recipe import Recipe
+
+
+def centers_and_engine(recipe: Recipe) -> tuple[SubCenters, Engine]:
+    """The sub-centers of each class, and the engine of one process; several processes put theirs into `Sharded`."""
+    centers = SubCenters(recipe.subcenters, recipe.pooling, pull_together=recipe.pull_together)
+    streamed = Streamed(recipe.head_precision)
+    engines: dict[str, Engine] = {
+        "dense": Dense(),
+        "streamed": streamed,
+        "auto": Auto(streamed),
+        "sampled": Sampled(recipe.sample_rate, streamed, recipe.seed),
+    }
+    return centers, engines[recipe.engine]
