@@ -1,4 +1,4 @@
-"""What would end a training of a sweep in its first minute, found before the first one is started."""
+"""What would end a training of an experiment in its first minute, found before the first one is started."""
 
 import copy
 from collections.abc import Mapping

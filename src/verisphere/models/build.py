@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.files.class_paths import present_names
+from verisphere.files.class_paths import name_present_module, present_names
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.json_values import as_kind, shown
 
@@ -91,7 +91,7 @@ def _built(description: dict[str, Any], trust: bool) -> Backbone:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"backbone {shown(path)} cannot be found: {error}") from None
+        raise ValueError(f"backbone {shown(path)} cannot be found: {name_present_module(str(error))}") from None
     # Before the call, not after: a checkpoint must not get to call just anything that a module of ours imports.
     if not (isinstance(found, type) and issubclass(found, Backbone)):
         raise ValueError(f"{shown(path)} is not a backbone")

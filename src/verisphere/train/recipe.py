@@ -208,7 +208,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
     if path is not None:
         check_file(path, "recipe")
         _check_file(path)
-    overrides = [present_name(word) for word in overrides]
+    overrides = [_with_present_names(word) for word in overrides]
     _check_words(overrides)
     # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
     parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=_BOUNDED)
@@ -299,6 +299,12 @@ def _bounded_yaml(text: str) -> Any:
 #: jsonargparse reads recipes, and values on the command line, by the loader of its "mode".
 _BOUNDED = "bounded yaml"
 jsonargparse.set_loader(_BOUNDED, _bounded_yaml, exceptions=(yaml.YAMLError,))
+
+
+def _with_present_names(word: str) -> str:
+    """A word of the command line, such as `--backbone=PATH` or `PATH`, with a class path as it is spelled today."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{present_name(value)}"
 
 
 def _check_words(overrides: list[str]) -> None:

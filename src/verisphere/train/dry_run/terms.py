@@ -1,4 +1,4 @@
-"""What pair terms remember, for the plan of a training: their memories made without room, and measured."""
+"""What pair terms remember, for a dry run: their memories made without room, and measured."""
 
 import copy
 
@@ -7,10 +7,10 @@ import torch
 from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.train.recipe import Recipe
 
-_SOME_DOMAINS = "one", "other"  # a plan does not look at the data
+_SOME_DOMAINS = "one", "other"  # a dry run does not read the data
 
 
-def terms_as_planned(recipe: Recipe, classes: int) -> list[PairTerm]:
+def prepared_terms(recipe: Recipe, classes: int) -> list[PairTerm]:
     """The recipe's pair terms, prepared for so many classes with tensors that have shapes and no numbers."""
     training = Training(
         classes,
