@@ -13,6 +13,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.files.class_paths import name_present_module, present_names
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.json_values import as_kind, shown
+from verisphere.seeds import seed_start_weights
 
 #: Where the classes live that a file may name without being trusted.
 HOUSE = "verisphere.backbones."
@@ -148,7 +149,7 @@ def untrained(path: Path, trust: bool = False) -> Backbone:
         ValueError: as `read_description` and `build_backbone`.
     """
     description, seed = read_description(path)
-    torch.manual_seed(seed)
+    seed_start_weights(seed)
     try:
         return build_backbone(description, trust)
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jsonargparse
-import torch
 import yaml
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
 from verisphere.files.class_paths import present_name, present_names
 from verisphere.files.disk import check_file
-from verisphere.files.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
+from verisphere.files.documents import LARGEST_YAML, YAML_FLOAT, check_yaml, read_text, yaml_problem
 from verisphere.files.json_values import shown
 from verisphere.head.auto import SAMPLE_RATE
 from verisphere.head.streamed import Precision
@@ -28,6 +26,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.pairs.pair_term import PairTerm
+from verisphere.seeds import seed_start_weights
 from verisphere.train.explain import check_given, explain
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
@@ -220,7 +219,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         del settings["recipe"]
         resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
         check_given(Recipe, resolved)
-        torch.manual_seed(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
+        seed_start_weights(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
         built = _built(parser, settings, resolved)
         _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
@@ -408,6 +407,4 @@ class _Dumper(yaml.SafeDumper):
     """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers take them for numbers."""
 
 
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+_Dumper.add_implicit_resolver(*YAML_FLOAT)

@@ -31,10 +31,10 @@ from verisphere.models.checkpoint import (
     shared_rows,
 )
 from verisphere.models.image_sources import record_sources, recorded_sources
-from verisphere.pairs.pair_term import Training
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
+from verisphere.train.preparation import length_of, training_of
 from verisphere.train.processes import Division, added_up, divided, share_buffers
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, unlogged_figures
@@ -188,7 +188,7 @@ def _prepared(
     Raises:
         ValueError: what is wrong with the recipe and its data.
     """
-    length, place = _length(recipe), choose_device(device)
+    length, place = length_of(recipe), choose_device(device)
     division = divided(recipe.batch_size, recipe.accumulate)
     if tensorboard and world().first:
         event_writer()
@@ -221,24 +221,6 @@ def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record
         yield record
 
 
-def _length(recipe: Recipe) -> Length:
-    """How long and how often, in steps."""
-    require_people(recipe.data)
-    steps_per_epoch = len(recipe.data) // recipe.batch_size
-    if not steps_per_epoch:
-        raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
-    return Length(
-        steps_per_epoch=steps_per_epoch,
-        epochs=recipe.epochs,
-        rate=recipe.optimizer.rate,
-        schedule=recipe.schedule,
-        clip=recipe.clip,
-        log_every=recipe.log_every,
-        save_every=max(round(recipe.save_every * steps_per_epoch), 1),
-        validate_every=max(round(recipe.validate_every * steps_per_epoch), 1) if recipe.validate_every else 0,
-    )
-
-
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
     # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
@@ -252,18 +234,9 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
         pooling=recipe.pooling,
         pull_together=recipe.pull_together,
     )
-    domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
+    training = training_of(recipe)
     for term in recipe.pair_terms:
-        term.prepare(
-            Training(
-                len(recipe.data.people),
-                recipe.backbone.embedding_size,
-                recipe.batch_size,
-                domains,
-                recipe.backbone.side_columns,
-                recipe.epochs,
-            )
-        )
+        term.prepare(training)
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
     if recipe.sync_batch_norm and world().size > 1:
         synchronised(backbone)
