@@ -2,7 +2,7 @@
 
 time(P) = compute(N / P) + the bytes that a process sends / bandwidth + exchanges x latency. compute is measured on one
 process with the classes of one of P shards and the whole batch, which is what a sharded process computes; the bytes are
-the plan's, which a test counts. Nothing overlaps in this model, and the backbone is left out, as in SphereFace2's
+the dry run's, which a test counts. Nothing overlaps in this model, and the backbone is left out, as in SphereFace2's
 figure 10 (Wen et al. 2022, arXiv:2108.01513).
 
 `python benchmarks/scaling.py [--classes N] [--batch B] [--rounds R]`; on CUDA, where there is one, a million classes.

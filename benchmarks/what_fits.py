@@ -1,14 +1,15 @@
-"""The table of docs/distributed.md: the most classes that fit, by network, engine, processes and memory, by the plan.
+"""The table of docs/distributed.md: the most classes that fit, by network, engine, processes and memory.
 
 `python benchmarks/what_fits.py [--local-batch B]`: bfloat16 backbone and head products, momentum, B images a process.
-No GPU is needed; what a GPU's allocator loses is an assumption of the plan (`verisphere.train.dry_run.ALLOCATOR`).
+All figures are the dry run's. No GPU is needed; what a GPU's allocator loses is an assumption
+(`verisphere.train.dry_run.training_cost.ALLOCATOR`).
 """
 
 import argparse
 from dataclasses import replace
 
 from verisphere.report.tables import table
-from verisphere.train.dry_run.training_cost import Measurements, plan
+from verisphere.train.dry_run.training_cost import Measurements, training_cost
 from verisphere.train.recipe import Recipe, read_recipe
 
 #: GB as they are sold; a tenth is left to others.
@@ -30,8 +31,8 @@ def most_classes(asked: Recipe, processes: int, memory: int, device: str, measur
     """By bisection; 0 where not even few fit."""
 
     def fits(classes: int) -> bool:
-        # the changes that would help are not asked for: a plan without a limit, compared here
-        return plan(asked, classes, processes, device=device, measurements=measured).total <= memory
+        # the changes that would help are not asked for: a dry run without a limit, compared here
+        return training_cost(asked, classes, processes, device=device, measurements=measured).total <= memory
 
     low, high = processes, MOST
     if not fits(low):

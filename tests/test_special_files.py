@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from verisphere.cli import main
-from verisphere.experiments.arms import read_plan
+from verisphere.experiments.arms import read_experiment
 from verisphere.files.calibration import read_calibration
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
@@ -48,7 +48,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "figures.json": read_figures,
     "settings.yaml": read_settings,
     "recipe.yaml": lambda path: read_recipe(path, []),
-    "plan.yaml": lambda path: read_plan(path, []),
+    "plan.yaml": lambda path: read_experiment(path, []),
     "backbone.yaml": read_description,
     "model.yaml": lambda path: open_model(path, torch.device("cpu")),
     "model.json": read_model_json,
@@ -93,7 +93,7 @@ def test_among_images_the_one_that_is_no_file_is_named(tmp_path: Path, make: Cal
         ["align", "loop", "crops"],
         ["train", "recipe.yaml", "--out", "loop", "--workers", "0"],
         ["train", "loop", "--out", "run"],
-        ["sweep", "recipe.yaml", "--out", "loop", "--seeds", "1,2"],
+        ["experiment", "recipe.yaml", "--out", "loop", "--seeds", "1,2"],
         ["calibrate", "loop", "--far", "0.1", "--out", "loop"],
         ["render", "loop"],
     ],

@@ -231,7 +231,7 @@ class _Scaled(torch.autograd.Function):
         return by_replicated * ctx.factor, None
 
 
-def told(text: str) -> list[str]:
+def gather_text(text: str) -> list[str]:
     """What each process has to say, in their order."""
     if world().size == 1:
         return [text]
@@ -243,7 +243,7 @@ def told(text: str) -> list[str]:
     return [bytes(part.tolist()).decode("utf-8", "surrogateescape") for part in everything.split(sizes)]
 
 
-def together(work: Callable[[], T]) -> T:
+def on_every_rank(work: Callable[[], T]) -> T:
     """What `work` returns on this process; if it fails on any, it fails on all.
 
     The work itself must not wait for other processes.
@@ -257,7 +257,7 @@ def together(work: Callable[[], T]) -> T:
         result = work()
     except (ValueError, OSError) as error:
         failure = error
-    said = told("" if failure is None else str(failure) or type(failure).__name__)
+    said = gather_text("" if failure is None else str(failure) or type(failure).__name__)
     if failure is not None:
         raise failure
     for rank, text in enumerate(said):
@@ -266,10 +266,10 @@ def together(work: Callable[[], T]) -> T:
     return result
 
 
-def first_alone(work: Callable[[], str]) -> str:
+def on_first_rank(work: Callable[[], str]) -> str:
     """What `work` returns on the first process, which alone does it; known to all.
 
     Raises:
         FailedElsewhere: it failed there.
     """
-    return told(together(lambda: work() if world().first else ""))[0]
+    return gather_text(on_every_rank(lambda: work() if world().first else ""))[0]

@@ -1,11 +1,11 @@
-"""Grids and plans: what is read, how arms are called, and each thing that is refused, in one line."""
+"""Grids and experiments: what is read, how arms are called, and each thing that is refused, in one line."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from verisphere.experiments.arms import SweepPlan, read_plan, words
+from verisphere.experiments.arms import Experiment, read_experiment, words
 from verisphere.experiments.grid import (
     changed_inside,
     check_folders,
@@ -17,7 +17,7 @@ from verisphere.experiments.grid import (
     short_names,
 )
 
-PLAN = """\
+EXPERIMENT = """\
 recipe: base.yaml
 set: {epochs: 2}
 warm: {epochs: 4, optimizer.rate: 1e-2}
@@ -33,11 +33,11 @@ evaluate:
 
 
 @pytest.fixture
-def plan(tmp_path: Path):
-    def read(text: str, *overrides: str, **options: object) -> SweepPlan:
-        path = tmp_path / "plan.yaml"
+def experiment(tmp_path: Path):
+    def read(text: str, *overrides: str, **options: object) -> Experiment:
+        path = tmp_path / "experiment.yaml"
         path.write_text(text)
-        return read_plan(path, overrides, **options)
+        return read_experiment(path, overrides, **options)
 
     return read
 
@@ -131,12 +131,12 @@ def test_a_grid_of_long_names_has_a_folder_for_each():
     check_folders("arms", names)
 
 
-def test_names_that_would_share_a_folder_are_refused(plan, monkeypatch: pytest.MonkeyPatch):
+def test_names_that_would_share_a_folder_are_refused(experiment, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("verisphere.experiments.grid._DIGITS", 0)
     with pytest.raises(ValueError, match="arms 'a b' and 'a/b' would share the folder a_b~; rename one"):
-        plan("recipe: base.yaml\narms: {a b: {}, a/b: {}}\n")
+        experiment("recipe: base.yaml\narms: {a b: {}, a/b: {}}\n")
     with pytest.raises(ValueError, match="sets 'a b' and 'a/b' would share the folder a_b~; rename one"):
-        plan("recipe: base.yaml\nevaluate: {a b: {}, a/b: {}}\n")
+        experiment("recipe: base.yaml\nevaluate: {a b: {}, a/b: {}}\n")
 
 
 # --- what YAML can hold and a recipe cannot ---------------------------------------------------------------------------
@@ -161,18 +161,18 @@ def test_plain_values_are_taken():
         ("set: {x: " + "[" * 3000 + "]" * 3000 + "}", "nested more than 32 deep in line 2"),
     ],
 )
-def test_what_no_recipe_holds_is_one_line(plan, tmp_path: Path, text: str, message: str):
+def test_what_no_recipe_holds_is_one_line(experiment, tmp_path: Path, text: str, message: str):
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the text is compared below
-        plan(f"recipe: base.yaml\n{text}\n")
-    assert str(raised.value).startswith(f"{tmp_path / 'plan.yaml'}: {message}")
+        experiment(f"recipe: base.yaml\n{text}\n")
+    assert str(raised.value).startswith(f"{tmp_path / 'experiment.yaml'}: {message}")
     assert "\n" not in str(raised.value)
 
 
 # --- places in lists, for all trainings -------------------------------------------------------------------------------
 
 
-def test_places_in_lists_are_told_from_whole_fields(plan):
-    found = plan(
+def test_places_in_lists_are_told_from_whole_fields(experiment):
+    found = experiment(
         "recipe: base.yaml\nset: {epochs: 2, pair_terms.0.far: 1e-4, pair_terms.0.K: 2}\n",
         "--pair_terms.0.K=3", "--clip", "5", "--pair_terms.1.on", "false",
     )  # fmt: skip
@@ -190,17 +190,17 @@ def test_places_in_lists_are_told_from_whole_fields(plan):
         (["--x.0.b=1"], "--x.0.b: arm 'a' sets it; change it there"),
     ],
 )
-def test_a_place_in_a_list_that_cannot_be_is_one_line(plan, overrides: list[str], message: str):
+def test_a_place_in_a_list_that_cannot_be_is_one_line(experiment, overrides: list[str], message: str):
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the text is compared below
-        plan("recipe: base.yaml\narms: {a: {x: [{}]}}\n", *overrides)
+        experiment("recipe: base.yaml\narms: {a: {x: [{}]}}\n", *overrides)
     assert message in str(raised.value)
 
 
-# --- plans -----------------------------------------------------------------------------------------------------------
+# --- experiments -----------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_read(plan, tmp_path: Path):
-    found = plan(PLAN, "--batch_size", "6")
+def test_an_experiment_is_read(experiment, tmp_path: Path):
+    found = experiment(EXPERIMENT, "--batch_size", "6")
     assert found.recipe == tmp_path / "base.yaml"
     assert found.common == ("--epochs=2", "--batch_size", "6")
     assert found.warm == {"epochs": 4, "optimizer.rate": 0.01}
@@ -223,19 +223,19 @@ def test_settings_become_words_that_read_back():
     ]
 
 
-def test_a_recipe_alone_is_one_arm(plan):
-    found = plan("data: {}\nloss: {}\n")
+def test_a_recipe_alone_is_one_arm(experiment):
+    found = experiment("data: {}\nloss: {}\n")
     assert (found.arms, found.baseline, found.seeds, found.warm, found.evaluate) == (
         {"recipe": {}}, "recipe", None, None, None)  # fmt: skip
-    assert found.recipe.name == "plan.yaml"
+    assert found.recipe.name == "experiment.yaml"
 
 
-def test_the_command_line_adds_a_grid_and_seeds(plan):
-    found = plan("data: {}\n", grid=["loss.init_args.margin=0.3,0.4"], seeds=[3, 4])
+def test_the_command_line_adds_a_grid_and_seeds(experiment):
+    found = experiment("data: {}\n", grid=["loss.init_args.margin=0.3,0.4"], seeds=[3, 4])
     assert list(found.arms) == ["margin=0.3", "margin=0.4"]
     assert (found.seeds, found.baseline) == ((3, 4), "margin=0.3")
-    assert plan("data: {}\n", grid=["seed=1,2"]).seeds == (1, 2)
-    found = plan(PLAN, grid=["optimizer.rate=1"], seeds=[5])  # in place of the plan's own
+    assert experiment("data: {}\n", grid=["seed=1,2"]).seeds == (1, 2)
+    found = experiment(EXPERIMENT, grid=["optimizer.rate=1"], seeds=[5])  # in place of the file's own
     assert (len(found.arms), found.seeds) == (4, (5,))
 
 
@@ -246,7 +246,7 @@ ARMS = "recipe: base.yaml\narms: {a: {x: 1}, b: {}}\n"
     ("text", "options", "message"),
     [
         (ARMS + "seed: 1\n", {}, "there is no key 'seed' (did you mean seeds?); allowed are recipe, set, warm, arms"),
-        ("arms: {a: {}}\n", {}, "recipe is None; expected the path of a recipe, relative to the plan"),
+        ("arms: {a: {}}\n", {}, "recipe is None; expected the path of a recipe, relative to this file"),
         ("recipe: [1]\n", {}, "recipe is [1]; expected the path"),
         ("recipe: r\narms: {}\n", {}, "arms is {}; expected names, each with its fields ({} for none)"),
         ("recipe: r\narms: [a]\n", {}, "arms is ['a']; expected names"),
@@ -273,10 +273,10 @@ ARMS = "recipe: base.yaml\narms: {a: {x: 1}, b: {}}\n"
         (ARMS + "evaluate: {s: 3}\n", {}, "evaluate: s is 3; expected fields and their values"),
     ],
 )
-def test_a_plan_that_is_none_is_one_line(plan, tmp_path: Path, text: str, options: dict, message: str):
+def test_what_is_no_experiment_is_one_line(experiment, tmp_path: Path, text: str, options: dict, message: str):
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the text is compared below
-        plan(text, **options)
-    assert str(raised.value).startswith(f"{tmp_path / 'plan.yaml'}: {message}")
+        experiment(text, **options)
+    assert str(raised.value).startswith(f"{tmp_path / 'experiment.yaml'}: {message}")
     assert "\n" not in str(raised.value)
 
 
@@ -289,14 +289,14 @@ def test_a_plan_that_is_none_is_one_line(plan, tmp_path: Path, text: str, option
         (ARMS + "warm: {epochs: 1}\n", ["--epochs", "2"], "warm"),
     ],
 )
-def test_an_override_that_would_change_nothing_is_refused(plan, text: str, overrides: list[str], owner: str):
+def test_an_override_that_would_change_nothing_is_refused(experiment, text: str, overrides: list[str], owner: str):
     with pytest.raises(ValueError, match=f"{owner} sets it; change it there"):
-        plan(text, *overrides)
+        experiment(text, *overrides)
 
 
 def test_a_plan_that_is_not_there(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match="there is no such recipe or plan"):
-        read_plan(tmp_path / "none.yaml")
+    with pytest.raises(FileNotFoundError, match="there is no such recipe or experiment"):
+        read_experiment(tmp_path / "none.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="not UTF-8 text"):
-        read_plan(tmp_path / "bytes.yaml")
+        read_experiment(tmp_path / "bytes.yaml")

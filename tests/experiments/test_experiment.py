@@ -1,4 +1,4 @@
-"""Sweeps of tiny trainings, from the plan to the figures; what is refused before the first training."""
+"""Experiments of tiny trainings, from the file to the figures; what is refused before the first training."""
 
 import csv
 import json
@@ -8,80 +8,41 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tiny_experiments import EXPERIMENT, OWN, QUICK, RECIPE
 from verisphere.decide import mean_bounds
 from verisphere.decide.paired import Redrawn, mean_difference
-from verisphere.experiments.arms import read_plan
+from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.compare import ArmFigure, ArmResult, Difference, TrainingFigure
-from verisphere.experiments.experiment import SweepResult, sweep
-from verisphere.experiments.folder import Run, differences
-from verisphere.experiments.plot import sweep_plot
+from verisphere.experiments.experiment import ExperimentResult, run_experiment
+from verisphere.experiments.plot import experiment_plot
 from verisphere.experiments.recipes import resolve
-from verisphere.experiments.run import Launch, RunsFailed
+from verisphere.experiments.run import RunsFailed
 from verisphere.experiments.text import results_text
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
-from verisphere.train.recipe import Recipe, read_recipe
-
-OWN = Path(__file__).parents[1] / "train"  # own_parts.py
-RECIPE = """\
-data: {class_path: own_parts.Noise, init_args: {people: 6, images: 4}}
-backbone: {class_path: own_parts.TinyNet}
-loss: {class_path: own_parts.OwnLoss}
-optimizer: {rate: 0.02}
-epochs: 1
-batch_size: 6
-log_every: 2
-workers: 0
-"""
-PLAN = """\
-recipe: recipe.yaml
-set: {batch_size: 8}
-warm: {epochs: 2}
-arms:
-  base: {}
-  fast: {optimizer.rate: 0.5}
-seeds: [0, 3]
-baseline: base
-evaluate:
-  plain: {faces: own_parts.Noise, far: ["0.1", "1e-6"], flip: true}
-  rooms/2: {faces: own_parts.Rooms, far: ["0.2", "0.05"], one_far: "0.1"}
-"""
-QUICK = Launch(jobs=2, threads=1, device="cpu", default_allocator=True)
-
-
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(OWN)
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    return tmp_path
+from verisphere.train.recipe import read_recipe
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SweepResult]:
-    """The plan's sweep, made once: its folder is copied by whoever changes it."""
-    folder = tmp_path_factory.mktemp("sweep")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExperimentResult]:
+    """The experiment of EXPERIMENT, made once: its folder is copied by whoever changes it."""
+    folder = tmp_path_factory.mktemp("experiment")
     (folder / "recipe.yaml").write_text(RECIPE)
-    (folder / "plan.yaml").write_text(PLAN)
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(OWN)
         patch.setenv("PYTHONPATH", str(OWN))
-        return folder, sweep(read_plan(folder / "plan.yaml"), folder / "out", QUICK, replicates=50)
+        return folder, run_experiment(read_experiment(folder / "experiment.yaml"), folder / "out", QUICK, replicates=50)
 
 
-def test_what_a_sweep_leaves(made):
+def test_what_an_experiment_leaves(made):
     folder, result = made
     out = folder / "out"
     assert {entry.name for entry in out.iterdir()} == {
@@ -185,7 +146,7 @@ def test_a_difference_counts_where_neither_people_nor_seeds_explain_it(ours, sai
     assert row.split("|")[-2].strip() == said
     assert ("over seeds: more trainings" in text) == (len(ours) > 1)
     assert (row.split("|")[-3].strip() == "-") == (len(ours) == 1)
-    caption = sweep_plot(arms, "base", "set").get_supxlabel()
+    caption = experiment_plot(arms, "base", "set").get_supxlabel()
     assert ("one seed does not say" in caption) == (len(ours) == 1)
 
 
@@ -206,7 +167,7 @@ def test_results_as_files(made):
 
 def test_the_picture_shows_the_arms(made):
     result = made[1]
-    picture = sweep_plot(result.arms, "base", "rooms/2")
+    picture = experiment_plot(result.arms, "base", "rooms/2")
     assert [axes.get_title(loc="left").split(" at ")[0].split(",")[0] for axes in picture.axes] == [
         "TAR", "TAR", "gamma", "spread of TAR over domains", "spread of -log10 FAR"]  # fmt: skip
     axes = picture.axes[0]
@@ -218,9 +179,9 @@ def test_the_picture_shows_the_arms(made):
     bar = next(line for line in axes.lines if len(line.get_xdata()) == 2 and list(line.get_ydata()) == [1, 1])
     ends = [base.mean + figure.difference.lower_95, base.mean + figure.difference.upper_95]
     assert sorted(bar.get_xdata()) in (sorted(ends), sorted(figure.per_seed.values()))
-    assert len(sweep_plot(result.arms, "base", "plain", ["1e-6"]).axes) == 1
+    assert len(experiment_plot(result.arms, "base", "plain", ["1e-6"]).axes) == 1
     assert picture.get_supxlabel().endswith("pale: inside the noise of people or seeds")
-    assert sweep_plot(result.arms, "base", "nowhere") is None
+    assert experiment_plot(result.arms, "base", "nowhere") is None
 
 
 def test_started_again_it_makes_what_is_missing_and_reuses_the_rest(made, tmp_path: Path, monkeypatch):
@@ -235,7 +196,7 @@ def test_started_again_it_makes_what_is_missing_and_reuses_the_rest(made, tmp_pa
     embeddings = read_embeddings(next(whole.glob("rooms*.npz")))
     write_embeddings(next(stopped.glob("rooms*.npz")), embeddings)
     untouched = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
-    again = sweep(read_plan(folder / "plan.yaml"), out, QUICK, replicates=50)
+    again = run_experiment(read_experiment(folder / "experiment.yaml"), out, QUICK, replicates=50)
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()} == untouched
     assert [path.name for path in list_checkpoints(stopped)] == ["step-00000003"]
     assert again.arms["fast"].figures == made[1].arms["fast"].figures
@@ -245,10 +206,10 @@ def test_started_again_it_makes_what_is_missing_and_reuses_the_rest(made, tmp_pa
 # --- refused before anything is trained ------------------------------------------------------------------------------
 
 
-def refusal(files: Path, plan: str, **options: object) -> str:
-    (files / "plan.yaml").write_text(plan)
+def refusal(files: Path, text: str, **options: object) -> str:
+    (files / "experiment.yaml").write_text(text)
     with pytest.raises((ValueError, FileNotFoundError)) as raised:
-        sweep(read_plan(files / "plan.yaml"), files / "out", QUICK, **options)
+        run_experiment(read_experiment(files / "experiment.yaml"), files / "out", QUICK, **options)
     assert "\n" not in str(raised.value)
     assert not (files / "out" / "runs").exists()
     return str(raised.value)
@@ -290,15 +251,15 @@ def refusal(files: Path, plan: str, **options: object) -> str:
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_known_before_the_first_training(files: Path, old: str, new: str, message: str):
-    assert old in PLAN
-    assert message.replace("{}", str(files)) in refusal(files, PLAN.replace(old, new))
+    assert old in EXPERIMENT
+    assert message.replace("{}", str(files)) in refusal(files, EXPERIMENT.replace(old, new))
 
 
 def test_replicates_are_at_least_one(files: Path):
-    assert "replicates must be at least 1, got 0" in refusal(files, PLAN, replicates=0)
+    assert "replicates must be at least 1, got 0" in refusal(files, EXPERIMENT, replicates=0)
 
 
-def test_another_sweeps_folder_is_refused(made, files: Path):
+def test_another_experiments_folder_is_refused(made, files: Path):
     out = made[0] / "out"
     before = (out / "plan.json").read_text()
     for old, new, message in (
@@ -309,60 +270,16 @@ def test_another_sweeps_folder_is_refused(made, files: Path):
         ("flip: true", "flip: false", "set 'plain': flip was True and is False"),
         ("Noise, far", "{class_path: own_parts.Noise, init_args: {people: 4}}, far", "init_args.people was 5 and is 4"),
     ):
-        (files / "plan.yaml").write_text(PLAN.replace(old, new).replace("own_parts.{", "{"))
-        with pytest.raises(ValueError, match="this folder holds another sweep") as raised:
-            sweep(read_plan(files / "plan.yaml"), out, QUICK)
+        (files / "experiment.yaml").write_text(EXPERIMENT.replace(old, new).replace("own_parts.{", "{"))
+        with pytest.raises(ValueError, match="this folder holds another experiment") as raised:
+            run_experiment(read_experiment(files / "experiment.yaml"), out, QUICK)
         assert message in str(raised.value)
         assert (out / "plan.json").read_text() == before
 
 
-def test_a_sweep_may_grow():
-    before = {"warm": None, "arms": {"a": {"x": 1}}, "seeds": [0], "evaluate": {"s": {"faces": 1, "flip": False}}}
-    sets = {"s": {"faces": 1, "flip": False, "far": ["0.1"]}, "t": {"faces": 2, "flip": False}}
-    now = before | {"arms": {"b": {"x": 2}, "a": {"x": 1}}, "seeds": [1, 0], "evaluate": sets}
-    assert differences(before, now) == []
-
-
-@dataclass(frozen=True)
-class Refusing(Launch):
-    """Stands in for trainings of which only the warm one comes to its end."""
-
-    def words(self, run: Run) -> list[str]:
-        """A command that does nothing."""
-        run.begin()
-        return [sys.executable, "-S", "-c", f"raise SystemExit({int(run.arm != 'warm')})"]
-
-
-def test_what_was_only_asked_for_may_change(files: Path, monkeypatch: pytest.MonkeyPatch):
-    """An arm, seed or set is the folder's once something has been trained; a relative folder is told in full."""
-    monkeypatch.chdir(files)
-
-    def recipe(arm: str) -> Recipe:
-        return read_recipe(files / "out" / "runs" / arm / "seed-3" / "recipe.yaml", []).recipe
-
-    assert len(sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing(jobs=4)).failed) == 4
-    assert (recipe("fast").start, recipe("fast").optimizer.rate) == (str(files / "out" / "warm"), 0.5)
-    changed = PLAN.replace("rate: 0.5", "rate: 0.4").replace("seeds: [0, 3]", "seeds: [3]").replace("true", "false")
-    (files / "plan.yaml").write_text(changed)
-    assert len(sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing(jobs=4)).failed) == 2
-    assert recipe("fast").optimizer.rate == 0.4
-    (files / "out" / "runs" / "fast" / "seed-3" / "checkpoints" / "step-00000001").mkdir(parents=True)
-    for old, new, message in (
-        ("rate: 0.4", "rate: 0.3", "arm 'fast': optimizer.rate was 0.4 and is 0.3"),
-        ("seeds: [3]", "seeds: [0]", "seed 3 is missing"),
-        ("flip: false", "flip: true", "set 'plain': flip was False and is True"),
-        ("epochs: 2", "epochs: 3", "warm: epochs was 2.0 and is 3.0"),
-    ):
-        (files / "plan.yaml").write_text(changed.replace(old, new))
-        with pytest.raises(ValueError, match=f"this folder holds another sweep: {message}; choose another --out"):
-            sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing())
-    (files / "plan.yaml").write_text(changed.replace("  base: {}", "  plain: {}").replace("line: base", "line: plain"))
-    assert len(sweep(read_plan(files / "plan.yaml"), Path("out"), Refusing()).failed) == 2
-
-
 @pytest.mark.parametrize("overrides", [[], ["--pair_terms.0.init_args.features_per_identity", "3"]])
 def test_what_is_set_inside_lists_reaches_every_training(files: Path, overrides: list[str]):
-    (files / "plan.yaml").write_text(
+    (files / "experiment.yaml").write_text(
         "recipe: recipe.yaml\n"
         "set: {pair_terms: [verisphere.pairs.AnchorFace], pair_terms.0.init_args.tar_weight: 0.5, epochs: 4}\n"
         "warm: {optimizer.rate: 0.1}\n"
@@ -370,9 +287,11 @@ def test_what_is_set_inside_lists_reaches_every_training(files: Path, overrides:
     )
     if overrides:
         with pytest.raises(ValueError, match="arm 'c' sets it; change it there"):
-            read_plan(files / "plan.yaml", overrides)
-        (files / "plan.yaml").write_text((files / "plan.yaml").read_text().replace(", c: {pair_terms: []}", ""))
-    found = resolve(read_plan(files / "plan.yaml", overrides), files / "warm")
+            read_experiment(files / "experiment.yaml", overrides)
+        (files / "experiment.yaml").write_text(
+            (files / "experiment.yaml").read_text().replace(", c: {pair_terms: []}", "")
+        )
+    found = resolve(read_experiment(files / "experiment.yaml", overrides), files / "warm")
     terms = [found.warm.fields["pair_terms"], *(one.fields["pair_terms"] for one in found.arms.values())]
     first, kept = [one[0]["init_args"] for one in terms[:3]], 3 if overrides else 5
     assert [(one["tar_weight"], one["features_per_identity"]) for one in first] == [(0.5, kept)] * 3
@@ -389,24 +308,24 @@ def test_embeddings_of_images_that_were_replaced_are_made_anew(made, tmp_path: P
     images = Noise.images
     monkeypatch.setattr(Noise, "images", lambda self, indices: 255 - images(self, indices))
     with caplog.at_level("INFO", "verisphere"):
-        result = sweep(read_plan(folder / "plan.yaml"), folder / "out", QUICK, replicates=5)
+        result = run_experiment(read_experiment(folder / "experiment.yaml"), folder / "out", QUICK, replicates=5)
     path = folder / "out" / "runs" / "base" / "seed-0" / "plain.npz"
     assert f"{path}: the images of plain are not those it was made of: embedding anew" in caplog.messages
     assert sum("embedding anew" in line for line in caplog.messages) == 2 * 4
     assert result.arms["fast"].figures != made[1].arms["fast"].figures
     caplog.clear()
     with caplog.at_level("INFO", "verisphere"):
-        again = sweep(read_plan(folder / "plan.yaml"), folder / "out", QUICK, replicates=5)
+        again = run_experiment(read_experiment(folder / "experiment.yaml"), folder / "out", QUICK, replicates=5)
     assert not any("embedding anew" in line for line in caplog.messages)
     assert again.arms == result.arms
 
 
-def test_a_folder_that_is_no_sweeps_is_left_alone(files: Path):
+def test_a_folder_that_is_no_experiments_is_left_alone(files: Path):
     (files / "out").mkdir()
     (files / "out" / "thesis.tex").write_text("")
-    assert "it holds something, and no sweep; choose another --out" in refusal(files, PLAN)
+    assert "it holds something, and no experiment; choose another --out" in refusal(files, EXPERIMENT)
     (files / "out" / "thesis.tex").rename(files / "out" / "plan.json")
-    assert "plan.json: not the plan of a sweep; was it changed?" in refusal(files, PLAN)
+    assert "plan.json: not what an experiment was asked for; was it changed?" in refusal(files, EXPERIMENT)
 
 
 # --- real trainings, stopped and failing -----------------------------------------------------------------------------
@@ -415,8 +334,10 @@ def test_a_folder_that_is_no_sweeps_is_left_alone(files: Path):
 @pytest.mark.slow
 def test_one_that_diverges_is_named_and_the_rest_is_there(files: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTHONPATH", str(OWN))
-    plan = read_plan(files / "recipe.yaml", ["--validation", "own_parts.Noise"], ["optimizer.rate=0.02,1e+30"], [0, 1])
-    result = sweep(plan, files / "out", QUICK, replicates=20)
+    experiment = read_experiment(
+        files / "recipe.yaml", ["--validation", "own_parts.Noise"], ["optimizer.rate=0.02,1e+30"], [0, 1]
+    )
+    result = run_experiment(experiment, files / "out", QUICK, replicates=20)
     assert list(result.arms) == ["rate=0.02"]
     assert [one.measured for one in result.arms["rate=0.02"].figures] == ["validation", "validation"]
     assert [line.split(":")[0] for line in sorted(result.failed)] == ["rate=1e+30, seed 0", "rate=1e+30, seed 1"]
@@ -426,9 +347,9 @@ def test_one_that_diverges_is_named_and_the_rest_is_there(files: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_comes_to_the_same_end(files: Path):
+def test_an_experiment_that_was_stopped_comes_to_the_same_end(files: Path):
     places = {**os.environ, "PYTHONPATH": str(OWN), "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "verisphere", "sweep", "recipe.yaml", "--grid", "optimizer.rate=0.02,0.05"]
+    words = [sys.executable, "-m", "verisphere", "experiment", "recipe.yaml", "--grid", "optimizer.rate=0.02,0.05"]
     words += ["--jobs", "2", "--epochs", "120", "--save_every", "120", "--out"]
 
     def start(out: str) -> "subprocess.Popen[bytes]":

@@ -1,4 +1,4 @@
-"""The trainings of a sweep as processes: how many at a time, one that fails, a signal passed on. A script stands in."""
+"""Trainings of an experiment as processes: how many at a time, failures, signals passed on. A script stands in."""
 
 import errno
 import json
@@ -158,7 +158,7 @@ def test_a_signal_reaches_every_training_and_they_are_waited_for(
     assert train_runs(runs, Stand(jobs=2)) == []  # the next start goes on
 
 
-def test_a_sweep_that_is_killed_leaves_no_training_behind(tmp_path: Path):
+def test_an_experiment_that_is_killed_leaves_no_training_behind(tmp_path: Path):
     """Nor do they wait for its next start: each has left its checkpoint and let go of its lock."""
     (run,) = runs_of(tmp_path, a="long")
     script = f"""
@@ -168,12 +168,12 @@ from pathlib import Path
 from test_run import Stand, runs_of, train_runs
 train_runs(runs_of(Path({str(tmp_path)!r}), a="long"), Stand())
 """
-    sweep = subprocess.Popen([sys.executable, "-c", script])
+    experiment = subprocess.Popen([sys.executable, "-c", script])
     while not (run.folder / "began").exists():
-        assert sweep.poll() is None
+        assert experiment.poll() is None
         time.sleep(0.05)
-    sweep.kill()
-    sweep.wait()
+    experiment.kill()
+    experiment.wait()
     for _ in range(200):
         if (run.folder / "stopped").exists():
             break

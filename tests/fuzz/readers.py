@@ -25,8 +25,8 @@ from fuzz.containers import (
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
 from fuzz.seeds import ask_sweep, rows_of_sweep
-from verisphere.experiments.arms import read_plan
-from verisphere.experiments.folder import open_sweep
+from verisphere.experiments.arms import read_experiment
+from verisphere.experiments.folder import open_experiment
 from verisphere.experiments.recipes import resolve
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
@@ -145,12 +145,12 @@ def _recipe(folder: Path) -> None:
     read_recipe(folder / "recipe.yaml", [])
 
 
-def _sweep_of_trainings(folder: Path) -> None:
-    out = folder / "sweep"
-    resolved = resolve(read_plan(folder / "plan.yaml"), out / "warm")
+def _experiment(folder: Path) -> None:
+    out = folder / "experiment"
+    resolved = resolve(read_experiment(folder / "plan.yaml"), out / "warm")
     if not out.exists():
         return
-    for runs in open_sweep(out, resolved).values():
+    for runs in open_experiment(out, resolved).values():
         for run in runs:
             assert run.seconds >= 0 or run.seconds < 0
             read_log(run.folder)
@@ -199,8 +199,8 @@ READERS = {
     "image files": Reader(("photos",), _photos),
     "image archives": Reader(("stored archive", "deflated archive"), _photos),
     "recipes": Reader(("recipe", "recipe with terms"), _recipe, ("recipe",), trusted=True),
-    "plans of sweeps": Reader(("plan",), _sweep_of_trainings, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
-    "folders of sweeps": Reader(("folder of a sweep",), _sweep_of_trainings, ("sweep",)),
+    "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
+    "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
     "all-pairs sweeps": Reader(("kept sweep",), _kept_sweep),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),
     "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),

@@ -78,7 +78,7 @@ def make_seeds(folder: Path) -> dict[str, Files]:
         RuntimeError: a command that makes one has failed.
     """
     seeds = _tables() | _images() | _recipes() | _arrays(folder) | _models(folder) | _onnx()
-    return seeds | _sweeps(folder) | _weights()
+    return seeds | _experiments(folder) | _weights()
 
 
 def _files(folder: Path) -> Files:
@@ -171,7 +171,7 @@ def _images() -> dict[str, Files]:
     return {"photos": files, **archives}
 
 
-# --- recipes and plans ------------------------------------------------------------------------------------------------
+# --- recipes and experiments ------------------------------------------------------------------------------------------
 
 
 def _recipes() -> dict[str, Files]:
@@ -179,7 +179,7 @@ def _recipes() -> dict[str, Files]:
     return {
         "recipe": {"recipe.yaml": RECIPE.encode()},
         "recipe with terms": {"recipe.yaml": (RECIPE + TERMS).encode(), **photos},
-        "plan": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
+        "experiment": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
     }
 
 
@@ -347,18 +347,18 @@ def _onnx() -> dict[str, Files]:
     return {"onnx": {**files, "photos/P0/1.png": picture("PNG", 1, 112)}}
 
 
-# --- sweeps of trainings ----------------------------------------------------------------------------------------------
+# --- experiments -----------------------------------------------------------------------------------------------------
 
 
-def _sweeps(folder: Path) -> dict[str, Files]:
-    """What a sweep of trainings leaves, with one arm finished and measured and another one stopped."""
-    from verisphere.experiments.arms import read_plan
-    from verisphere.experiments.folder import open_sweep
+def _experiments(folder: Path) -> dict[str, Files]:
+    """What an experiment leaves, with one arm finished and measured and another one stopped."""
+    from verisphere.experiments.arms import read_experiment
+    from verisphere.experiments.folder import open_experiment
     from verisphere.experiments.recipes import resolve
 
     (folder / "plan.yaml").write_text(ASKED)
-    out = folder / "sweep"
-    runs = open_sweep(out, resolve(read_plan(folder / "plan.yaml"), out / "warm"))
+    out = folder / "experiment"
+    runs = open_experiment(out, resolve(read_experiment(folder / "plan.yaml"), out / "warm"))
     for arm, done in (("base", True), ("fast", False)):
         (run,) = runs[arm]
         run.begin()
@@ -366,8 +366,8 @@ def _sweeps(folder: Path) -> dict[str, Files]:
         (run.folder / "metrics.jsonl").write_text(
             json.dumps({"step": 1, "epoch": 1.0, "loss": 2.0, "rate": 0.1}) + "\n"
         )
-    files = {f"sweep/{name}": content for name, content in _files(out).items()}
-    return {"folder of a sweep": files | {"plan.yaml": ASKED.encode(), "recipe.yaml": RECIPE.encode()}}
+    files = {f"experiment/{name}": content for name, content in _files(out).items()}
+    return {"folder of an experiment": files | {"plan.yaml": ASKED.encode(), "recipe.yaml": RECIPE.encode()}}
 
 
 def _weights() -> dict[str, Files]:

@@ -12,7 +12,7 @@ from verisphere.backbones.sfnet import SFNet
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.models.checkpoint import save_checkpoint
-from verisphere.models.embed import Opened, embed, embed_photos, open_model
+from verisphere.models.embed import EmbeddingModel, embed, embed_photos, open_model
 from verisphere.report.plots import save_image
 from verisphere.vocabulary import Origin
 
@@ -122,7 +122,7 @@ def test_a_shipped_model_flips_as_it_was_calibrated(tmp_path):
     write(tmp_path)
     opened = open_model(tmp_path, CPU)
     faces = SyntheticFaces(2, 2, size=112)
-    shipped = Opened(opened.backbone, opened.sha256, flip=True)
+    shipped = EmbeddingModel(opened.backbone, opened.sha256, flip=True)
     assert embed(shipped, faces, "here").origin.flip
     assert not embed(shipped, faces, "here", flip=False).origin.flip  # asked for: the origin says so
 
@@ -131,7 +131,7 @@ def test_an_onnx_file_flips_inside_and_runs_in_float32(tmp_path):
     write(tmp_path)
     opened = open_model(tmp_path, CPU)
     faces = SyntheticFaces(2, 2, size=112)
-    itself = Opened(opened.backbone, opened.sha256, flip=True, fixed=True)
+    itself = EmbeddingModel(opened.backbone, opened.sha256, flip=True, fixed=True)
     found = embed(itself, faces, "here")
     assert np.array_equal(found.embeddings, embed(opened, faces, "here").embeddings)
     assert found.origin.flip

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from verisphere.backbones.backbone import Backbone
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
-from verisphere.train.loop import Plan, Sample, TrainingDiverged, TrainingStopped, train
+from verisphere.train.loop import Length, Sample, TrainingDiverged, TrainingStopped, train
 from verisphere.train.objective import Objective
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.sample import Part
@@ -68,12 +68,12 @@ class Diary:
         return [step for event, step in self.events if event == kind]
 
 
-def plan(**fields: Any) -> Plan:
+def length(**fields: Any) -> Length:
     usual: dict[str, Any] = {"steps_per_epoch": 4, "epochs": 2.0, "rate": 0.1, "schedule": Schedule()}
-    return Plan(**usual | fields)
+    return Length(**usual | fields)
 
 
-def run(made: Objective, plan_: Plan, given: Iterator[Sample] | None = None, **options: Any) -> Diary:
+def run(made: Objective, plan_: Length, given: Iterator[Sample] | None = None, **options: Any) -> Diary:
     diary = Diary()
     optimizer = Optimizer(rate=plan_.rate).build(made)
     given = samples(plan_.steps) if given is None else given
@@ -82,7 +82,7 @@ def run(made: Objective, plan_: Plan, given: Iterator[Sample] | None = None, **o
 
 
 def test_it_learns():
-    diary = run(objective(), plan(epochs=30.0, log_every=1, schedule=Schedule(shape="constant")),
+    diary = run(objective(), length(epochs=30.0, log_every=1, schedule=Schedule(shape="constant")),
                 (next(samples(1)) for _ in range(120)))  # fmt: skip
     losses = [figures["loss"] for figures in diary.figures]
     assert losses[-1] < 0.1 * losses[0]
@@ -90,11 +90,11 @@ def test_it_learns():
 
 @pytest.mark.parametrize(("epochs", "per_epoch", "steps"), [(2.0, 4, 8), (0.1, 30, 3), (1.1, 10, 11), (0.01, 3, 1)])
 def test_a_training_has_so_many_steps(epochs, per_epoch, steps):
-    assert plan(epochs=epochs, steps_per_epoch=per_epoch).steps == steps
+    assert length(epochs=epochs, steps_per_epoch=per_epoch).steps == steps
 
 
 def test_what_happens_when():
-    diary = run(objective(), plan(log_every=3, save_every=5, validate_every=4), validate=lambda: {"tar": 0.5})
+    diary = run(objective(), length(log_every=3, save_every=5, validate_every=4), validate=lambda: {"tar": 0.5})
     assert diary.steps("save") == [5, 8]
     assert diary.steps("record") == [3, 4, 6, 8, 8]  # 4 and the second 8 are validations
     assert diary.figures[1] == {"tar": 0.5}
@@ -102,8 +102,8 @@ def test_what_happens_when():
 
 
 def test_the_logged_loss_is_the_mean_since_the_last_entry():
-    every = [figures["loss"] for figures in run(objective(), plan(epochs=8.0, log_every=1)).figures]
-    diary = run(objective(), plan(epochs=8.0, log_every=25))
+    every = [figures["loss"] for figures in run(objective(), length(epochs=8.0, log_every=1)).figures]
+    diary = run(objective(), length(epochs=8.0, log_every=25))
     assert diary.steps("record") == [10, 25, 32]  # the first after ten steps, for the loss at the beginning
     means = [sum(every[:10]) / 10, sum(every[10:25]) / 15, sum(every[25:]) / 7]
     assert [figures["loss"] for figures in diary.figures] == pytest.approx(means, rel=1e-12)
@@ -111,7 +111,7 @@ def test_the_logged_loss_is_the_mean_since_the_last_entry():
 
 def test_without_an_interval_validation_comes_at_the_end_alone():
     calls = []
-    run(objective(), plan(validate_every=0), validate=lambda: calls.append(1) or {})
+    run(objective(), length(validate_every=0), validate=lambda: calls.append(1) or {})
     assert calls == [1]
 
 
@@ -123,13 +123,13 @@ def test_a_validation_that_fails_comes_after_the_checkpoint():
         raise ValueError("no pairs")
 
     with pytest.raises(ValueError, match="no pairs"):
-        train(made, Optimizer().build(made), samples(8), plan(), record=diary.record, save=diary.save, validate=fails)
+        train(made, Optimizer().build(made), samples(8), length(), record=diary.record, save=diary.save, validate=fails)
     assert diary.steps("save") == [8]
 
 
 def test_rate_and_margin_follow_the_schedule():
     schedule = Schedule(power=1.0, warmup=1.0, margin_warmup=2.0)
-    diary = run(objective(), plan(rate=0.2, schedule=schedule, log_every=1))
+    diary = run(objective(), length(rate=0.2, schedule=schedule, log_every=1))
     rates = [figures["rate"] for figures in diary.figures]
     # the middles of 4 steps a warm-up epoch, then of 4 steps down to 0
     assert rates == pytest.approx([0.2 * share for share in (0.125, 0.375, 0.625, 0.875, 0.875, 0.625, 0.375, 0.125)])
@@ -141,8 +141,8 @@ def test_clipping_is_of_the_backbone_alone():
     tight, free = objective(), objective()
     rate = 0.1
     before = [one.detach().clone() for one in tight.backbone.parameters()]
-    flat = plan(epochs=0.25, rate=rate, clip=1e-3, schedule=Schedule(shape="constant"), log_every=1)
-    for made, one in ((tight, flat), (free, plan(epochs=0.25, rate=rate, schedule=Schedule(shape="constant")))):
+    flat = length(epochs=0.25, rate=rate, clip=1e-3, schedule=Schedule(shape="constant"), log_every=1)
+    for made, one in ((tight, flat), (free, length(epochs=0.25, rate=rate, schedule=Schedule(shape="constant")))):
         optimizer = Optimizer("sgd", rate, momentum=0.0, weight_decay=0.0).build(made)
         train(made, optimizer, samples(1), one, record=lambda *_: None, save=lambda _: None)
     moved = torch.cat([(new - old).flatten() for new, old in zip(tight.backbone.parameters(), before, strict=True)])
@@ -157,7 +157,7 @@ def test_each_step_has_random_numbers_of_its_own_whatever_drew_before():
         torch.rand(len(drawn) + 3)  # somebody else's use of the generator
         numbers: list[float] = []
         made.backbone.register_forward_hook(lambda *_, into=numbers: into.append(float(torch.rand(()))))
-        run(made, plan(), seed=5)
+        run(made, length(), seed=5)
         drawn.append(numbers)
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 8
@@ -174,9 +174,9 @@ def poison(value: float, rows: Sequence[int]) -> Callable[[int, Tensor], None]:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_before_the_update_and_names_step_and_records(value):
     made, clean = objective(), objective()
-    run(clean, plan(epochs=0.5))
+    run(clean, length(epochs=0.5))
     with pytest.raises(TrainingDiverged) as caught:
-        run(made, plan(epochs=0.75, schedule=Schedule()), samples(3, poison(value, [1, 4])))
+        run(made, length(epochs=0.75, schedule=Schedule()), samples(3, poison(value, [1, 4])))
     text = str(caught.value)
     assert text.startswith("step 3: the loss of 2 of 6 records is not finite: image 13, image 16;")
     assert "\n" not in text
@@ -186,7 +186,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update_and_names_step_and_re
 def test_weights_are_those_before_the_step_that_diverged():
     made = objective()
     kept: list[Tensor] = []
-    flat = plan(log_every=1)
+    flat = length(log_every=1)
 
     def note(step: int, figures: dict[str, float]) -> None:
         kept[:] = [one.detach().clone() for one in made.parameters()]
@@ -201,14 +201,14 @@ def test_a_gradient_that_is_not_finite_stops_though_the_loss_is():
     made = objective()
     made.backbone.project.weight.register_hook(lambda gradient: gradient / 0.0)
     with pytest.raises(TrainingDiverged, match=r"step 1: the gradient is not finite .* began with image 0, image 1"):
-        run(made, plan())
+        run(made, length())
 
 
 def test_a_stop_leaves_a_checkpoint_of_the_step_just_made():
     answers = iter([None, None, 15])
     diary, made = Diary(), objective()
     with pytest.raises(TrainingStopped) as caught:
-        train(made, Optimizer().build(made), samples(8), plan(validate_every=1), record=diary.record, save=diary.save,
+        train(made, Optimizer().build(made), samples(8), length(validate_every=1), record=diary.record, save=diary.save,
               validate=dict, stopping=lambda: next(answers))  # fmt: skip
     assert caught.value.reason == 15
     assert diary.events[-1] == ("save", 3)  # before a validation that one who stops does not wait for
@@ -216,31 +216,31 @@ def test_a_stop_leaves_a_checkpoint_of_the_step_just_made():
 
 def test_a_stop_at_the_last_step_is_the_end():
     answers = iter([None] * 7 + [2])
-    diary = run(objective(), plan(), stopping=lambda: next(answers))
+    diary = run(objective(), length(), stopping=lambda: next(answers))
     assert diary.steps("save") == [8]
 
 
 def test_nothing_is_left_to_do_after_the_last_step():
-    diary = run(objective(), plan(), iter([]), first_step=8)
+    diary = run(objective(), length(), iter([]), first_step=8)
     assert diary.events == []
 
 
 def test_samples_that_end_early_are_an_error():
     with pytest.raises(ValueError, match="the samples end after step 3 of 8"):
-        run(objective(), plan(), samples(3))
+        run(objective(), length(), samples(3))
 
 
 def test_validation_may_change_the_mode():
     made = objective()
     modes = []
     made.backbone.register_forward_pre_hook(lambda module, _: modes.append(module.training))
-    run(made, plan(validate_every=2), validate=lambda: made.eval() and {})
+    run(made, length(validate_every=2), validate=lambda: made.eval() and {})
     assert modes == [True] * 8
 
 
 def test_bfloat16_is_for_the_backbone_and_the_head_stays_float32():
     made = objective(precision=torch.bfloat16)
-    run(made, plan(epochs=0.25))
+    run(made, length(epochs=0.25))
     assert made.backbone.dtypes == {torch.bfloat16}
     images, labels = torch.randn(6, 3, 2, 2), torch.arange(6) % 3
     assert made(images, labels).loss.dtype == torch.float32
@@ -255,7 +255,7 @@ def in_parts(given: Iterator[Sample], *rows: int) -> Iterator[Sample]:
 
 def test_a_batch_in_parts_makes_the_step_of_the_whole():
     whole, parts = objective(), objective()
-    diaries = [run(whole, plan(log_every=1)), run(parts, plan(log_every=1), in_parts(samples(8), 3, 1, 2))]
+    diaries = [run(whole, length(log_every=1)), run(parts, length(log_every=1), in_parts(samples(8), 3, 1, 2))]
     for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
     for one, other in zip(*(diary.figures for diary in diaries), strict=True):
@@ -265,7 +265,7 @@ def test_a_batch_in_parts_makes_the_step_of_the_whole():
 
 def test_a_record_of_any_part_is_named():
     with pytest.raises(TrainingDiverged, match="the loss of 2 of 6 records is not finite: image 13, image 16;"):
-        run(objective(), plan(), in_parts(samples(8, poison(math.nan, [1, 4])), 2, 4))
+        run(objective(), length(), in_parts(samples(8, poison(math.nan, [1, 4])), 2, 4))
 
 
 def test_parts_make_the_batch():

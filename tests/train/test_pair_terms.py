@@ -12,7 +12,7 @@ from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
-from verisphere.train.loop import Plan, train
+from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe import read_recipe
@@ -129,8 +129,8 @@ def test_parts_of_a_batch_are_one_step_to_a_term_and_figures_their_mean():
 def test_the_log_holds_the_mean_of_a_terms_figures_since_its_last_entry():
     entries = []
     made = objective(Told(factor=0.0))
-    plan = Plan(4, 2.0, 0.1, Schedule(), log_every=3)
-    train(made, Optimizer().build(made), (Sample(IMAGES, LABELS, lambda positions: []) for _ in range(8)), plan,
+    length = Length(4, 2.0, 0.1, Schedule(), log_every=3)
+    train(made, Optimizer().build(made), (Sample(IMAGES, LABELS, lambda positions: []) for _ in range(8)), length,
           record=lambda step, figures: entries.append((step, figures["told"])), save=lambda step: None)  # fmt: skip
     assert entries == [(3, 2.0), (6, 5.0), (8, 7.5)]
 
@@ -142,8 +142,8 @@ def test_a_log_that_goes_on_after_a_stop_between_its_entries_is_the_same():
     with torch.no_grad():
         for _ in range(2):
             made(IMAGES, LABELS)
-    plan, saved = Plan(4, 1.5, 0.1, Schedule(), log_every=3, save_every=5), []
-    train(made, Optimizer().build(made), (Sample(IMAGES, LABELS, lambda positions: []) for _ in range(4)), plan,
+    length, saved = Length(4, 1.5, 0.1, Schedule(), log_every=3, save_every=5), []
+    train(made, Optimizer().build(made), (Sample(IMAGES, LABELS, lambda positions: []) for _ in range(4)), length,
           first_step=2, record=lambda step, figures: entries.append((step, figures["told"])),
           save=lambda step: saved.append((step, since.get("told", [])[:], len(since.get("loss", [])))),
           figures_since=since)  # fmt: skip
@@ -162,15 +162,15 @@ def test_a_terms_parameters_are_trained_and_a_gradient_of_theirs_that_is_not_fin
 
     term = Learned()
     made = objective(term)
-    plan = Plan(1, 1.0, 0.1, Schedule())
+    length = Length(1, 1.0, 0.1, Schedule())
     arguments = {"record": lambda step, figures: None, "save": lambda step: None}
     given = [Sample(IMAGES, LABELS, lambda positions: ["a"] * len(positions))]
-    train(made, Optimizer().build(made), given, plan, **arguments)
+    train(made, Optimizer().build(made), given, length, **arguments)
     assert float(term.bias.detach()) < 1.0
     with torch.no_grad():
         term.bias.zero_()
     with pytest.raises(ValueError, match="the gradient is not finite though every loss is"):
-        train(made, Optimizer().build(made), given, plan, **arguments)
+        train(made, Optimizer().build(made), given, length, **arguments)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -183,7 +183,7 @@ def test_a_whole_loss_that_is_not_finite_stops_though_rows_and_gradients_are(val
     before = [one.detach().clone() for one in made.parameters()]
     given = [Sample(IMAGES, LABELS, lambda positions: ["a"] * len(positions))]
     with pytest.raises(ValueError, match=r"step 1: the loss as a whole is not finite .* pull_together, or the weight"):
-        train(made, Optimizer().build(made), given, Plan(1, 1.0, 0.1, Schedule()), record=lambda step, figures: None,
+        train(made, Optimizer().build(made), given, Length(1, 1.0, 0.1, Schedule()), record=lambda step, figures: None,
               save=lambda step: None)  # fmt: skip
     assert all(torch.equal(one, old) for one, old in zip(made.parameters(), before, strict=True))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verisphere.backbones.mobilefacenet import MobileFaceNet
-from verisphere.collectives import first_alone, together, told
+from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.distributed import World
 from verisphere.train.processes import added_up, divided
 
@@ -26,11 +26,11 @@ def test_every_image_goes_to_one_process_and_parts_are_everybodys(batch: int, pa
 
 
 def test_a_process_alone_hears_itself():
-    assert told("a word") == ["a word"]
-    assert together(lambda: 3) == 3
-    assert first_alone(lambda: "three") == "three"
+    assert gather_text("a word") == ["a word"]
+    assert on_every_rank(lambda: 3) == 3
+    assert on_first_rank(lambda: "three") == "three"
     with pytest.raises(ValueError, match="its own"):
-        together(lambda: int("its own"))
+        on_every_rank(lambda: int("its own"))
 
 
 def test_alone_there_is_nothing_to_add_up():

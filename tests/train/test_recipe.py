@@ -26,11 +26,6 @@ loss:
 FIELDS = ", ".join(Recipe.__dataclass_fields__)
 
 
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-
-
 @pytest.fixture
 def recipe(tmp_path):
     def write(text: str = PLAIN) -> Path:

@@ -1,9 +1,6 @@
 """Runs: the folder they leave, going on after an interruption bit for bit, and what is refused, with its exit code."""
 
-import json
-import logging
 import re
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,65 +11,14 @@ import pytest
 import torch
 
 from interrupting import Interrupting
-from verisphere.cli import main
+from tiny_runs import OWN, STEPS, command, files, metrics, read
 from verisphere.measure.validation import validation_figures
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingDiverged, TrainingStopped
-from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
-OWN = Path(__file__).parents[1] / "train"  # own_parts.py
-RECIPE = """\
-data: {class_path: own_parts.Noise, init_args: {people: 5, images: 4}}
-backbone: {class_path: own_parts.TinyNet}
-loss: {class_path: own_parts.OwnLoss}
-augment: {crop: 0.1, brightness: 0.2, erase: 0.5}
-optimizer: {rate: 0.02}
-schedule: {warmup: 0.5, margin_warmup: 1.5}
-epochs: 3
-batch_size: 6
-log_every: 1
-save_every: 0.67
-workers: 0
-"""
-STEPS = 9  # 20 images in batches of 6, three epochs
-
-
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(OWN)
-
-
-@pytest.fixture(autouse=True)
-def _log_and_signals_as_before():
-    log = logging.getLogger("verisphere")
-    kept = log.handlers[:], log.level, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
-    yield
-    log.handlers[:], log.level = kept[0], kept[1]
-    signal.signal(signal.SIGTERM, kept[2])
-    signal.signal(signal.SIGHUP, kept[3])
-
-
-@pytest.fixture
-def recipe(tmp_path):
-    path = tmp_path / "recipe.yaml"
-    path.write_text(RECIPE)
-    return path
-
-
-def read(recipe: Path, *overrides: str) -> ReadRecipe:
-    return read_recipe(recipe, list(overrides))
-
-
-def files(run: Path) -> dict[str, bytes]:
-    """The newest checkpoint's tensors, as the bytes in their files."""
-    path = list_checkpoints(run)[-1]
-    return {file.name: file.read_bytes() for file in sorted(path.glob("*.safetensors"))} | {"name": path.name.encode()}
-
-
-def metrics(run: Path) -> list[dict[str, float]]:
-    entries = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in entry.items() if name != "images_per_second"} for entry in entries]
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
 def test_what_a_run_leaves(recipe, tmp_path):
@@ -301,10 +247,6 @@ def test_tensorboard_gets_the_same_figures(recipe, tmp_path, monkeypatch):
         (str(run / "tensorboard"), None, True), (str(run / "tensorboard"), 5, True)]  # fmt: skip
     losses = [(value, step) for writer in made for name, value, step in writer.scalars if name == "loss"]
     assert losses == [(entry["loss"], entry["step"]) for entry in metrics(run)]
-
-
-def command(*arguments: object) -> int:
-    return main(["--default-allocator", *map(str, arguments)])
 
 
 @pytest.mark.parametrize(

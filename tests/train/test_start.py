@@ -29,11 +29,6 @@ workers: 0
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(OWN)
-
-
 @pytest.fixture
 def recipe(tmp_path):
     path = tmp_path / "recipe.yaml"

@@ -1,5 +1,5 @@
 """From the command's words to its exit code: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of
-ours, or another process or a sweep's training has failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM.
+ours, or another process or an experiment's training has failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM.
 
 Of the processes that torchrun starts the first one talks, and another only to say what went wrong on it.
 """
@@ -18,8 +18,9 @@ from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show, show_traceback
 from verisphere.cli.parsing import Parser
+from verisphere.cli.renamed import check_renamed
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
-from verisphere.cli.training import add_demo, add_sweep, add_train
+from verisphere.cli.training import add_demo, add_experiment, add_train
 
 #: As `verisphere --help` lists them: from faces to a shipped model.
 VERBS = (
@@ -27,7 +28,7 @@ VERBS = (
     add_render,
     add_align,
     add_train,
-    add_sweep,
+    add_experiment,
     add_embed,
     add_evaluate,
     add_calibrate,
@@ -152,6 +153,7 @@ def parser() -> Parser:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
+    check_renamed(arguments)
     asked = parser()
     options, unknown = asked.parse_known_args(arguments)
     if options.any_field:

@@ -1,4 +1,4 @@
-"""Training: one recipe, many of them, and the two verbs that train to show something."""
+"""Training: `demo`, `train` and `experiment`."""
 
 import argparse
 from pathlib import Path
@@ -32,10 +32,10 @@ def train(options: argparse.Namespace) -> str:
     from verisphere.train.session import train_run
 
     if options.dry_run:
-        return _plan(options)
-    planning = [name for name in ("classes", "processes", "memory", "json") if getattr(options, name) is not None]
-    if planning:
-        raise ValueError(f"--{planning[0]} is for --dry-run; a training finds out for itself")
+        return _dry_run(options)
+    of_dry_run = [name for name in ("classes", "processes", "memory", "json") if getattr(options, name) is not None]
+    if of_dry_run:
+        raise ValueError(f"--{of_dry_run[0]} belongs to --dry-run; a training finds out for itself")
     if options.out is None:
         raise ValueError("--out is missing: the folder of the run (or ask for --dry-run, which writes none)")
     train_run(
@@ -54,14 +54,14 @@ def train(options: argparse.Namespace) -> str:
     return f"{outcome}\n{trained}" if outcome else trained
 
 
-def _plan(options: argparse.Namespace) -> str:
-    """What a training would take, by as many processes as were started; the first of them finds out and writes."""
+def _dry_run(options: argparse.Namespace) -> str:
+    """What a training would take, by as many processes as were started; rank 0 computes and writes it."""
     from verisphere.distributed import world
     from verisphere.files.disk import refuse_overwriting
     from verisphere.train.dry_run.text import dry_run
 
     if options.out is not None or options.resume or options.tensorboard:
-        raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json keeps the plan)")
+        raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json writes figures)")
     if not world().first:
         return ""
     if options.json is not None:
@@ -90,31 +90,40 @@ def add_train(verbs: Verbs) -> None:
     )
     verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
     verb.add_argument("--out", type=Path, help="folder of the run")
-    verb.add_argument("--resume", action="store_true", help="go on from the run's newest checkpoint")
+    verb.add_argument("--resume", action="store_true", help="continue from the run's newest checkpoint")
     verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
     verb.add_argument(
-        "--dry-run", action="store_true", help="train nothing; print what it would take in memory, work and exchanges"
+        "--dry-run",
+        action="store_true",
+        help="train nothing; print the memory, work and communication that the training would take",
     )
-    verb.add_argument("--classes", type=int, metavar="N", help="of --dry-run: so many, and no data (those of the data)")
-    verb.add_argument("--processes", type=int, metavar="P", help="of --dry-run: so many (as were started; 1)")
     verb.add_argument(
-        "--memory", type=float, metavar="GIB", help="of --dry-run: what a process has (what this device has)"
+        "--classes",
+        type=int,
+        metavar="N",
+        help="with --dry-run: number of classes, instead of reading the data (as in the data)",
     )
-    verb.add_argument("--json", type=Path, metavar="OUT", help="of --dry-run: also write the plan as JSON")
+    verb.add_argument(
+        "--processes", type=int, metavar="P", help="with --dry-run: number of processes (as many as were started; 1)"
+    )
+    verb.add_argument(
+        "--memory", type=float, metavar="GIB", help="with --dry-run: memory of one process (that of this device)"
+    )
+    verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
     add_device(verb)
 
 
-def sweep(options: argparse.Namespace) -> str:
-    """Train a grid of recipe fields, or the arms of a plan, and say what differs beyond chance."""
+def experiment(options: argparse.Namespace) -> str:
+    """Train a grid of recipe fields, or named arms, and say what differs beyond chance."""
     from verisphere.distributed import launched
-    from verisphere.experiments.arms import read_plan
-    from verisphere.experiments.experiment import sweep as run
+    from verisphere.experiments.arms import read_experiment
+    from verisphere.experiments.experiment import run_experiment
     from verisphere.experiments.run import Launch
 
     if launched():
-        raise ValueError("a sweep starts its trainings itself: start it without torchrun (--jobs trains several)")
-    result = run(
-        read_plan(options.plan, options.overrides, options.grid, options.seeds),
+        raise ValueError("an experiment starts its trainings itself: start it without torchrun (--jobs trains several)")
+    result = run_experiment(
+        read_experiment(options.file, options.overrides, options.grid, options.seeds),
         options.out,
         Launch(options.jobs, options.threads, options.device, options.default_allocator),
         replicates=options.replicates,
@@ -125,13 +134,22 @@ def sweep(options: argparse.Namespace) -> str:
     return f"{printable(str(options.out))}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
 
 
-def add_sweep(verbs: Verbs) -> None:
-    """What `sweep` takes."""
+def add_experiment(verbs: Verbs) -> None:
+    """What `experiment` takes."""
     verb = new_verb(
-        verbs, "sweep", sweep, any_field=True, less_memory="lower --jobs, --replicates, or the images of the sets"
+        verbs,
+        "experiment",
+        experiment,
+        any_field=True,
+        less_memory="lower --jobs, --replicates, or the images of the sets",
     )
-    verb.add_argument("plan", type=Path, help="YAML recipe, or plan of arms; any field can follow as --field value")
-    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the sweep")
+    verb.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="YAML: a recipe, or an experiment of named arms; any field can follow as --field value",
+    )
+    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the experiment")
     verb.add_argument(
         "--grid",
         action="append",
@@ -140,7 +158,10 @@ def add_sweep(verbs: Verbs) -> None:
         help="train every combination of these values; repeat for several fields",
     )
     verb.add_argument(
-        "--seeds", type=_seeds, metavar="S1,S2,...", help="train each arm at each (the plan's, or the recipe's one)"
+        "--seeds",
+        type=_seeds,
+        metavar="S1,S2,...",
+        help="train each arm at each (those of the file, or the recipe's one)",
     )
     verb.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (1)")
     verb.add_argument(

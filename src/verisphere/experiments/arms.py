@@ -1,8 +1,8 @@
-"""What a sweep is asked for: a recipe with a grid of its fields, or a plan of named arms, as plain data.
+"""What an experiment is asked for: a recipe with a grid of its fields, or named arms, as plain data.
 
-A plan is YAML:
+An experiment is YAML:
 
-    recipe: arcface.yaml                # relative to the plan's folder
+    recipe: arcface.yaml                # relative to this file
     set: {batch_size: 64}               # fields of all trainings, the first one too
     warm: {epochs: 4}                   # one training first, whose weights every arm starts from
     arms:                               # fields of each arm; {} is the recipe itself
@@ -33,16 +33,17 @@ from verisphere.experiments.grid import (
     parted,
     parted_words,
 )
+from verisphere.files.class_paths import present_names
 from verisphere.files.disk import check_file
 from verisphere.files.documents import LARGEST_YAML, read_text, read_yaml
 from verisphere.files.json_values import shown
 
-KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
+_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
 SEED, START = "seed", "start"
 
 
 @dataclass(frozen=True, eq=False)
-class SweepPlan:
+class Experiment:
     """Trainings to be made and measured.
 
     Attributes:
@@ -52,7 +53,7 @@ class SweepPlan:
         arms: fields of each arm, the grid's values among them.
         seeds: of each arm; None leaves the recipe's.
         baseline: the arm that the others are compared with.
-        evaluate: sets to measure on, as a plan holds them; None takes the recipe's validation.
+        evaluate: sets to measure on, as plain data; None takes the recipe's validation.
         inside: what is changed inside lists for all of them, such as `pair_terms.0.init_args.far`, after `common`.
     """
 
@@ -80,44 +81,44 @@ class SweepPlan:
         check_folders("sets", self.evaluate or {})
 
 
-def read_plan(
+def read_experiment(
     path: Path, overrides: Sequence[str] = (), grid: Sequence[str] = (), seeds: Sequence[int] | None = None
-) -> SweepPlan:
-    """The plan of a file, a recipe or a plan, with what the command line adds.
+) -> Experiment:
+    """The experiment of a file, which is a recipe or an experiment, with what the command line adds.
 
     Args:
-        path: YAML; a file that has `recipe` or `arms` is a plan.
+        path: YAML; a file that has `recipe` or `arms` is an experiment, any other a recipe.
         overrides: `--field value` words, for all trainings.
-        grid: `FIELD=V1,V2,...` words; a field that the plan's grid has takes these values instead.
-        seeds: in place of the plan's.
+        grid: `FIELD=V1,V2,...` words; a field of the file's grid takes these values instead.
+        seeds: in place of the file's.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not YAML; a key that no plan has; a field given in two places; an arm, seed or baseline that cannot
+        ValueError: not YAML; an unknown key; a field given in two places; an arm, seed or baseline that cannot
             be.
     """
-    check_file(path, "recipe or plan")
+    check_file(path, "recipe or experiment")
     asked, text = parse_grid(grid), read_text(path, LARGEST_YAML)
     try:
         content = read_yaml(text)
         if not isinstance(content, Mapping) or not ({"recipe", "arms"} & content.keys()):
             content = {"recipe": path.name}
-        return _plan(path, content, list(overrides), asked, seeds)
+        return _experiment(path, content, list(overrides), asked, seeds)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _plan(
+def _experiment(
     path: Path,
     content: Mapping[str, Any],
     overrides: list[str],
     asked: dict[str, list[Scalar]],
     seeds: Sequence[int] | None,
-) -> SweepPlan:
+) -> Experiment:
     _check_keys(content)
     recipe = content.get("recipe")
     if not isinstance(recipe, str):
-        raise ValueError(f"recipe is {shown(recipe)}; expected the path of a recipe, relative to the plan")
+        raise ValueError(f"recipe is {shown(recipe)}; expected the path of a recipe, relative to this file")
     shared = _settings("set", content.get("set"))
     warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
     named = content.get("arms")
@@ -139,7 +140,7 @@ def _plan(
         crossing = {"recipe": {}}
     whole, inside = parted(shared)
     more, more_inside = parted_words(overrides)
-    return SweepPlan(
+    return Experiment(
         recipe=path.parent / recipe,
         common=(*words(whole), *more),
         warm=warm,
@@ -167,8 +168,8 @@ def overridden(overrides: Sequence[str]) -> set[str]:
 
 def _check_keys(content: Mapping[str, Any]) -> None:
     for key in content:
-        if key not in KEYS:
-            raise ValueError(_unknown("key", key, list(KEYS)))
+        if key not in _KEYS:
+            raise ValueError(_unknown("key", key, list(_KEYS)))
 
 
 def _unknown(kind: str, name: object, allowed: list[str]) -> str:
@@ -203,7 +204,10 @@ def _sets(given: object) -> dict[str, dict[str, Any]] | None:
         return None
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"evaluate is {shown(given)}; expected names, each with faces and far")
-    return {_name("a set", name): _settings(f"evaluate: {name}", one) for name, one in given.items()}
+    return {
+        _name("a set", name): present_names(_settings(f"evaluate: {name}", settings))
+        for name, settings in given.items()
+    }
 
 
 def _whole(values: object) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What would end a training of a sweep in its first minute, found before the first one is started."""
+"""Checks of an experiment's recipes that find, before the first training, what would end one in its first minute."""
 
 import copy
 from collections.abc import Mapping
@@ -6,41 +6,31 @@ from typing import Any
 
 import torch
 
-from verisphere.images.select import require_people
-from verisphere.pairs.pair_term import Training
+from verisphere.train.preparation import length_of, training_of
 from verisphere.train.recipe import ReadRecipe, Recipe
 
 
 def check_trainable(recipe: Recipe) -> None:
-    """Refuse data that do not fill a batch, and pair terms that the training is nothing for.
+    """Refuse data that do not fill a batch, and a training that a pair term cannot be used in.
 
     Raises:
-        ValueError: there are too few people or images; what a term refuses.
+        ValueError: there are too few people or images; a pair term refuses the training.
     """
-    require_people(recipe.data)
-    if len(recipe.data) < recipe.batch_size:
-        raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
-    training = Training(
-        len(recipe.data.people),
-        recipe.backbone.embedding_size,
-        recipe.batch_size,
-        None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains))),
-        recipe.backbone.side_columns,
-        recipe.epochs,
-    )
-    with torch.device("meta"):  # memories that take no room
+    length_of(recipe)
+    training = training_of(recipe)
+    with torch.device("meta"):  # buffers of the terms then take no memory
         for term in copy.deepcopy(recipe.pair_terms):
             try:
                 term.prepare(training)
-            except RuntimeError:  # a term of one's own may look at numbers, which such tensors have not
+            except RuntimeError:  # a user's own term may read numbers, which tensors on the meta device do not have
                 continue
 
 
 def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
-    """Refuse to start from a training whose weights would not fit.
+    """Refuse an arm that cannot start from the weights of the warm training.
 
     Raises:
-        ValueError: another backbone; other people or sub-centers, and the centers are to be taken over.
+        ValueError: the backbones differ; or the centers are to be taken over, and the people or sub-centers differ.
     """
     differing = _differing(arm.resolved["backbone"], warm.resolved["backbone"])
     if differing:
@@ -63,8 +53,8 @@ def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
 
 
 def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """What two classes with their arguments are not alike in."""
+    """Names of the arguments in which two described classes differ, or `class_path` if the classes differ."""
     if ours["class_path"] != theirs["class_path"]:
         return ["class_path"]
-    mine, others = ours.get("init_args") or {}, theirs.get("init_args") or {}
-    return [name for name in dict.fromkeys([*mine, *others]) if mine.get(name) != others.get(name)]
+    left, right = ours.get("init_args") or {}, theirs.get("init_args") or {}
+    return [name for name in dict.fromkeys([*left, *right]) if left.get(name) != right.get(name)]

@@ -1,7 +1,7 @@
-"""Becomes another command, which Linux sends SIGTERM once the process that started it is gone.
+"""Becomes another command, to which Linux sends SIGTERM when the process that started it has ended.
 
-A sweep that is killed outright can pass no signal on; its trainings would go on beside those of its next start. Run by
-its path, as `python tied.py PARENT COMMAND...`, so that nothing of the house is loaded for it.
+An experiment that is killed outright cannot pass a signal on: its trainings would continue beside those of its next
+start. This file is run by its path, as `python child.py PARENT COMMAND...`, so that no module of verisphere is loaded.
 """
 
 import ctypes
@@ -13,11 +13,11 @@ _SET_PARENT_DEATH_SIGNAL = 1  # of prctl(2); outlives execve
 
 
 def become(command: list[str], parent: int) -> None:
-    """Go on as this command; returns only where the parent is gone already.
+    """Replace this process by a command that ends with its parent; returns only if the parent has ended already.
 
     Args:
-        command: its first word is the path of a program.
-        parent: number of the process to end with.
+        command: path of a program, and its arguments.
+        parent: process number of the parent.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGTERM))

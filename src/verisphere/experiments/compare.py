@@ -1,4 +1,4 @@
-"""The arms of a sweep side by side: means over seeds, their spread, and differences to the baseline over people."""
+"""The arms of an experiment compared: means and spread over seeds, and differences to the baseline over people."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

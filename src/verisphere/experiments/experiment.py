@@ -1,4 +1,4 @@
-"""From a recipe and a grid, or a plan of arms, to trainings, their figures, and what differs beyond chance."""
+"""From a recipe and a grid, or named arms, to trainings, their figures, and what differs beyond chance."""
 
 import logging
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from verisphere.device import choose_device
-from verisphere.experiments.arms import SweepPlan
+from verisphere.experiments.arms import Experiment
 from verisphere.experiments.compare import ArmResult, arm_results
-from verisphere.experiments.folder import Run, open_sweep, warm_run, write_text
+from verisphere.experiments.folder import Run, open_experiment, warm_run, write_text
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.measure import Figure, Measurer, SetFigures, training_figures
-from verisphere.experiments.plot import sweep_plot
+from verisphere.experiments.plot import experiment_plot
 from verisphere.experiments.recipes import Resolved, resolve
 from verisphere.experiments.run import Failure, Launch, RunsFailed, train_runs
 from verisphere.experiments.text import results_csv, results_text
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class SweepResult:
-    """What a sweep has come to.
+class ExperimentResult:
+    """What an experiment has come to.
 
     Attributes:
         baseline: the arm that differences are to.
@@ -53,7 +53,7 @@ class SweepResult:
         return results_text(self.arms, self.baseline, self.seeds, self.people, self.below_resolution)
 
     def check(self) -> None:
-        """Pass over a sweep that is whole.
+        """Pass over an experiment that is whole.
 
         Raises:
             RunsFailed: a training failed; names each.
@@ -65,22 +65,22 @@ class SweepResult:
             )
 
 
-def sweep(
-    plan: SweepPlan,
+def run_experiment(
+    experiment: Experiment,
     out: Path,
     launch: Launch | None = None,
     *,
     replicates: int = 1000,
     draws: int = 0,
     progress: Progress = quietly,
-) -> SweepResult:
-    """Train every arm at every seed, measure, and compare; a sweep that was stopped goes on from where it was.
+) -> ExperimentResult:
+    """Train every arm at every seed, measure, and compare; an experiment that was stopped goes on from where it was.
 
     `out` receives a folder for each training, `results.csv`, `results.json` and `plots/`.
 
     Args:
-        plan: what to train and measure.
-        out: the sweep's folder; a new one, or this sweep's.
+        experiment: what to train and measure.
+        out: the experiment's folder; a new one, or this experiment's.
         launch: how trainings are started.
         replicates: of the bootstrap over people.
         draws: seed of its draws.
@@ -88,16 +88,17 @@ def sweep(
 
     Raises:
         FileNotFoundError: there is no such recipe.
-        ValueError: what is wrong with a recipe or set; the folder is another sweep's, or another process works in it.
+        ValueError: what is wrong with a recipe or set; the folder belongs to another experiment, or another
+            process works in it.
         RunsFailed: the training that all arms start from failed.
     """
     launch = Launch() if launch is None else launch
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
     device = choose_device(launch.device)
-    resolved = resolve(plan, real_path(out / "warm"))
+    resolved = resolve(experiment, real_path(out / "warm"))
     with alone_in(out):
-        runs = open_sweep(out, resolved)
+        runs = open_experiment(out, resolved)
         warm = warm_run(out, resolved)
         if warm is not None:
             for failure in train_runs([warm], replace(launch, jobs=1), progress):  # it has all cores
@@ -113,37 +114,37 @@ def sweep(
         )
         done = [run for of_arm in runs.values() for run in of_arm if run.finished]
         measured = {run: measurer.measure(run) for run in progress(done, "measuring", len(done))}
-        result = _result(plan, resolved, measured, failures, replicates, draws)
+        result = _result(experiment, resolved, measured, failures, replicates, draws)
         _write(out, result, measured)
     return result
 
 
 def _result(
-    plan: SweepPlan,
+    experiment: Experiment,
     resolved: Resolved,
     measured: dict[Run, dict[str, SetFigures]],
     failures: Sequence[Failure],
     replicates: int,
     draws: int,
-) -> SweepResult:
+) -> ExperimentResult:
     broken = {failure.run.arm for failure in failures}
     whole = [arm for arm in resolved.arms if arm not in broken]
     by_arm = {arm: {run.seed: found for run, found in measured.items() if run.arm == arm} for arm in whole}
     trainings = {arm: {run.seed: training_figures(run) for run in measured if run.arm == arm} for arm in whole}
     some = next(iter(measured.values()), {})
-    return SweepResult(
-        baseline=plan.baseline,
+    return ExperimentResult(
+        baseline=experiment.baseline,
         seeds=resolved.seeds,
         replicates=replicates,
         draws=draws,
         people={name: one.people for name, one in some.items()},
         below_resolution={name: one.below_resolution for name, one in some.items()},
-        arms=arm_results(by_arm, trainings, plan.baseline),
+        arms=arm_results(by_arm, trainings, experiment.baseline),
         failed=tuple(failure.text for failure in failures),
     )
 
 
-def _write(out: Path, result: SweepResult, measured: dict[Run, dict[str, SetFigures]]) -> None:
+def _write(out: Path, result: ExperimentResult, measured: dict[Run, dict[str, SetFigures]]) -> None:
     figures: dict[tuple[str, int], dict[Figure, float]] = {
         (run.arm, run.seed): {key: value for one in found.values() for key, value in one.values.items()}
         for run, found in measured.items()
@@ -152,6 +153,6 @@ def _write(out: Path, result: SweepResult, measured: dict[Run, dict[str, SetFigu
     write_text(out / "results.csv", text)
     write_text(out / "results.json", json_text(result))
     for name in result.people:
-        picture = sweep_plot(result.arms, result.baseline, name, result.below_resolution[name])
+        picture = experiment_plot(result.arms, result.baseline, name, result.below_resolution[name])
         if picture is not None:
             save_plot(picture, out / "plots" / f"{folder_name(name)}.png")

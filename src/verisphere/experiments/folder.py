@@ -1,4 +1,4 @@
-"""A sweep's folder: what was asked for, a folder for each training, and which of them are done.
+"""An experiment's folder: what was asked for, a folder for each training, and which of them are done.
 
 FOLDER/plan.json              resolved recipes, seeds and sets
 FOLDER/warm/                  the first training, where there is one
@@ -15,6 +15,7 @@ from typing import Any
 from verisphere.experiments.arms import SEED, START
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import Resolved
+from verisphere.files.class_paths import present_names
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
@@ -25,7 +26,7 @@ FINISHED, STOPPED = "finished.json", "stopped.json"
 
 @dataclass(frozen=True)
 class Run:
-    """A training of a sweep.
+    """A training of an experiment.
 
     Attributes:
         arm: name of its arm.
@@ -76,7 +77,7 @@ def _seconds(path: Path) -> float:
     """How long a training took, by the file that it left.
 
     Raises:
-        ValueError: it is not what a sweep writes.
+        ValueError: it is not what an experiment writes.
     """
     try:
         found = read_json_file(path)["seconds"]
@@ -84,7 +85,7 @@ def _seconds(path: Path) -> float:
             raise ValueError(f"seconds is {shown(found)}")
         return float(found)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"{path}: not what a sweep keeps of a training ({error}); was it changed?") from None
+        raise ValueError(f"{path}: not what an experiment keeps of a training ({error}); was it changed?") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -101,14 +102,14 @@ def _trained(folder: Path) -> bool:
     return bool(list_checkpoints(folder)) or (folder / FINISHED).is_file()
 
 
-def open_sweep(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
-    """Make a sweep's folder, or find it again; returns the trainings of each arm.
+def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
+    """Make an experiment's folder, or find it again; returns the trainings of each arm.
 
     What is there may grow: more arms, seeds, sets or FARs. A training that has left a checkpoint, and a set that it was
     measured on, stay as they are; what was only asked for may change.
 
     Raises:
-        ValueError: the folder is another sweep's; says what differs.
+        ValueError: the folder is another experiment's; says what differs.
     """
     path = out / "plan.json"
     asked = {
@@ -122,10 +123,10 @@ def open_sweep(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         if differing:
             more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
             raise ValueError(
-                f"{path}: this folder holds another sweep: {'; '.join(differing[:3])}{more}; choose another --out"
+                f"{path}: this folder holds another experiment: {'; '.join(differing[:3])}{more}; choose another --out"
             )
     elif out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()):
-        raise ValueError(f"{out}: it holds something, and no sweep; choose another --out")
+        raise ValueError(f"{out}: it holds something, and no experiment; choose another --out")
     write_text(path, json.dumps(asked, indent=2) + "\n")
     return {
         name: [Run(name, seed, _folder(out, name, seed), text) for seed, text in one.yaml.items()]
@@ -158,7 +159,7 @@ def _begun(before: Mapping[str, Any], now: Mapping[str, Any], out: Path) -> dict
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What a sweep's folder holds and the sweep now asked for contradicts, in words.
+    """What an experiment's folder holds and the experiment now asked for contradicts, in words.
 
     >>> old = {"warm": None, "arms": {"a": {"rate": 1}}, "evaluate": {}, "seeds": [0, 1]}
     >>> differences(old, old | {"arms": {"a": {"rate": 2}, "b": {"rate": 1}}, "seeds": [0]})
@@ -204,19 +205,19 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
 
 
 def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
-    """A recipe but for its seed, and for its start at the sweep's own first training, by whatever path."""
+    """A recipe but for its seed, and for its start at the experiment's own first training, by whatever path."""
     return {name: value for name, value in recipe.items() if name != SEED and not (warm and name == START)}
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a sweep's folder was made for.
+    """What an experiment's folder was made for.
 
     Raises:
-        ValueError: the file is not what a sweep writes.
+        ValueError: the file is not what an experiment writes.
     """
     try:
-        found = read_json_file(path)
+        found = present_names(read_json_file(path))
         differences(found, found)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{path}: not the plan of a sweep; was it changed?") from None
+        raise ValueError(f"{path}: not what an experiment was asked for; was it changed?") from None
     return found

@@ -15,11 +15,12 @@ from verisphere.decide.paired import Redrawn
 from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import MeasuredSet
+from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.images.memory import in_memory
 from verisphere.measure.subjects import read_log
 from verisphere.models.checkpoint import read_checkpoint
-from verisphere.models.embed import Opened, embed, open_model
+from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
 from verisphere.score.cosine import cosine
@@ -149,10 +150,11 @@ def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None
     domains = None if found.domains is None else tuple(found.domains.tolist())
     same = all(np.array_equal(*both) for both in columns) and domains == asked.faces.domains
     known = found.origin
-    return found if same and known and known.made_alike(origin) and known.images == origin.images else None
+    alike = known is not None and known.made_alike(origin) and present_name(known.images) == origin.images
+    return found if same and alike else None
 
 
-def _still(model: Opened, asked: MeasuredSet, before: Embeddings, images: str) -> bool:
+def _still(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, images: str) -> bool:
     """Whether a few of the set's images, evenly spaced, still have the embeddings that they had.
 
     A path may hold other images than it did; to read them all would cost as much as to embed them.

@@ -1,4 +1,4 @@
-"""The picture of a sweep on one set: for each figure the arms as dots, with the interval of their difference."""
+"""The picture of an experiment on one set: for each figure the arms as dots, with the interval of their difference."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -20,7 +20,7 @@ _ROW, _HEAD = 0.24, 0.75  # inches a row, and a panel's title and marks
 _WIDTH, _COLUMNS = 9.6, 2
 
 
-def sweep_plot(
+def experiment_plot(
     results: Mapping[str, ArmResult], baseline: str, measured: str, skipped: Sequence[str] = ()
 ) -> Picture | None:
     """A panel a figure: each arm's mean as a dot, its seeds as rings.

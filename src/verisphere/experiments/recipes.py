@@ -1,4 +1,4 @@
-"""The recipes of a sweep's trainings and the sets it measures, resolved and checked before the first training."""
+"""The recipes of an experiment's trainings and the sets it measures, resolved and checked before the first training."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ import jsonargparse
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.decide import exact_rate, lacking_text
-from verisphere.experiments.arms import SEED, START, SweepPlan, words
+from verisphere.experiments.arms import SEED, START, Experiment, words
 from verisphere.experiments.checks import check_start, check_trainable
 from verisphere.experiments.grid import Settings, changed_inside, parted
 from verisphere.images.faces import Faces
@@ -70,13 +70,13 @@ class ResolvedRecipe:
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A sweep ready to be made.
+    """An experiment ready to be made.
 
     Attributes:
         warm: the first training; None where there is none.
         arms: by name.
         seeds: of each arm.
-        sets: what to measure on; none where neither plan nor recipe names a set.
+        sets: what to measure on; none where neither experiment nor recipe names a set.
         described: the sets as plain data.
     """
 
@@ -87,11 +87,11 @@ class Resolved:
     described: dict[str, dict[str, Any]]
 
 
-def resolve(plan: SweepPlan, warm_at: Path) -> Resolved:
+def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
     """Read every recipe and open every set, so that what is wrong with one is known before hours of training.
 
     Args:
-        plan: what is asked for.
+        experiment: what is asked for.
         warm_at: folder of the first training, which the arms start from where there is one.
 
     Raises:
@@ -99,18 +99,18 @@ def resolve(plan: SweepPlan, warm_at: Path) -> Resolved:
         ValueError: a field or value that no recipe has; what would end a training at its beginning; a set that cannot
             be measured, or images that a backbone refuses; names the arm or set.
     """
-    common = _common(plan)
-    first = None if plan.warm is None else _read("warm", plan.recipe, common, plan.warm, None)
+    common = _common(experiment)
+    first = None if experiment.warm is None else _read("warm", experiment.recipe, common, experiment.warm, None)
     warm = None if first is None else ResolvedRecipe.of(first, [first.recipe.seed])
-    start: Settings = {} if plan.warm is None else {START: str(warm_at)}
+    start: Settings = {} if experiment.warm is None else {START: str(warm_at)}
     arms: dict[str, ResolvedRecipe] = {}
-    described, sets, seeds = {}, {}, plan.seeds or ()
+    described, sets, seeds = {}, {}, experiment.seeds or ()
     looked_at = set()
-    for name, settings in plan.arms.items():
-        read = _read(f"arm {name!r}", plan.recipe, common, settings | start, first)
+    for name, settings in experiment.arms.items():
+        read = _read(f"arm {name!r}", experiment.recipe, common, settings | start, first)
         if not arms:
-            seeds = plan.seeds or (read.recipe.seed,)
-            described = _described(plan, read)
+            seeds = experiment.seeds or (read.recipe.seed,)
+            described = _described(experiment, read)
             sets = {title: _open(title, given) for title, given in described.items()}
         backbone = json.dumps(read.resolved["backbone"])
         if backbone not in looked_at:
@@ -120,11 +120,11 @@ def resolve(plan: SweepPlan, warm_at: Path) -> Resolved:
     return Resolved(warm, arms, seeds, sets, {name: _complete(one) for name, one in described.items()})
 
 
-def _common(plan: SweepPlan) -> list[str]:
+def _common(experiment: Experiment) -> list[str]:
     """The words that all trainings share, what is changed inside lists among them."""
-    if not plan.inside:
-        return list(plan.common)
-    return [*plan.common, *words(_lists(plan.recipe, plan.common, plan.inside))]
+    if not experiment.inside:
+        return list(experiment.common)
+    return [*experiment.common, *words(_lists(experiment.recipe, experiment.common, experiment.inside))]
 
 
 def _lists(recipe: Path, given: Sequence[str], inside: Settings) -> Settings:
@@ -148,10 +148,10 @@ def _read(who: str, recipe: Path, common: Sequence[str], settings: Settings, war
     return read
 
 
-def _described(plan: SweepPlan, base: ReadRecipe) -> dict[str, dict[str, Any]]:
-    """The sets as plain data: the plan's, or the recipe's validation."""
-    if plan.evaluate is not None:
-        return plan.evaluate
+def _described(experiment: Experiment, base: ReadRecipe) -> dict[str, dict[str, Any]]:
+    """The sets as plain data: the experiment's, or the recipe's validation."""
+    if experiment.evaluate is not None:
+        return experiment.evaluate
     if base.recipe.validation is None:
         return {}
     faces, far = base.resolved[VALIDATION], base.resolved["validation_far"]

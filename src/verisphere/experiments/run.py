@@ -1,4 +1,4 @@
-"""The trainings of a sweep: each a process of its own, so that one that fails takes no other with it."""
+"""The trainings of an experiment: each a process of its own, so that one that fails takes no other with it."""
 
 import logging
 import os
@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from verisphere.experiments import child as tied
+import verisphere.experiments.child
 from verisphere.experiments.folder import Run
 from verisphere.train.run_folder import alone_in
 from verisphere.vocabulary import Progress, quietly
 
 log = logging.getLogger(__name__)
 
+_CHILD = verisphere.experiments.child.__file__
 _LOOK = 0.1  # seconds between two looks at who has ended
 _LONGEST = 300  # letters of a failure's line
 _STOPPED = tuple(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))  # exit codes
@@ -144,7 +145,7 @@ def _ended(waiting: Sequence[Run], active: dict[Run, _Child], launch: Launch) ->
 
 
 def _start(run: Run, launch: Launch) -> _Child:
-    words = [sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *launch.words(run)]
+    words = [sys.executable, "-I", "-S", _CHILD, str(os.getpid()), *launch.words(run)]
     with (run.folder / "log.txt").open("ab") as talk:
         before = talk.tell()
         # A session of its own: the terminal's Ctrl-C comes to this process alone, which passes it on once. A second

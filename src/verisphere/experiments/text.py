@@ -1,4 +1,4 @@
-"""The results of a sweep as tables for a person and as CSV."""
+"""The results of an experiment as tables for a person and as CSV."""
 
 import csv
 import io

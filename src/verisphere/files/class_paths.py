@@ -16,6 +16,7 @@ MOVED = {
     "verisphere.pairs.contract": "verisphere.pairs.pair_term",
 }
 _DOTTED = re.compile(r"verisphere(\.\w+)+")
+_MISSING = re.compile(r"No module named '(verisphere(?:\.\w+)+)'")
 _DEEPEST = 64
 
 
@@ -36,6 +37,22 @@ def present_name(path: str) -> str:
         module, _, last = module.rpartition(".")
         below = f".{last}{below}"
     return path
+
+
+def name_present_module(message: str) -> str:
+    """The message of an import error; a module that has moved is followed by its present name.
+
+    >>> name_present_module("No module named 'verisphere.embed'")
+    "No module named 'verisphere.embed': it is verisphere.backbones now"
+    >>> name_present_module("No module named 'verisphere.nothing'")
+    "No module named 'verisphere.nothing'"
+    """
+    return _MISSING.sub(_with_present_name, message)
+
+
+def _with_present_name(missing: re.Match[str]) -> str:
+    today = present_name(missing[1])
+    return missing[0] if today == missing[1] else f"{missing[0]}: it is {today} now"
 
 
 def present_names(value: Any, depth: int = 0) -> Any:

@@ -33,9 +33,9 @@ class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
     """Safe YAML that reads 1e-3 as a number, as recipes do."""
 
 
-PlainLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+#: A number such as 1e-3, which PyYAML by itself takes for text: the arguments of `add_implicit_resolver`.
+YAML_FLOAT = ("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789"))
+PlainLoader.add_implicit_resolver(*YAML_FLOAT)
 
 
 def read_text(path: Path, largest: int) -> str:

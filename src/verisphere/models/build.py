@@ -10,9 +10,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.files.class_paths import present_names
+from verisphere.files.class_paths import name_present_module, present_names
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.json_values import as_kind, shown
+from verisphere.seeds import seed_start_weights
 
 #: Where the classes live that a file may name without being trusted.
 HOUSE = "verisphere.backbones."
@@ -91,7 +92,7 @@ def _built(description: dict[str, Any], trust: bool) -> Backbone:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"backbone {shown(path)} cannot be found: {error}") from None
+        raise ValueError(f"backbone {shown(path)} cannot be found: {name_present_module(str(error))}") from None
     # Before the call, not after: a checkpoint must not get to call just anything that a module of ours imports.
     if not (isinstance(found, type) and issubclass(found, Backbone)):
         raise ValueError(f"{shown(path)} is not a backbone")
@@ -148,7 +149,7 @@ def untrained(path: Path, trust: bool = False) -> Backbone:
         ValueError: as `read_description` and `build_backbone`.
     """
     description, seed = read_description(path)
-    torch.manual_seed(seed)
+    seed_start_weights(seed)
     try:
         return build_backbone(description, trust)
     except ValueError as error:

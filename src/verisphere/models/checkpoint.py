@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from verisphere.collectives import first_alone, together, told
+from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.distributed import world
 from verisphere.files.disk import digest, remove_whole, write_whole
 from verisphere.files.documents import read_json_file
@@ -127,12 +127,12 @@ def save_checkpoint(
     """
     path = run / "checkpoints" / f"step-{step:08d}"
     # the same step again: the folder is complete already
-    if first_alone(lambda: "there" if path.exists() else "") != "there":
+    if on_first_rank(lambda: "there" if path.exists() else "") != "there":
         if held is None or world().size == 1:
             write_whole(path, lambda partial: _write(partial, path, step, parts, state, {}, {}))
         else:
             _write_split(path, step, parts, state, held)
-    first_alone(lambda: _remove_old(run, keep))
+    on_first_rank(lambda: _remove_old(run, keep))
     return path
 
 
@@ -169,10 +169,10 @@ def _write_split(
         write_whole(path, complete)
         return ""
 
-    staging = path.with_name(first_alone(prepare))
+    staging = path.with_name(on_first_rank(prepare))
     try:
-        rows = [json.loads(text) for text in told(together(write_rows))]
-        first_alone(finish)
+        rows = [json.loads(text) for text in gather_text(on_every_rank(write_rows))]
+        on_first_rank(finish)
     finally:
         if world().first and staging.exists():
             remove_whole(staging)

@@ -22,7 +22,7 @@ from verisphere.vocabulary import Embeddings, Origin, Progress, printable, quiet
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class EmbeddingModel:
     """A backbone ready to embed.
 
     Attributes:
@@ -38,7 +38,7 @@ class Opened:
     fixed: bool = False
 
 
-def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened:
+def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
     """The model of a run, checkpoint, exported folder or its ONNX file; or, untrained, of a recipe or backbone YAML.
 
     Args:
@@ -53,13 +53,13 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened
     """
     if model.suffix in (".yaml", ".yml"):
         check_file(model)
-        return Opened(_placed(untrained(model, trust), device))
+        return EmbeddingModel(_placed(untrained(model, trust), device))
     if model.suffix == ".onnx":
         file = read_onnx(model)
-        return Opened(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
+        return EmbeddingModel(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
     if is_model_folder(model):
         exported = load(model, device, trust)
-        return Opened(exported.backbone, exported.sha256, exported.flip)
+        return EmbeddingModel(exported.backbone, exported.sha256, exported.flip)
     checkpoint = read_checkpoint(model)
     description = checkpoint.state.get("backbone")
     if not isinstance(description, dict):
@@ -69,7 +69,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Opened
     except ValueError as error:
         raise ValueError(f"{checkpoint.path}: {error}") from None
     load_into(backbone, checkpoint.tensors("backbone"), str(checkpoint.path))
-    return Opened(_placed(backbone, device), checkpoint.sha256["backbone"])
+    return EmbeddingModel(_placed(backbone, device), checkpoint.sha256["backbone"])
 
 
 def _placed(backbone: Backbone, device: torch.device) -> Backbone:
@@ -77,7 +77,7 @@ def _placed(backbone: Backbone, device: torch.device) -> Backbone:
 
 
 def embed(
-    model: Opened,
+    model: EmbeddingModel,
     faces: Faces,
     images: str,
     *,

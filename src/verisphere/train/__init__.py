@@ -1,15 +1,15 @@
 """Training: recipe, objective, schedule, session, and a loop that knows nothing of faces."""
 
-from verisphere.train.loop import Plan, Sample, TrainingDiverged, TrainingStopped, train
+from verisphere.train.loop import Length, Sample, TrainingDiverged, TrainingStopped, train
 from verisphere.train.objective import Objective
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.schedule import Schedule
 
 __all__ = [
+    "Length",
     "Objective",
     "Optimizer",
-    "Plan",
     "Recipe",
     "Sample",
     "Schedule",

@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from verisphere.files.class_paths import name_present_module
 from verisphere.files.json_values import shown
 
 _LONGEST = 500
@@ -28,7 +29,7 @@ _WORDING = (
     (r"\. Got value: ", ", got "),
     (r"Not a valid subclass of (\w+)", r"not a \1"),
     (r"; Subclass types expect one of:.*?(, got .*)?$", r"\1; expected a class_path and its init_args"),
-    (r"(No module named '[^']*')", r"\1; is the folder it lies in on PYTHONPATH?"),
+    (r"(No module named '(?!verisphere\b)[^']*')", r"\1; is the folder it lies in on PYTHONPATH?"),
     (r"Unexpected config:", "expected fields and their values, got:"),
     (r'in "<unicode string>", ', ""),
 )
@@ -53,6 +54,7 @@ def explain(error: Exception, recipe: type) -> str:
         text = f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"
     for theirs, ours in _WORDING:
         text = re.sub(theirs, ours, text)
+    text = name_present_module(text)
     for pattern in _UNKNOWN:
         if found := pattern.search(text):
             named = found.groupdict()

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_ENTRY = 10  # steps
 
-__all__ = ["Plan", "Sample", "TrainingDiverged", "TrainingStopped", "train"]
+__all__ = ["Length", "Sample", "TrainingDiverged", "TrainingStopped", "train"]
 
 
 class TrainingStopped(Exception):
@@ -32,7 +32,7 @@ class TrainingStopped(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Length:
     """How long to train, at what rates, and what happens how often.
 
     Attributes:
@@ -65,7 +65,7 @@ def train(
     objective: Objective,
     optimizer: torch.optim.Optimizer,
     samples: Iterable[Sample],
-    plan: Plan,
+    length: Length,
     *,
     first_step: int = 0,
     record: Callable[[int, dict[str, float]], None],
@@ -88,7 +88,7 @@ def train(
         objective: backbone and head.
         optimizer: over both.
         samples: batches from `first_step` to the end, or this process's rows of them.
-        plan: length, schedule, clipping, intervals.
+        length: steps, rate, schedule, clipping, intervals.
         first_step: steps made already.
         record: takes the number of steps made and figures for the log; the loss and the figures of pair terms are means
             since the last entry. The first entry comes after ten steps at the latest, for the loss at the beginning.
@@ -103,17 +103,17 @@ def train(
         TrainingDiverged: a loss, their sum or a gradient is NaN or infinite on any process; raised before the
             update, on all.
         TrainingStopped: `stopping` asked for it on any process; a checkpoint has been left.
-        ValueError: the samples end before the plan does.
+        ValueError: the samples end before the training does.
     """
     objective.train()
     done, since, seen = first_step, time.perf_counter(), 0
     gathered = {} if figures_since is None else figures_since
     for step, sample in enumerate(samples, start=first_step):
-        epoch = (step + 0.5) / plan.steps_per_epoch  # the middle of the step: no step has rate 0
-        rate = plan.rate * plan.schedule.rate(epoch, plan.epochs)
+        epoch = (step + 0.5) / length.steps_per_epoch  # the middle of the step: no step has rate 0
+        rate = length.rate * length.schedule.rate(epoch, length.epochs)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        objective.head.loss.set_strength(plan.schedule.margin(epoch))
+        objective.head.loss.set_strength(length.schedule.margin(epoch))
         torch.manual_seed(_seed(seed, step))
 
         optimizer.zero_grad(set_to_none=True)
@@ -121,17 +121,17 @@ def train(
         for name, value in figures.items():
             gathered.setdefault(name, []).append(value)
         norm, stop = finite_norm(objective, loss, per_sample, sample, step, stopping())
-        if plan.clip is not None:
-            torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), plan.clip)
+        if length.clip is not None:
+            torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), length.clip)
         optimizer.step()
         gathered.setdefault("loss", []).append(float(loss))  # `finite_norm` has waited for the device already
 
         done, seen = step + 1, seen + sample.whole
-        last = done == plan.steps
-        if last or done == min(_FIRST_ENTRY, plan.log_every) or done % plan.log_every == 0:
+        last = done == length.steps
+        if last or done == min(_FIRST_ENTRY, length.log_every) or done % length.log_every == 0:
             now = time.perf_counter()
             figures = {
-                "epoch": done / plan.steps_per_epoch,
+                "epoch": done / length.steps_per_epoch,
                 "loss": fmean(gathered.pop("loss")),
                 "rate": rate,
                 "margin_share": objective.head.loss.strength,
@@ -143,21 +143,21 @@ def train(
             record(done, figures)
             log.info(
                 "step %d of %d: loss %.3f, rate %.4g, %.0f images a second",
-                done, plan.steps, figures["loss"], rate, figures["images_per_second"],
+                done, length.steps, figures["loss"], rate, figures["images_per_second"],
             )  # fmt: skip
             since, seen = now, 0
-        if last or stop is not None or done % plan.save_every == 0:
+        if last or stop is not None or done % length.save_every == 0:
             save(done)
         if stop is not None and not last:
             raise TrainingStopped(stop)
-        if validate is not None and (last or (plan.validate_every and done % plan.validate_every == 0)):
+        if validate is not None and (last or (length.validate_every and done % length.validate_every == 0)):
             figures = validate()
             record(done, figures)
             log.info("step %d: %s", done, ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
             objective.train()
             since, seen = time.perf_counter(), 0
-    if done < plan.steps:
-        raise ValueError(f"the samples end after step {done} of {plan.steps}")
+    if done < length.steps:
+        raise ValueError(f"the samples end after step {done} of {length.steps}")
 
 
 def _seed(seed: int, step: int) -> int:

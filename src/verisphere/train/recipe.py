@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jsonargparse
-import torch
 import yaml
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
 from verisphere.files.class_paths import present_name, present_names
 from verisphere.files.disk import check_file
-from verisphere.files.documents import LARGEST_YAML, check_yaml, read_text, yaml_problem
+from verisphere.files.documents import LARGEST_YAML, YAML_FLOAT, check_yaml, read_text, yaml_problem
 from verisphere.files.json_values import shown
 from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.head.streamed import Precision
@@ -28,6 +26,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.pairs.pair_term import PairTerm
+from verisphere.seeds import seed_start_weights
 from verisphere.train.explain import check_given, explain
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
@@ -208,7 +207,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
     if path is not None:
         check_file(path, "recipe")
         _check_file(path)
-    overrides = [present_name(word) for word in overrides]
+    overrides = [_with_present_names(word) for word in overrides]
     _check_words(overrides)
     # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
     parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=_BOUNDED)
@@ -220,7 +219,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         del settings["recipe"]
         resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
         check_given(Recipe, resolved)
-        torch.manual_seed(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
+        seed_start_weights(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
         built = _built(parser, settings, resolved)
         _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
@@ -299,6 +298,12 @@ def _bounded_yaml(text: str) -> Any:
 #: jsonargparse reads recipes, and values on the command line, by the loader of its "mode".
 _BOUNDED = "bounded yaml"
 jsonargparse.set_loader(_BOUNDED, _bounded_yaml, exceptions=(yaml.YAMLError,))
+
+
+def _with_present_names(word: str) -> str:
+    """A word of the command line, such as `--backbone=PATH` or `PATH`, with a class path as it is spelled today."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{present_name(value)}"
 
 
 def _check_words(overrides: list[str]) -> None:
@@ -402,6 +407,4 @@ class _Dumper(yaml.SafeDumper):
     """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers take them for numbers."""
 
 
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+_Dumper.add_implicit_resolver(*YAML_FLOAT)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE, read_file, write_whole
 from verisphere.files.documents import read_json, read_yaml_file
 from verisphere.models.checkpoint import list_checkpoints
@@ -84,7 +85,7 @@ def _logged(out: Path) -> bool:
 
 
 def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
-    before = read_yaml_file(recipe_file)
+    before = present_names(read_yaml_file(recipe_file))
     if not isinstance(before, dict):
         raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
     names = sorted(read.resolved.keys() | before.keys())

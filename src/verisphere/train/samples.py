@@ -8,25 +8,25 @@ from verisphere.images.augment import augment
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches, grouped_order
 from verisphere.seeds import Stream, mixed_seed
-from verisphere.train.loop import Plan
+from verisphere.train.loop import Length
 from verisphere.train.processes import Division
 from verisphere.train.recipe import Recipe
 from verisphere.train.sample import Part, Sample
 
 
 def samples(
-    recipe: Recipe, faces: Faces, device: torch.device, plan: Plan, division: Division, first_step: int
+    recipe: Recipe, faces: Faces, device: torch.device, length: Length, division: Division, first_step: int
 ) -> Iterator[Sample]:
     """This process's rows of the batches from `first_step` to the end, whether or not the run was interrupted there."""
     labels, domains, places = faces.labels, _domain_numbers(faces), division.places
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
     workers = 0 if recipe.in_memory else recipe.workers  # taking rows of a tensor is no work for another process
     step = first_step
-    while step < plan.steps:
-        epoch, inside = divmod(step, plan.steps_per_epoch)
+    while step < length.steps:
+        epoch, inside = divmod(step, length.steps_per_epoch)
         order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
-        order = order[: plan.steps_per_epoch * recipe.batch_size]
-        own = order.view(plan.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
+        order = order[: length.steps_per_epoch * recipe.batch_size]
+        own = order.view(length.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
         for batch in batches(faces, own, len(places), workers, pin=device.type == "cuda"):
             images = augment(
                 batch.images.to(device, non_blocking=True),
@@ -44,7 +44,7 @@ def samples(
             own_domains = None if domains is None else domains[batch.indices].to(device, non_blocking=True)
             yield Sample(images, own_labels, records, parts, recipe.batch_size, own_domains)
             step += 1
-            if step == plan.steps:
+            if step == length.steps:
                 return
 
 

@@ -13,7 +13,7 @@ import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.batch_norm import synchronised
 from verisphere.backbones.extract import extract
-from verisphere.collectives import first_alone, together, told
+from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.compiling import compiled
 from verisphere.decide import Far
 from verisphere.device import choose_device
@@ -30,10 +30,10 @@ from verisphere.models.checkpoint import (
     shared_rows,
 )
 from verisphere.models.image_sources import record_sources, recorded_sources
-from verisphere.pairs.pair_term import Training
 from verisphere.seeds import Stream, mixed_seed
-from verisphere.train.loop import Plan, train
+from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
+from verisphere.train.preparation import length_of, training_of
 from verisphere.train.processes import Division, added_up, divided, share_buffers
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.recipe_head import centers_and_engine
@@ -99,7 +99,7 @@ def train_run(
     recipe, here = read.recipe, world()
     if recipe.validation is not None and measure is None:
         raise ValueError("the recipe has a validation set; `measure` must say what to measure on it")
-    plan, division, place, data = together(lambda: _prepared(recipe, device, tensorboard))
+    length, division, place, data = on_every_rank(lambda: _prepared(recipe, device, tensorboard))
     _check_alike(read, data)
     objective, optimizer = _objective(recipe, place)
     holding = ExitStack()
@@ -108,21 +108,21 @@ def train_run(
         holding.enter_context(alone_in(out))
         return str(open_run(read, out, resume) or "")
 
-    found = first_alone(begin)
-    checkpoint = together(lambda: loaded(Path(found), data, objective, optimizer)) if found else None
+    found = on_first_rank(begin)
+    checkpoint = on_every_rank(lambda: loaded(Path(found), data, objective, optimizer)) if found else None
     first_step = 0 if checkpoint is None else checkpoint.step
     if checkpoint is None and recipe.start is not None:
-        together(lambda: begin_with(recipe, objective, optimizer))
+        on_every_rank(lambda: begin_with(recipe, objective, optimizer))
     if checkpoint is not None:
-        log.info("resuming after step %d of %d", checkpoint.step, plan.steps)
+        log.info("resuming after step %d of %d", checkpoint.step, length.steps)
     elif here.first:
         warn_if_unaligned(recipe.data, recipe.validation)
     log.info(
         "%d images of %d people; %s on %s%s; %d steps",
         len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
-        f" and {here.size - 1} more" if here.size > 1 else "", plan.steps,
+        f" and {here.size - 1} more" if here.size > 1 else "", length.steps,
     )  # fmt: skip
-    faces = together(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
+    faces = on_every_rank(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
 
     figures = {} if checkpoint is None else unlogged_figures(checkpoint)
     sources = image_sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
@@ -132,7 +132,7 @@ def train_run(
         return ""
 
     def save(step: int) -> None:
-        first_alone(check_folder)
+        on_first_rank(check_folder)
         parts = {
             "backbone": dict(objective.backbone.state_dict()),
             "head": dict(objective.head.state_dict()),
@@ -161,13 +161,13 @@ def train_run(
         )
         return measure(embeddings, recipe.validation_far)
 
-    rows = samples(recipe, faces, place, plan, division, first_step)
+    rows = samples(recipe, faces, place, length, division, first_step)
     with stop_requests() as stopping, holding, _recording(out, tensorboard, first_step) as record:
         train(
             objective,
             optimizer,
-            progress(rows, "training", plan.steps - first_step),
-            plan,
+            progress(rows, "training", length.steps - first_step),
+            length,
             first_step=first_step,
             record=record,
             save=save,
@@ -176,25 +176,25 @@ def train_run(
             seed=recipe.seed,
             figures_since=figures,
         )
-        first_alone(check_folder)  # the last validation may have taken a while
+        on_first_rank(check_folder)  # the last validation may have taken a while
     return objective
 
 
 def _prepared(
     recipe: Recipe, device: str | None, tensorboard: bool
-) -> tuple[Plan, Division, torch.device, dict[str, int | str]]:
+) -> tuple[Length, Division, torch.device, dict[str, int | str]]:
     """What each process can say by itself, before anything is written: how long, on which images, where, of what data.
 
     Raises:
         ValueError: what is wrong with the recipe and its data.
     """
-    plan, place = _plan(recipe), choose_device(device)
+    length, place = length_of(recipe), choose_device(device)
     division = divided(recipe.batch_size, recipe.accumulate)
     if tensorboard and world().first:
         event_writer()
     if recipe.validation is not None:
         _check_validation(recipe.backbone.to(place), recipe.validation)
-    return plan, division, place, data_digest(recipe.data)
+    return length, division, place, data_digest(recipe.data)
 
 
 def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
@@ -203,7 +203,7 @@ def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
     Raises:
         ValueError: the recipe or the data that a process sees are not the first one's.
     """
-    said = told(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
+    said = gather_text(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
     for rank, text in enumerate(said):
         if text != said[0]:
             what = "data" if json.loads(text)[0] == json.loads(said[0])[0] else "recipe"
@@ -221,24 +221,6 @@ def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record
         yield record
 
 
-def _plan(recipe: Recipe) -> Plan:
-    """How long and how often, in steps."""
-    require_people(recipe.data)
-    steps_per_epoch = len(recipe.data) // recipe.batch_size
-    if not steps_per_epoch:
-        raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
-    return Plan(
-        steps_per_epoch=steps_per_epoch,
-        epochs=recipe.epochs,
-        rate=recipe.optimizer.rate,
-        schedule=recipe.schedule,
-        clip=recipe.clip,
-        log_every=recipe.log_every,
-        save_every=max(round(recipe.save_every * steps_per_epoch), 1),
-        validate_every=max(round(recipe.validate_every * steps_per_epoch), 1) if recipe.validate_every else 0,
-    )
-
-
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
     # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
@@ -251,18 +233,9 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
         engine=Sharded(engine) if world().size > 1 else engine,
         seed=recipe.seed,
     )
-    domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
+    training = training_of(recipe)
     for term in recipe.pair_terms:
-        term.prepare(
-            Training(
-                len(recipe.data.people),
-                recipe.backbone.embedding_size,
-                recipe.batch_size,
-                domains,
-                recipe.backbone.side_columns,
-                recipe.epochs,
-            )
-        )
+        term.prepare(training)
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
     if recipe.sync_batch_norm and world().size > 1:
         synchronised(backbone)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.collectives import highest, told
+from verisphere.collectives import gather_text, highest
 from verisphere.train.objective import Objective, Progressed
 from verisphere.train.sample import Sample
 
@@ -110,7 +110,7 @@ def _what(loss: Float[Tensor, ""], per_sample: Float[Tensor, " batch"], sample: 
     mine = {"rows": rows, "bad": len(bad), "named": sample.records(bad[:_NAMED])}
     mine["first"] = sample.records(range(min(rows, _NAMED)))
     mine["whole"] = bool(loss.isfinite())
-    all_of_them = [json.loads(text) for text in told(json.dumps(mine))]
+    all_of_them = [json.loads(text) for text in gather_text(json.dumps(mine))]
     count = sum(one["bad"] for one in all_of_them)
     if not count:
         began = f"the batch began with {', '.join(all_of_them[0]['first'])}"

@@ -1,4 +1,4 @@
-"""The plan of a training: exact where it says so, near measured peaks where it estimates, and without any data."""
+"""The dry run of a training: exact where it says so, near measured peaks where it estimates, and without any data."""
 
 import io
 import json
@@ -35,7 +35,7 @@ from verisphere.pairs.pair_term import PairTerm, Training
 from verisphere.train.dry_run.measured import BackboneCost, measure_backbone, measure_dense, saved_bytes
 from verisphere.train.dry_run.text import as_json, as_text, dry_run, memory_of
 from verisphere.train.dry_run.traffic import Collective, head_collectives
-from verisphere.train.dry_run.training_cost import Measurements, Memory, plan
+from verisphere.train.dry_run.training_cost import Measurements, Memory, training_cost
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.recipe_head import centers_and_engine
 
@@ -44,7 +44,7 @@ NO_DATA = ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]
 ARCFACE, SPHEREFACE2 = ["--loss", "verisphere.losses.ArcFace"], ["--loss", "verisphere.losses.SphereFace2"]
 GIB = 2**30
 
-#: A peak lies within these shares of its plan: what glibc loses between blocks depends on their sizes.
+#: A peak lies within these shares of the dry run's figure: what glibc loses between blocks depends on their sizes.
 LEAST, MOST = 0.6, 1.25
 
 
@@ -121,7 +121,7 @@ def test_what_the_dense_engine_keeps_is_a_plane(loss):
 
 
 def test_exact_parts(known):
-    memory = plan(recipe("--batch_size", "16", "--subcenters", "3"), 1001, 4, measurements=known).memory
+    memory = training_cost(recipe("--batch_size", "16", "--subcenters", "3"), 1001, 4, measurements=known).memory
     backbone = recipe().backbone
     weights = sum(one.numel() for one in backbone.parameters())
     buffers = sum(one.nbytes for one in backbone.buffers())
@@ -134,7 +134,7 @@ def test_exact_parts(known):
 
 def test_a_class_bias_is_one_more_column(known):
     loss = ["--loss", "verisphere.losses.Softmax"]
-    with_bias = plan(recipe("--loss.bias", "true", loss=loss), 10, measurements=known)
+    with_bias = training_cost(recipe("--loss.bias", "true", loss=loss), 10, measurements=known)
     assert with_bias.memory.centers == 10 * 513 * 4
 
 
@@ -147,7 +147,7 @@ def test_a_class_bias_is_one_more_column(known):
     ],
 )
 def test_the_state_of_each_optimizer(known, optimizer, states):
-    memory = plan(recipe(*optimizer), 1000, measurements=known).memory
+    memory = training_cost(recipe(*optimizer), 1000, measurements=known).memory
     assert memory.center_state == states * memory.centers
     assert memory.optimizer == states * memory.gradients
 
@@ -163,32 +163,35 @@ def test_the_state_of_each_optimizer(known, optimizer, states):
     ],
 )
 def test_who_makes_a_gradient_of_the_centers(known, fields, copies):
-    memory = plan(recipe(*fields), 100_000, measurements=known).memory
+    memory = training_cost(recipe(*fields), 100_000, measurements=known).memory
     assert memory.center_gradient == copies * memory.centers
     assert (memory.update > 0) == (copies > 0)
 
 
 def test_exponentials_are_kept_whole_or_not_at_all(known):
     kept = recipe("--engine", "streamed", "--head_precision", "bfloat16", "--batch_size", "64")
-    assert plan(kept, 10_000, measurements=known).memory.kept == 2 * 64 * 10_000
-    assert plan(kept, 10_000, 3, measurements=known).memory.kept == 2 * 64 * 3334
+    assert training_cost(kept, 10_000, measurements=known).memory.kept == 2 * 64 * 10_000
+    assert training_cost(kept, 10_000, 3, measurements=known).memory.kept == 2 * 64 * 3334
     budget = 2**30 // (2 * 64)
-    assert plan(kept, budget, measurements=known).memory.kept == 2**30
-    assert plan(kept, budget + 1, measurements=known).memory.kept == 0
-    assert plan(replace(kept, head_precision="float32"), 10_000, measurements=known).memory.kept == 0
+    assert training_cost(kept, budget, measurements=known).memory.kept == 2**30
+    assert training_cost(kept, budget + 1, measurements=known).memory.kept == 0
+    assert training_cost(replace(kept, head_precision="float32"), 10_000, measurements=known).memory.kept == 0
 
 
 def test_auto_takes_the_engine_that_the_head_would(known):
     few = 2**22 // 128
-    assert plan(recipe(), few, measurements=known).engine == "dense"
-    assert plan(recipe(), few + 1, measurements=known).engine == "streamed"
-    assert plan(recipe(), 2 * few, 2, measurements=known).engine == "dense"
+    assert training_cost(recipe(), few, measurements=known).engine == "dense"
+    assert training_cost(recipe(), few + 1, measurements=known).engine == "streamed"
+    assert training_cost(recipe(), 2 * few, 2, measurements=known).engine == "dense"
 
 
 def test_sampling_copies_what_it_draws(known):
-    sampled = plan(recipe("--engine", "sampled"), 1_000_000, measurements=known)
+    sampled = training_cost(recipe("--engine", "sampled"), 1_000_000, measurements=known)
     assert sampled.memory.sampled == 2 * 100_000 * 512 * 4
-    assert sampled.head_flops * 10 == plan(recipe("--engine", "streamed"), 1_000_000, measurements=known).head_flops
+    assert (
+        sampled.head_flops * 10
+        == training_cost(recipe("--engine", "streamed"), 1_000_000, measurements=known).head_flops
+    )
 
 
 class Remembers(PairTerm):
@@ -203,12 +206,12 @@ class Remembers(PairTerm):
         return {"shared": range(0)}
 
     def forward(self, step):
-        raise AssertionError("a plan runs no term")
+        raise AssertionError("a dry run runs no term")
 
 
 def test_memories_of_pair_terms_are_counted_without_being_made(known):
     asked = replace(recipe("--engine", "streamed"), pair_terms=[Remembers()])
-    plain, found = (plan(one, 2**30, 3, measurements=known) for one in (recipe("--engine", "streamed"), asked))
+    plain, found = (training_cost(one, 2**30, 3, measurements=known) for one in (recipe("--engine", "streamed"), asked))
     assert found.memory.memories == math.ceil(2**30 * 20 / 3) + 128 * 8
     assert found.memory.weights - plain.memory.weights == 512 * 4
     assert found.memory.pairs == 2**27
@@ -220,7 +223,7 @@ def test_memories_of_pair_terms_are_counted_without_being_made(known):
 
 def test_a_copy_of_the_centers_is_counted(known):
     asked = replace(recipe("--engine", "streamed"), pair_terms=[AnchorFace(compare="centers")])
-    found = plan(asked, 1_000_000, 2, measurements=known)
+    found = training_cost(asked, 1_000_000, 2, measurements=known)
     assert found.memory.pairs == 2**27 + 2 * 500_000 * 512 * 4
 
 
@@ -247,7 +250,7 @@ def test_the_total_leaves_out_what_is_not_there_at_once():
     ],
 )
 def test_products_of_a_step(known, overrides, loss, products):
-    found = plan(recipe(*overrides, loss=loss), 1000, 2, measurements=known)
+    found = training_cost(recipe(*overrides, loss=loss), 1000, 2, measurements=known)
     assert found.head_flops == products * 2 * 128 * 500 * 512
     assert found.backbone_flops == 3 * 7 * 64
 
@@ -347,7 +350,7 @@ def in_processes(asked: str, out: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("processes", [2, 3])
 def test_several_processes(written, tmp_path, processes):
-    out = tmp_path / "plan.json"
+    out = tmp_path / "cost.json"
     found = run(in_processes, processes, str(written), str(out))
     check_exchanges([each["exchanges"] for each in found], processes)
     # without --processes a dry run is for as many as were started; the first one finds out, and says so
@@ -358,7 +361,7 @@ def test_several_processes(written, tmp_path, processes):
 
 
 def check_exchanges(by_process: list[dict[str, dict[str, list[int]]]], processes: int) -> None:
-    """A head exchanges what its plan says."""
+    """A head exchanges what its dry run says."""
     for found in by_process:
         for name, by_kind in found.items():
             planned: dict[str, list[int]] = {}
@@ -369,7 +372,7 @@ def check_exchanges(by_process: list[dict[str, dict[str, list[int]]]], processes
 
 
 def test_bytes_put_in_are_those_of_all_times_together(known):
-    found = plan(recipe(), 100, 2, measurements=known)
+    found = training_cost(recipe(), 100, 2, measurements=known)
     calls = Collective("embeddings", "gather", 4000, 4), Collective("sums", "sum", 1000, 2)
     text = as_text(replace(found, traffic=calls), recipe())
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines()]
@@ -383,35 +386,39 @@ def test_bytes_put_in_are_those_of_all_times_together(known):
 
 def test_what_would_fit_does(known):
     streamed = recipe("--engine", "streamed", "--precision", "float32")
-    needed = plan(streamed, 1_000_000, measurements=known)
+    needed = training_cost(streamed, 1_000_000, measurements=known)
     assert needed.fits is None
-    assert plan(streamed, 1_000_000, available=needed.total, measurements=known).fits is True
-    tight = plan(streamed, 1_000_000, available=needed.total - 1, measurements=known)
+    assert training_cost(streamed, 1_000_000, available=needed.total, measurements=known).fits is True
+    tight = training_cost(streamed, 1_000_000, available=needed.total - 1, measurements=known)
     assert tight.fits is False
     assert set(tight.would_fit) == {"precision bfloat16", "batch_size 64", "2 processes"}
-    (change,) = plan(streamed, 1_000_000, available=needed.total // 3, measurements=known).would_fit
+    (change,) = training_cost(streamed, 1_000_000, available=needed.total // 3, measurements=known).would_fit
     processes = int(change.removesuffix(" processes"))
     for count, fits in ((processes, True), (processes // 2, False)):
-        assert plan(streamed, 1_000_000, count, needed.total // 3, measurements=known).fits is fits
+        assert training_cost(streamed, 1_000_000, count, needed.total // 3, measurements=known).fits is fits
 
 
 def test_a_batch_in_parts_helps_where_activations_are_the_problem():
     large = Measurements({"float32": BackboneCost(0, 2**26, 7), "bfloat16": BackboneCost(0, 2**26, 7)})
     asked = recipe("--engine", "streamed", "--batch_size", "64")
-    needed = plan(asked, 100, measurements=large).total
-    half = plan(asked, 100, available=needed // 2, measurements=large)
+    needed = training_cost(asked, 100, measurements=large).total
+    half = training_cost(asked, 100, available=needed // 2, measurements=large)
     assert "accumulate 4" in half.would_fit  # PyTorch itself takes more than a half
     for parts, fits in ((4, True), (2, False)):
-        assert plan(replace(asked, accumulate=parts), 100, available=needed // 2, measurements=large).fits is fits
-    sampled = plan(replace(asked, engine="sampled"), 100, available=needed // 2, measurements=large)
+        assert (
+            training_cost(replace(asked, accumulate=parts), 100, available=needed // 2, measurements=large).fits is fits
+        )
+    sampled = training_cost(replace(asked, engine="sampled"), 100, available=needed // 2, measurements=large)
     assert sampled.would_fit
     assert not any("accumulate" in one for one in sampled.would_fit)
     # a part of 2 images is the least that batch norm can take
-    assert not any("accumulate" in one for one in plan(asked, 100, available=2**29, measurements=large).would_fit)
+    assert not any(
+        "accumulate" in one for one in training_cost(asked, 100, available=2**29, measurements=large).would_fit
+    )
 
 
 def test_nothing_helps_who_has_no_room_for_pytorch(known):
-    found = plan(recipe(), 1000, available=2**20, measurements=known)
+    found = training_cost(recipe(), 1000, available=2**20, measurements=known)
     assert found.would_fit == ()
     assert as_text(found, recipe()).endswith(
         "no single change of engine, precision, accumulate, batch_size or processes is enough"
@@ -421,17 +428,20 @@ def test_nothing_helps_who_has_no_room_for_pytorch(known):
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"classes": 0}, "classes is 0; a plan needs at least 1"),
-        ({"classes": 10**20}, r"classes is 100000000000000000000; a plan takes at most 2\^40"),
-        ({"classes": 5, "processes": 0}, "processes is 0; a plan needs at least 1"),
-        ({"classes": 5, "processes": 6}, "processes is 6 for 5 classes; each must hold at least one: plan fewer"),
+        ({"classes": 0}, "classes is 0; a dry run needs at least 1"),
+        ({"classes": 10**20}, r"classes is 100000000000000000000; a dry run takes at most 2\^40"),
+        ({"classes": 5, "processes": 0}, "processes is 0; a dry run needs at least 1"),
+        (
+            {"classes": 5, "processes": 6},
+            "processes is 6, but there are 5 classes; each process must hold at least one",
+        ),
         ({"classes": 500, "processes": 129}, "batch_size is 128"),
         ({"classes": 5, "available": 0}, "available is 0; it must be a positive number of bytes"),
     ],
 )
 def test_numbers_outside_their_range(known, numbers, message):
     with pytest.raises(ValueError, match=message):
-        plan(recipe(), measurements=known, **numbers)
+        training_cost(recipe(), measurements=known, **numbers)
 
 
 # The command --------------------------------------------------------------------------------------------------------
@@ -451,7 +461,7 @@ def written(tmp_path) -> Path:
 
 
 def test_a_dry_run_needs_no_data(written, tmp_path):
-    out = tmp_path / "plan.json"
+    out = tmp_path / "cost.json"
     text = dry_run(written, ["--engine", "streamed"], classes=50_000, processes=2, memory=4.0, device="cpu", out=out)
     assert "MobileFaceNet and ArcFace over 50,000 classes; engine streamed" in text
     assert "2 processes, each with up to 64 of 128 images a step and 25,000 classes" in text
@@ -487,7 +497,7 @@ def test_a_dry_run_refuses_nonsense(written):
 
 @pytest.mark.usefixtures("process_as_it_was")
 def test_the_command_line(written, tmp_path, capsys):
-    out = tmp_path / "plan.json"
+    out = tmp_path / "cost.json"
     asked = ["train", str(written), "--dry-run", "--classes", "40000", "--processes", "2", "--memory", "0.6"]
     assert main([*asked, "--json", str(out), "--device", "cpu", "--batch_size", "32"]) == 0
     said = capsys.readouterr().out
@@ -502,15 +512,15 @@ def test_the_command_line(written, tmp_path, capsys):
     ("options", "message"),
     [
         (["--dry-run", "--out", "run"], "--dry-run trains nothing: leave out --out"),
-        (["--out", "run", "--memory", "4"], "--memory is for --dry-run"),
+        (["--out", "run", "--memory", "4"], "--memory belongs to --dry-run"),
         ([], "--out is missing"),
-        (["--dry-run", "--classes", str(10**20)], f"--classes is {10**20}; a plan takes at most 2^40"),
+        (["--dry-run", "--classes", str(10**20)], f"--classes is {10**20}; a dry run takes at most 2^40"),
         (["--dry-run", "--classes", "9", "--memory", "1e300"], "--memory is 1e+300; it must be a positive number"),
         (
             ["--dry-run", "--classes", "9", "--batch_size", str(10**20)],
             "batch_size must be at most 1,048,576",
         ),
-        (["--dry-run", "--classes", "2", "--processes", "3"], "processes is 3 for 2 classes"),
+        (["--dry-run", "--classes", "2", "--processes", "3"], "processes is 3, but there are 2 classes"),
     ],
 )
 def test_calls_that_are_refused(written, capsys, options, message):
@@ -520,7 +530,7 @@ def test_calls_that_are_refused(written, capsys, options, message):
 
 
 def test_one_process_has_nobody_to_tell(known):
-    found = plan(recipe(), 100, measurements=known)
+    found = training_cost(recipe(), 100, measurements=known)
     assert found.traffic == ()
     assert found.memory.buckets == 0
     assert "collectives" not in as_text(found, recipe())
@@ -554,7 +564,7 @@ HEAVY = ["--engine", "streamed", "--head_precision", "bfloat16", "--batch_size",
 
 def test_a_large_head_takes_what_its_plan_says():
     overrides = [*mobile(0.1), *ARCFACE, *HEAVY]
-    check(peak(60_000, overrides, "keep"), plan(recipe(*overrides), 60_000).memory)
+    check(peak(60_000, overrides, "keep"), training_cost(recipe(*overrides), 60_000).memory)
 
 
 @pytest.mark.slow
@@ -580,7 +590,10 @@ def test_a_large_head_takes_what_its_plan_says():
 )
 def test_peaks_of_one_process(classes, overrides, allocator):
     overrides = [*ARCFACE, *overrides]
-    check(peak(classes, overrides, allocator), plan(read_recipe(None, [*NO_DATA, *overrides]).recipe, classes).memory)
+    check(
+        peak(classes, overrides, allocator),
+        training_cost(read_recipe(None, [*NO_DATA, *overrides]).recipe, classes).memory,
+    )
 
 
 def peak_here(classes: int, overrides: list[str]) -> dict[str, int]:
@@ -593,7 +606,7 @@ def peak_here(classes: int, overrides: list[str]) -> dict[str, int]:
 @pytest.mark.slow
 def test_peaks_of_two_processes():
     overrides = [*mobile(0.1), *ARCFACE, *HEAVY]
-    planned = plan(recipe(*overrides), 100_001, 2)
+    planned = training_cost(recipe(*overrides), 100_001, 2)
     found = run(peak_here, 2, 100_001, overrides, timeout=200)
     assert planned.memory.centers == 50_001 * 512 * 4
     check(found[0], planned.memory)

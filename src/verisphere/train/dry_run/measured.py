@@ -1,4 +1,4 @@
-"""What a plan measures instead of guessing: what autograd keeps of a forward, and the work of one."""
+"""What a dry run measures instead of guessing: what autograd keeps of a forward, and the work of one."""
 
 import copy
 from collections.abc import Callable, Iterable

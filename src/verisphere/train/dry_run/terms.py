@@ -1,25 +1,19 @@
-"""What pair terms remember, for the plan of a training: their memories made without room, and measured."""
+"""What pair terms remember, for a dry run: their memories made without room, and measured."""
 
 import copy
 
 import torch
 
-from verisphere.pairs.pair_term import PairTerm, Training
+from verisphere.pairs.pair_term import PairTerm
+from verisphere.train.preparation import training_without_data
 from verisphere.train.recipe import Recipe
 
-_SOME_DOMAINS = "one", "other"  # a plan does not look at the data
+_SOME_DOMAINS = "one", "other"  # a dry run does not read the data
 
 
-def terms_as_planned(recipe: Recipe, classes: int) -> list[PairTerm]:
+def prepared_terms(recipe: Recipe, classes: int) -> list[PairTerm]:
     """The recipe's pair terms, prepared for so many classes with tensors that have shapes and no numbers."""
-    training = Training(
-        classes,
-        recipe.backbone.embedding_size,
-        recipe.batch_size,
-        _SOME_DOMAINS,
-        recipe.backbone.side_columns,
-        recipe.epochs,
-    )
+    training = training_without_data(recipe, classes, _SOME_DOMAINS)
     terms = copy.deepcopy(recipe.pair_terms)
     with torch.device("meta"):
         for term in terms:

@@ -1,4 +1,4 @@
-"""A plan as it is read in a terminal, and the command that makes one."""
+"""A dry run: the cost of a training as text and JSON."""
 
 import os
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from verisphere.device import choose_device
 from verisphere.files.disk import write_whole
 from verisphere.files.results import Json, json_text, to_json
 from verisphere.report.tables import table
-from verisphere.train.dry_run.training_cost import MOST_CLASSES, Memory, TrainingPlan, plan
+from verisphere.train.dry_run.training_cost import MOST_CLASSES, Memory, TrainingCost, training_cost
 from verisphere.train.recipe import Recipe, read_recipe
 
 GIB = 2**30
@@ -51,7 +51,7 @@ def dry_run(
     device: str | None = None,
     out: Path | None = None,
 ) -> str:
-    """Plan a recipe's training, and say so in text; nothing is trained.
+    """Compute what a recipe's training would take, as text; nothing is trained.
 
     Args:
         path: the recipe.
@@ -62,7 +62,7 @@ def dry_run(
         memory: GiB that each process has; None is what this device has: a GPU's all, or what is free of the machine's,
             as if it ran one process.
         device: where it would train.
-        out: JSON file that receives the plan.
+        out: JSON file that receives the cost.
 
     Raises:
         FileNotFoundError: there is no such recipe.
@@ -71,17 +71,17 @@ def dry_run(
     if memory is not None and not 0 < memory <= _MOST_MEMORY:
         raise ValueError(f"--memory is {memory}; it must be a positive number of GiB, at most 2^30")
     if classes is not None and classes < 1:
-        raise ValueError(f"--classes is {classes}; a plan needs at least 1")
+        raise ValueError(f"--classes is {classes}; a dry run needs at least 1")
     if classes is not None and classes > MOST_CLASSES:
-        raise ValueError(f"--classes is {classes}; a plan takes at most 2^40")
+        raise ValueError(f"--classes is {classes}; a dry run takes at most 2^40")
     recipe = read_recipe(path, [*overrides, *(() if classes is None else _NO_DATA)]).recipe
     place = choose_device(device)
     available = memory_of(place) if memory is None else max(int(memory * GIB), 1)
     number = len(recipe.data.people) if classes is None else classes
-    found = plan(recipe, number, processes, available, place.type)
+    cost = training_cost(recipe, number, processes, available, place.type)
     if out is not None:
-        write_whole(out, lambda partial: partial.write_text(json_text(as_json(found))))
-    return as_text(found, recipe)
+        write_whole(out, lambda partial: partial.write_text(json_text(as_json(cost))))
+    return as_text(cost, recipe)
 
 
 def memory_of(device: torch.device) -> int:
@@ -95,71 +95,71 @@ def memory_of(device: torch.device) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def as_json(found: TrainingPlan) -> Json:
-    """The plan's fields, and what follows from them."""
-    fields_ = to_json(found)
+def as_json(cost: TrainingCost) -> Json:
+    """The fields of the cost, its total, and whether it fits."""
+    fields_ = to_json(cost)
     assert isinstance(fields_, dict)
-    return {**fields_, "total": found.total, "fits": found.fits}
+    return {**fields_, "total": cost.total, "fits": cost.fits}
 
 
-def as_text(found: TrainingPlan, recipe: Recipe) -> str:
-    """The plan as paragraphs and tables."""
-    return "\n\n".join([_head(found, recipe), _memory(found), *_traffic(found), _work(found), *_verdict(found)])
+def as_text(cost: TrainingCost, recipe: Recipe) -> str:
+    """The cost as paragraphs and tables."""
+    return "\n\n".join([_head(cost, recipe), _memory(cost), *_traffic(cost), _work(cost), *_verdict(cost)])
 
 
-def _head(found: TrainingPlan, recipe: Recipe) -> str:
+def _head(cost: TrainingCost, recipe: Recipe) -> str:
     precisions = f"backbone in {recipe.precision}, head products in {recipe.head_precision}"
-    if found.processes == 1:
-        share = f"one process, {found.batch} images a step"
+    if cost.processes == 1:
+        share = f"one process, {cost.batch} images a step"
     else:
         share = (
-            f"{found.processes} processes, each with up to {found.local_batch} of {found.batch} images a step and "
-            f"{found.held:,} classes"
+            f"{cost.processes} processes, each with up to {cost.local_batch} of {cost.batch} images a step and "
+            f"{cost.held:,} classes"
         )
-    engine = f"engine {found.engine}" + (f" at rate {recipe.sample_rate:g}" if found.engine == "sampled" else "")
-    return f"{found.backbone} and {found.loss} over {found.classes:,} classes; {engine}; {precisions}\n{share}"
+    engine = f"engine {cost.engine}" + (f" at rate {recipe.sample_rate:g}" if cost.engine == "sampled" else "")
+    return f"{cost.backbone} and {cost.loss} over {cost.classes:,} classes; {engine}; {precisions}\n{share}"
 
 
-def _memory(found: TrainingPlan) -> str:
+def _memory(cost: TrainingCost) -> str:
     rows = [
-        [_NAMES[one.name], gib(getattr(found.memory, one.name))]
+        [_NAMES[one.name], gib(getattr(cost.memory, one.name))]
         for one in fields(Memory)
-        if getattr(found.memory, one.name)
+        if getattr(cost.memory, one.name)
     ]
-    rows += [["PyTorch itself", gib(found.runtime)], ["all together", gib(found.total)]]
+    rows += [["PyTorch itself", gib(cost.runtime)], ["all together", gib(cost.total)]]
     return table(["memory of one process", "GiB"], rows)
 
 
-def _traffic(found: TrainingPlan) -> list[str]:
-    if not found.traffic:
+def _traffic(cost: TrainingCost) -> list[str]:
+    if not cost.traffic:
         return []
     rows = [
-        [one.what, one.kind, str(one.times), f"{one.payload:,}", f"{one.sent(found.processes):,}"]
-        for one in found.traffic
+        [one.what, one.kind, str(one.times), f"{one.payload:,}", f"{one.sent(cost.processes):,}"]
+        for one in cost.traffic
     ]
-    put_in = sum(one.payload for one in found.traffic)
-    sent = sum(one.sent(found.processes) for one in found.traffic)
-    times = sum(one.times for one in found.traffic)
+    put_in = sum(one.payload for one in cost.traffic)
+    sent = sum(one.sent(cost.processes) for one in cost.traffic)
+    times = sum(one.times for one in cost.traffic)
     rows.append(["all together", "", str(times), f"{put_in:,}", f"{sent:,}"])
     return [table(["collectives of a step", "kind", "times", "bytes put in", "bytes sent in a ring"], rows)]
 
 
-def _work(found: TrainingPlan) -> str:
+def _work(cost: TrainingCost) -> str:
     return (
-        f"work of one process in a step: {found.backbone_flops / 1e9:,.1f} GFLOP in the backbone, "
-        f"{found.head_flops / 1e9:,.1f} in the head's products"
-        + ("; exchanges and products of pair terms are not counted" if found.memory.pairs else "")
+        f"work of one process in a step: {cost.backbone_flops / 1e9:,.1f} GFLOP in the backbone, "
+        f"{cost.head_flops / 1e9:,.1f} in the head's products"
+        + ("; exchanges and products of pair terms are not counted" if cost.memory.pairs else "")
     )
 
 
-def _verdict(found: TrainingPlan) -> list[str]:
-    if found.available is None:
+def _verdict(cost: TrainingCost) -> list[str]:
+    if cost.available is None:
         return []
-    if found.fits:
-        return [f"it fits: {gib(found.total)} of {gib(found.available)} GiB"]
-    line = f"it does not fit: {gib(found.total)} GiB are needed, {gib(found.available)} are there"
-    if found.would_fit:
-        return [f"{line}; it would with " + ", or ".join(found.would_fit)]
+    if cost.fits:
+        return [f"it fits: {gib(cost.total)} of {gib(cost.available)} GiB"]
+    line = f"it does not fit: {gib(cost.total)} GiB are needed, {gib(cost.available)} are there"
+    if cost.would_fit:
+        return [f"{line}; it would with " + ", or ".join(cost.would_fit)]
     return [f"{line}; no single change of engine, precision, accumulate, batch_size or processes is enough"]
 
 

@@ -1,4 +1,4 @@
-"""The plan of a training before it begins: what a process holds, sends and computes, for any number of classes.
+"""The cost of a training before it begins: what one process holds, sends and computes, for any number of classes.
 
 Bytes of weights, centers and their momentum are exact. What autograd keeps is measured on a few images and scaled. What
 an allocator loses between blocks is a share, from measured peaks, to which tests hold the whole.
@@ -13,7 +13,7 @@ from verisphere.distributed import World
 from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.train.dry_run.head import FLOAT, HeadWork, states
 from verisphere.train.dry_run.measured import BackboneCost, DenseCost, measure_backbone, measure_dense
-from verisphere.train.dry_run.terms import center_copies, memories, terms_as_planned
+from verisphere.train.dry_run.terms import center_copies, memories, prepared_terms
 from verisphere.train.dry_run.traffic import Collective, collectives
 from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
@@ -93,7 +93,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class TrainingPlan:
+class TrainingCost:
     """What a training takes.
 
     Attributes:
@@ -143,7 +143,7 @@ class TrainingPlan:
 
 @dataclass
 class Measurements:
-    """A recipe's backbone and loss, measured where a plan asks for it, and then remembered.
+    """A recipe's backbone and loss, measured where a dry run asks for it, and then remembered.
 
     Attributes:
         backbones: by precision.
@@ -167,14 +167,14 @@ class Measurements:
         return self.dense
 
 
-def plan(
+def training_cost(
     recipe: Recipe,
     classes: int,
     processes: int = 1,
     available: int | None = None,
     device: str = "cpu",
     measurements: Measurements | None = None,
-) -> TrainingPlan:
+) -> TrainingCost:
     """What a training by this recipe takes; a compiled backbone may take less.
 
     Args:
@@ -183,38 +183,40 @@ def plan(
         processes: how many train together, each with its share of every batch and of the classes.
         available: bytes that one process has.
         device: type of it, cpu or cuda: chunks of classes are larger on a GPU.
-        measurements: of the recipe's backbone and loss, where they are to be shared by several plans.
+        measurements: of the recipe's backbone and loss, where they are to be shared by several calls.
 
     Raises:
         ValueError: a number outside its range, or a batch that so many processes cannot share.
     """
     if classes < 1:
-        raise ValueError(f"classes is {classes}; a plan needs at least 1")
+        raise ValueError(f"classes is {classes}; a dry run needs at least 1")
     if classes > MOST_CLASSES:
-        raise ValueError(f"classes is {classes}; a plan takes at most 2^40")
+        raise ValueError(f"classes is {classes}; a dry run takes at most 2^40")
     if processes < 1:
-        raise ValueError(f"processes is {processes}; a plan needs at least 1")
+        raise ValueError(f"processes is {processes}; a dry run needs at least 1")
     if processes > classes:
-        raise ValueError(f"processes is {processes} for {classes} classes; each must hold at least one: plan fewer")
+        raise ValueError(
+            f"processes is {processes}, but there are {classes} classes; each process must hold at least one"
+        )
     if available is not None and available <= 0:
         raise ValueError(f"available is {available}; it must be a positive number of bytes")
     measured = Measurements() if measurements is None else measurements
-    found = _plan(recipe, classes, processes, available, device, measured)
-    if found.fits is not False:
-        return found
-    return replace(found, would_fit=tuple(_changes(recipe, found, device, measured)))
+    cost = _cost(recipe, classes, processes, available, device, measured)
+    if cost.fits is not False:
+        return cost
+    return replace(cost, would_fit=tuple(_changes(recipe, cost, device, measured)))
 
 
-def _plan(
+def _cost(
     recipe: Recipe, classes: int, processes: int, available: int | None, device: str, measured: Measurements
-) -> TrainingPlan:
+) -> TrainingCost:
     world = World(size=processes)
     work = HeadWork(recipe, len(world.share(classes, 0)), device)
     division = divided(recipe.batch_size, recipe.accumulate, world)
     local, part = len(division.places), max(len(one) for one in division.own)
-    cost = measured.backbone(recipe)
+    backbone_cost = measured.backbone(recipe)
     row = recipe.backbone.embedding_size * FLOAT
-    terms = terms_as_planned(recipe, classes)
+    terms = prepared_terms(recipe, classes)
     modules = (recipe.backbone, recipe.loss, *terms)
     weights = sum(one.nbytes for module in modules for one in module.parameters())
     weights += sum(one.nbytes for module in modules[:2] for one in module.buffers())
@@ -223,7 +225,7 @@ def _plan(
     comes_and_goes = {
         "gradients": trained,
         "center_gradient": work.center_gradient,
-        "activations": cost.saved(part),
+        "activations": backbone_cost.saved(part),
         "kept": work.kept,
         "logits": work.logits(measured.logits(recipe)) if work.dense else 0,
         "sampled": work.sampled,
@@ -243,7 +245,7 @@ def _plan(
         update=work.update,
         allocator=round(ALLOCATOR.get(device, ALLOCATOR["cuda"]) * sum(comes_and_goes.values())),
     )
-    return TrainingPlan(
+    return TrainingCost(
         backbone=type(recipe.backbone).__name__,
         loss=type(recipe.loss).__name__,
         engine=work.engine,
@@ -255,19 +257,19 @@ def _plan(
         memory=memory,
         runtime=RUNTIME,
         traffic=collectives(recipe, processes) if processes > 1 else (),
-        backbone_flops=_FORWARD_AND_BACKWARD * cost.flops * local,
+        backbone_flops=_FORWARD_AND_BACKWARD * backbone_cost.flops * local,
         head_flops=work.flops,
         available=available,
     )
 
 
-def _changes(recipe: Recipe, found: TrainingPlan, device: str, measured: Measurements) -> Iterator[str]:
-    """Single changes to a plan that does not fit with which it would."""
+def _changes(recipe: Recipe, cost: TrainingCost, device: str, measured: Measurements) -> Iterator[str]:
+    """Single changes that make a training fit that does not fit."""
 
-    def fits(changed: Recipe, processes: int = found.processes) -> bool:
-        return bool(_plan(changed, found.classes, processes, found.available, device, measured).fits)
+    def fits(changed: Recipe, processes: int = cost.processes) -> bool:
+        return bool(_cost(changed, cost.classes, processes, cost.available, device, measured).fits)
 
-    if found.engine == "dense" and fits(replace(recipe, engine="streamed")):
+    if cost.engine == "dense" and fits(replace(recipe, engine="streamed")):
         yield "engine streamed"
     may_sample = recipe.optimizer.name == "sgd" and recipe.accumulate == 1 and recipe.engine != "sampled"
     if may_sample and fits(replace(recipe, engine="sampled")):
@@ -275,19 +277,19 @@ def _changes(recipe: Recipe, found: TrainingPlan, device: str, measured: Measure
     if recipe.precision == "float32" and fits(replace(recipe, precision="bfloat16")):
         yield "precision bfloat16"
     parts = 2 * recipe.accumulate
-    while recipe.engine != "sampled" and recipe.batch_size // parts >= 2 * found.processes:
+    while recipe.engine != "sampled" and recipe.batch_size // parts >= 2 * cost.processes:
         if fits(replace(recipe, accumulate=parts)):
             yield f"accumulate {parts}"
             break
         parts *= 2
     batch = recipe.batch_size // 2
-    while batch >= 2 * found.processes * recipe.accumulate:
+    while batch >= 2 * cost.processes * recipe.accumulate:
         if fits(replace(recipe, batch_size=batch)):
             yield f"batch_size {batch}"
             break
         batch //= 2
-    processes = 2 * found.processes
-    while processes <= min(recipe.batch_size // (2 * recipe.accumulate), found.classes, _MOST_PROCESSES):
+    processes = 2 * cost.processes
+    while processes <= min(recipe.batch_size // (2 * recipe.accumulate), cost.classes, _MOST_PROCESSES):
         if fits(recipe, processes):
             yield f"{processes} processes"
             break

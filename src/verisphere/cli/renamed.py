@@ -1,0 +1,32 @@
+"""Verbs and options that have another name today, and the line that answers the old one."""
+
+from collections.abc import Sequence
+
+#: What was typed after `verisphere`, and what takes its place.
+RENAMED = {
+    "sweep": "verisphere experiment",
+    "figures": "make figures, in a checkout of the project",
+    "evaluate search": "verisphere evaluate identification",
+    "evaluate all-pairs --sweep": "--state",
+    "evaluate one-threshold --sweep": "--state",
+}
+
+
+def check_renamed(arguments: Sequence[str]) -> None:
+    """Refuse a verb or option by the name that it had in an earlier version.
+
+    >>> check_renamed(["experiment", "recipe.yaml", "--out", "sweep"])
+
+    Args:
+        arguments: the words after `verisphere`.
+
+    Raises:
+        ValueError: a name is an old one; says the new one.
+    """
+    verbs = [word for word in arguments if not word.startswith("-")]
+    options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    for old, new in RENAMED.items():
+        words = old.split()
+        named = [word for word in words if not word.startswith("-")]
+        if verbs[: len(named)] == named and all(word in options for word in words[len(named) :]):
+            raise ValueError(f"`verisphere {old}` is now `{new}`")

@@ -1,0 +1,44 @@
+"""An experiment of trainings that take a second each, and a stand-in for trainings."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from verisphere.experiments.folder import Run
+from verisphere.experiments.run import Launch
+
+OWN = Path(__file__).parent / "train"  # own_parts.py
+RECIPE = """\
+data: {class_path: own_parts.Noise, init_args: {people: 6, images: 4}}
+backbone: {class_path: own_parts.TinyNet}
+loss: {class_path: own_parts.OwnLoss}
+optimizer: {rate: 0.02}
+epochs: 1
+batch_size: 6
+log_every: 2
+workers: 0
+"""
+EXPERIMENT = """\
+recipe: recipe.yaml
+set: {batch_size: 8}
+warm: {epochs: 2}
+arms:
+  base: {}
+  fast: {optimizer.rate: 0.5}
+seeds: [0, 3]
+baseline: base
+evaluate:
+  plain: {faces: own_parts.Noise, far: ["0.1", "1e-6"], flip: true}
+  rooms/2: {faces: own_parts.Rooms, far: ["0.2", "0.05"], one_far: "0.1"}
+"""
+QUICK = Launch(jobs=2, threads=1, device="cpu", default_allocator=True)
+
+
+@dataclass(frozen=True)
+class Refusing(Launch):
+    """Stands in for trainings of which only the warm one comes to its end."""
+
+    def words(self, run: Run) -> list[str]:
+        """A command that does nothing."""
+        run.begin()
+        return [sys.executable, "-S", "-c", f"raise SystemExit({int(run.arm != 'warm')})"]
