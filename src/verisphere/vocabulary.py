@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
@@ -39,6 +39,21 @@ def printable(text: str, keep: str = "") -> str:
         letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
         for letter in text
     )
+
+
+def check_word(word: object, allowed: Any, name: str) -> None:
+    """Refuse a word that a `Literal` does not allow.
+
+    Args:
+        word: as the caller gave it.
+        allowed: the `Literal` type.
+        name: of the argument, for the error.
+
+    Raises:
+        ValueError: names the argument, the word and the words that are allowed.
+    """
+    if word not in get_args(allowed):
+        raise ValueError(f"{name} is {word!r}; allowed are {', '.join(get_args(allowed))}")
 
 
 @runtime_checkable

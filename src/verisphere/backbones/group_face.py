@@ -4,7 +4,7 @@ What is not here is the paper's group-aware similarity, which takes from the cos
 the group decision network: an evaluation in this house compares embeddings alone.
 """
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.vocabulary import check_word
 
 Ensemble = Literal["soft", "hard"]
 
@@ -72,8 +73,7 @@ class GroupFace(Backbone):
         for name, value, least in (("groups", groups, 2), ("hidden", hidden, 1)):
             if not least <= value <= MOST:
                 raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST:,}")
-        if ensemble not in get_args(Ensemble):
-            raise ValueError(f"ensemble is {ensemble!r}; allowed are {', '.join(get_args(Ensemble))}")
+        check_word(ensemble, Ensemble, "ensemble")
         if backbone.side_columns:
             raise ValueError(
                 f"backbone is {type(backbone).__name__}, which gives {backbone.side_columns} columns of its own"

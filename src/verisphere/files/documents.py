@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import yaml
 
 from verisphere.files.disk import read_file
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 
 #: Bytes of a YAML file; the longest recipe here has 3,000.
@@ -60,10 +61,8 @@ def read_yaml_file(path: Path) -> Any:
         ValueError: as `read_yaml`, and names the file.
     """
     text = read_text(path, LARGEST_YAML)
-    try:
+    with errors_naming(path):
         return read_yaml(text)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def read_yaml(text: str) -> Any:

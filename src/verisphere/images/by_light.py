@@ -11,9 +11,9 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.images.faces import Faces
+from verisphere.images.luma import LUMA
 from verisphere.vocabulary import ImageSource
 
-LUMA = 0.299, 0.587, 0.114  # ITU-R BT.601
 _TOGETHER = 256
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from verisphere.images.by_light import LUMA
 from verisphere.images.detect.alignment import TEMPLATES, Points, Template, inverse, similarity
 from verisphere.images.detect.crop import choose_face
 from verisphere.images.detect.detector import Detector
+from verisphere.images.luma import LUMA
 
 Image = UInt8[np.ndarray, "_ _ 3"]
 

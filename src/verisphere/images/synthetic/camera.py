@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
+from verisphere.images.luma import LUMA
 from verisphere.images.synthetic.draws import noise
 from verisphere.images.synthetic.identity import Columns
 
@@ -100,7 +101,7 @@ def photograph(
     """The picture as a camera of the photograph's quality stores it; overwrites the picture."""
     faces, _, height, width = picture.shape
     red, green, blue = expose(picture, photo).unbind(1)
-    luma = (red * 0.299).add_(green * 0.587).add_(blue * 0.114)
+    luma = (red * LUMA[0]).add_(green * LUMA[1]).add_(blue * LUMA[2])
     chroma_blue = halved(blue.sub_(luma).mul_(0.564))
     chroma_red = halved(red.sub_(luma).mul_(0.713))
     across, down = photo["blur_x"].flatten(), photo["blur_y"].flatten()
