@@ -41,21 +41,6 @@ def printable(text: str, keep: str = "") -> str:
     )
 
 
-def check_word(word: object, allowed: Any, name: str) -> None:
-    """Refuse a word that a `Literal` does not allow.
-
-    Args:
-        word: as the caller gave it.
-        allowed: the `Literal` type.
-        name: of the argument, for the error.
-
-    Raises:
-        ValueError: names the argument, the word and the words that are allowed.
-    """
-    if word not in get_args(allowed):
-        raise ValueError(f"{name} is {word!r}; allowed are {', '.join(get_args(allowed))}")
-
-
 @runtime_checkable
 class Progress(Protocol):
     """Wraps an iterable and shows how far it has come; library code receives one and never prints by itself."""
@@ -305,6 +290,22 @@ class OperatingPoint:
         check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
         if math.isnan(self.threshold):
             raise ValueError("a threshold is NaN, which decides nothing")
+
+
+def check_word(name: str, word: object, allowed: Any) -> None:
+    """Refuse a word that a `Literal` does not allow.
+
+    Args:
+        name: the argument, for the error.
+        word: the word that was given.
+        allowed: a `Literal`, or the allowed words themselves.
+
+    Raises:
+        ValueError: names the argument, the word and what is allowed.
+    """
+    words = get_args(allowed) or tuple(allowed)
+    if word not in words:
+        raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
 
 
 def check_rate(rate: float, accepted: int, total: int) -> None:

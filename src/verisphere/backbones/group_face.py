@@ -73,7 +73,7 @@ class GroupFace(Backbone):
         for name, value, least in (("groups", groups, 2), ("hidden", hidden, 1)):
             if not least <= value <= MOST:
                 raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST:,}")
-        check_word(ensemble, Ensemble, "ensemble")
+        check_word("ensemble", ensemble, Ensemble)
         if backbone.side_columns:
             raise ValueError(
                 f"backbone is {type(backbone).__name__}, which gives {backbone.side_columns} columns of its own"

@@ -71,7 +71,7 @@ class MobileFaceNet(Backbone):
         super().__init__(embedding_size)
         if not (isfinite(width) and 0 < width <= WIDEST):
             raise ValueError(f"width is {width}; allowed is more than 0, and at most {WIDEST} (1 is the paper's)")
-        check_word(activation, Activation, "activation")
+        check_word("activation", activation, Activation)
         activate: Callable[[int], nn.Module] = (
             nn.PReLU if activation == "prelu" else lambda channels: nn.ReLU(inplace=True)
         )

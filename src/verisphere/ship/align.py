@@ -130,7 +130,7 @@ def align_photos(
         ValueError: no photo gives a crop, listed landmarks lie outside their photo, there is no such template, or the
             extra `detect` is missing.
     """
-    check_word(image_format, ImageFormat, "image_format")
+    check_word("image_format", image_format, ImageFormat)
     template_named(template)
     refuse_overwriting(out, [source, landmarks])
     if out.suffix.lower() != ".zip" and out.is_file():

@@ -23,7 +23,7 @@ from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS, domain
 from verisphere.images.synthetic.draws import GOLDEN, keys, scramble
 from verisphere.images.synthetic.identity import Columns
 from verisphere.images.synthetic.render import render
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import ImageSource, check_word
 
 TOGETHER = 32  # images drawn at a time: enough to share among threads, few enough for the cache
 MOST_IMAGES = 10_000_000  # of a set; each has a name and an identity in memory, about 200 bytes
@@ -175,8 +175,7 @@ def _check_conditions(domains: Sequence[str], difficulty: str) -> None:
         raise ValueError(f"domains names {unknown[0]!r}; known are {', '.join(DOMAINS)}")
     if not domains or len(set(domains)) < len(domains):
         raise ValueError(f"domains is {list(domains)}; it names at least one, each once, of {', '.join(DOMAINS)}")
-    if difficulty not in DIFFICULTIES:
-        raise ValueError(f"difficulty is {difficulty!r}; known are {', '.join(DIFFICULTIES)}")
+    check_word("difficulty", difficulty, DIFFICULTIES)
 
 
 def contact_sheet(faces: Faces, people: int, images: int) -> UInt8[Tensor, "3 height width"]:
