@@ -17,9 +17,9 @@ from verisphere.vocabulary import check_word
 Ensemble = Literal["soft", "hard"]
 
 #: Width of the two layers between in the group decision network; the descriptions that we have do not say.
-HIDDEN = 256
+HIDDEN_WIDTH = 256
 #: Groups, and width of those layers, at most.
-MOST = 2**14
+MOST_GROUPS = 2**14
 
 
 def group_ensemble(
@@ -67,12 +67,12 @@ class GroupFace(Backbone):
         groups: int = 32,
         embedding_size: int = 512,
         ensemble: Ensemble = "soft",
-        hidden: int = HIDDEN,
+        hidden: int = HIDDEN_WIDTH,
     ) -> None:
         super().__init__(embedding_size)
         for name, value, least in (("groups", groups, 2), ("hidden", hidden, 1)):
-            if not least <= value <= MOST:
-                raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST:,}")
+            if not least <= value <= MOST_GROUPS:
+                raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST_GROUPS:,}")
         check_word("ensemble", ensemble, Ensemble)
         if backbone.side_columns:
             raise ValueError(

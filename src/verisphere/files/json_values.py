@@ -7,8 +7,8 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_LARGEST = 10**308  # of a whole number that stands for a float
-_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
+_LARGEST_WHOLE_NUMBER = 10**308  # of a whole number that stands for a float
+_KIND_IN_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
           list: "a list", tuple: "a list", Sequence: "a list"}  # fmt: skip
 
 
@@ -69,9 +69,9 @@ def _value(hint: Any, value: object, where: str) -> Any:
         return {name: _value(options[1], entry, f"{where}.{name}") for name, entry in value.items()}
     if origin is Any or type(value) is origin:
         return value
-    if origin is float and type(value) is int and abs(value) <= _LARGEST:
+    if origin is float and type(value) is int and abs(value) <= _LARGEST_WHOLE_NUMBER:
         return float(value)
-    allowed = " or ".join(map(repr, options)) if origin is Literal else _WORDS.get(origin, str(origin))
+    allowed = " or ".join(map(repr, options)) if origin is Literal else _KIND_IN_WORDS.get(origin, str(origin))
     raise ValueError(f"{where} is {shown(value)}, not {allowed}")
 
 

@@ -39,7 +39,7 @@ ImageFormat = Literal["png", "jpg"]
 LIST = "align.csv"
 _COLUMNS = ("name", "crop", "status", "reason", "faces", *BOX_COLUMNS, *POINT_COLUMNS, "score")
 
-_SHOWN = 5  # skipped photos that the text names
+_SKIPPED_NAMED = 5  # skipped photos that the text names
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class AlignResult:
             lines.append(f"skipped as unreadable: {self.unreadable:,}")
         if self.other_format:
             lines.append(f"skipped by format: {printable(counted(self.other_format))}")
-        lines += [f"  {printable(f'{photo.name}: {photo.reason}')}" for photo in self.skipped[:_SHOWN]]
-        if len(self.skipped) > _SHOWN:
-            lines.append(f"  and {len(self.skipped) - _SHOWN:,} more")
+        lines += [f"  {printable(f'{photo.name}: {photo.reason}')}" for photo in self.skipped[:_SKIPPED_NAMED]]
+        if len(self.skipped) > _SKIPPED_NAMED:
+            lines.append(f"  and {len(self.skipped) - _SKIPPED_NAMED:,} more")
         if self.unused:
             names = f"not in {self.source}: {len(self.unused):,}, first {self.unused[0]}"
             lines.append(f"with landmarks, but {printable(names)}")

@@ -25,7 +25,7 @@ from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents, search_photographs
 from verisphere.vocabulary import Progress, printable, quietly
 
-SHOWN = 5  # photographs that a note names
+PHOTOGRAPHS_NAMED = 5  # photographs that a note names
 _PHOTOGRAPHS_AT_ONCE = 16  # decoded and searched together
 _COMPARISONS_AT_ONCE = 2**20
 
@@ -206,5 +206,5 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
     """One line for the first few of them, and how many more there are."""
     if not items:
         return []
-    more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
-    return [f"{what}: {', '.join(map(printable, items[:SHOWN]))}{more}"]
+    more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""
+    return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}"]
