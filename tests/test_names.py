@@ -19,7 +19,8 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.report import html, markdown, progress
 from verisphere.report.plots import in_picture, new_figure, save_plot
 from verisphere.report.tables import listed, table
-from verisphere.ship.align import AlignResult, Skipped
+from verisphere.ship.align import AlignResult
+from verisphere.ship.face_search import Skipped
 from verisphere.ship.people import Person, first_few, notes_on
 from verisphere.vocabulary import Embeddings, ImageSource, printable
 

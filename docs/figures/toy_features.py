@@ -16,7 +16,7 @@ from verisphere.score.cosine import angle, unit
 from verisphere.vocabulary import Progress, quietly
 
 _SIDE = 48  # pixels of a drawn face; averaged two by two before the network sees them
-_TOGETHER = 200  # faces drawn between two reports of progress
+_FACES_AT_ONCE = 200  # faces drawn between two reports of progress
 _CLIP = 5.0  # largest gradient norm
 
 
@@ -110,9 +110,9 @@ def draw_photographs(
     domains = ("studio",) if difficulty == "easy" else ("studio", "night", "street", "lookalike")
     faces = SyntheticFaces(people, images + held_out, difficulty=difficulty, domains=domains, size=_SIDE)
     parts = []
-    starts = range(0, len(faces), _TOGETHER)
+    starts = range(0, len(faces), _FACES_AT_ONCE)
     for start in progress(starts, "drawing faces", len(starts)):
-        drawn = faces.images(range(start, min(start + _TOGETHER, len(faces))))
+        drawn = faces.images(range(start, min(start + _FACES_AT_ONCE, len(faces))))
         parts.append(F.avg_pool2d(drawn.float(), 2) / 127.5 - 1.0)
     pixels, place = torch.cat(parts), torch.arange(len(faces))
     labels, trained_on = place // (images + held_out), place % (images + held_out) < images

@@ -37,3 +37,20 @@ def mixed_seed(stream: Stream, *numbers: int) -> int:
     False
     """
     return int(np.random.SeedSequence((stream, *numbers)).generate_state(1, np.uint32)[0])
+
+
+_GROUPS = 1  # distinguishes the order of groups from that of images
+
+
+def image_order_seed(seed: int, epoch: int) -> int:
+    """The seed of the order of images in an epoch.
+
+    Older than `Stream`, and kept as it is: another seed would change the order of every training. Mixed, not added:
+    seed 0 in epoch 1 must not repeat seed 1 in epoch 0.
+    """
+    return int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1
+
+
+def group_order_seed(seed: int, epoch: int) -> int:
+    """The seed of the order of groups of images in an epoch; see `image_order_seed`."""
+    return int(np.random.SeedSequence((seed, epoch, _GROUPS)).generate_state(1, np.uint32)[0])

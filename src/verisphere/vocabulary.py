@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
@@ -290,6 +290,22 @@ class OperatingPoint:
         check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
         if math.isnan(self.threshold):
             raise ValueError("a threshold is NaN, which decides nothing")
+
+
+def check_word(name: str, word: object, allowed: Any) -> None:
+    """Refuse a word that a `Literal` does not allow.
+
+    Args:
+        name: the argument, for the error.
+        word: the word that was given.
+        allowed: a `Literal`, or the allowed words themselves.
+
+    Raises:
+        ValueError: names the argument, the word and what is allowed.
+    """
+    words = get_args(allowed) or tuple(allowed)
+    if word not in words:
+        raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
 
 
 def check_rate(rate: float, accepted: int, total: int) -> None:

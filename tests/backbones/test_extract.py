@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.pixels import Pixels
+from verisphere.images.decoded_faces import InMemory
 from verisphere.images.faces import Faces
-from verisphere.images.memory import InMemory
 
 
 class Small(Backbone):

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+from redrawing import draw_people, weighted_tar, weighted_threshold
 from verisphere.decide import (
     Interval,
     PairedDifference,
@@ -25,7 +26,6 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide import bootstrap as module
-from verisphere.decide.bootstrap import draw_people, weighted_tar, weighted_threshold
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
 

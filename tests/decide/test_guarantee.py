@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from redrawing import draw_people, weighted_threshold
 from verisphere.decide import (
     GenuineRate,
     GuaranteedThreshold,
@@ -20,7 +21,6 @@ from verisphere.decide import (
     independent_threshold,
     threshold_at,
 )
-from verisphere.decide.bootstrap import draw_people, weighted_threshold
 from verisphere.decide.order import SortedScores
 from verisphere.decide.sample_size import _binomial_sum
 

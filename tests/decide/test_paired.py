@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from redrawing import draw_people
 from verisphere.decide import PairScores, one_threshold, tar_difference
-from verisphere.decide.bootstrap import draw_people
 from verisphere.decide.paired import Redrawn, RedrawnSpread, mean_difference, spread_redrawn, tars_redrawn
 
 FARS = ("0.02", "0.1", "0.29")

@@ -15,7 +15,7 @@ from verisphere.decide import independent_threshold
 from verisphere.demo.demo import FARS, DemoSize, above_the_promise, run_demo
 from verisphere.files.embeddings import read_embeddings
 from verisphere.models.folder import load
-from verisphere.ship.people import aligned_faces
+from verisphere.ship.face_search import aligned_faces
 from verisphere.ship.verify import verify
 
 SMALL = DemoSize(

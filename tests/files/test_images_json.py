@@ -10,7 +10,7 @@ from PIL import Image
 
 from verisphere.files.images_json import NAME, described_source, images_json, read_source
 from verisphere.images.by_light import ByLight
-from verisphere.images.memory import in_memory
+from verisphere.images.decoded_faces import in_memory
 from verisphere.images.photos import Photos
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.measure.render import render_zip

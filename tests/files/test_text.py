@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.text import LONGEST, text_lines
+from verisphere.files.text import LONGEST_LINE, text_lines
 
 
 def test_lines_keep_their_ends(tmp_path: Path):
@@ -20,9 +20,9 @@ def test_lines_keep_their_ends(tmp_path: Path):
 
 def test_the_longest_line_passes_and_a_longer_one_is_named(tmp_path: Path):
     path = tmp_path / "some.txt"
-    path.write_text("a\n" + "b" * (LONGEST - 1) + "\n" + "c" * (LONGEST + 1))
+    path.write_text("a\n" + "b" * (LONGEST_LINE - 1) + "\n" + "c" * (LONGEST_LINE + 1))
     with text_lines(path) as lines:
-        assert [len(next(lines)), len(next(lines))] == [2, LONGEST]
+        assert [len(next(lines)), len(next(lines))] == [2, LONGEST_LINE]
         with pytest.raises(ValueError, match=r"some.txt: line 3: longer than 1,048,576 characters; is it a list"):
             next(lines)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from verisphere.images import ByLight
-from verisphere.images.memory import InMemory
+from verisphere.images.decoded_faces import InMemory
 
 
 def faces(levels: list[int]) -> InMemory:

@@ -12,7 +12,7 @@ from verisphere.backbones.sfnet import SFNet
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.models.checkpoint import save_checkpoint
-from verisphere.models.embed import EmbeddingModel, embed, embed_photos, open_model
+from verisphere.models.embed import EmbeddingModel, embed, embed_faces, open_model
 from verisphere.report.plots import save_image
 from verisphere.vocabulary import Origin
 
@@ -148,7 +148,7 @@ def test_the_origin_names_the_images_as_they_were_typed(tmp_path, monkeypatch):
     for number, person in enumerate(faces.identities):
         save_image(faces.images([number])[0], tmp_path / "faces" / person / f"{number}.png")
     monkeypatch.chdir(tmp_path)
-    embed_photos(tmp_path / "run", Path("faces"), Path("out.npz"), workers=0, device=CPU)
+    embed_faces(tmp_path / "run", Path("faces"), Path("out.npz"), workers=0, device=CPU)
     assert read_embeddings(Path("out.npz")).origin.images == "faces"
 
 
@@ -156,11 +156,11 @@ def test_embeddings_are_not_written_over_what_they_are_made_of(tmp_path):
     (tmp_path / "faces.zip").write_bytes(b"photographs")
     (tmp_path / "out.npz").symlink_to(tmp_path / "faces.zip")
     with pytest.raises(FileExistsError, match=r"out\.npz: it is, or holds, .*faces\.zip, which is read here"):
-        embed_photos(tmp_path / "run", tmp_path / "faces.zip", tmp_path / "out.npz", device=CPU)
+        embed_faces(tmp_path / "run", tmp_path / "faces.zip", tmp_path / "out.npz", device=CPU)
     assert (tmp_path / "faces.zip").read_bytes() == b"photographs"
 
 
 @pytest.mark.parametrize("workers", [-1, 257])
 def test_workers_beyond_the_limit_are_refused_by_name(tmp_path: Path, workers: int):
     with pytest.raises(ValueError, match=f"--workers {workers}: allowed are 0 to 256"):
-        embed_photos(tmp_path / "run", tmp_path / "faces", tmp_path / "out.npz", workers=workers, device=CPU)
+        embed_faces(tmp_path / "run", tmp_path / "faces", tmp_path / "out.npz", workers=workers, device=CPU)

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from redrawing import draw_people
 from verisphere.decide import differences_of, operating_point, point_intervals, tar_difference
-from verisphere.decide.bootstrap import draw_people
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import differences_of_sets, domain_bounds, intervals_of_set
 from verisphere.vocabulary import Embeddings

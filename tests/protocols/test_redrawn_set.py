@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from verisphere.decide import PairScores
-from verisphere.decide import bootstrap as draws
 from verisphere.decide.paired import spread_redrawn, tars_redrawn
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols import redrawn as module
@@ -81,7 +80,6 @@ def test_values_are_those_of_the_evaluation():
 
 
 def test_models_of_the_same_images_see_the_same_draws():
-    assert np.array_equal(draws.draw_people(30, 9, seed=2), draws.draw_people(30, 9, seed=2))
     without = redrawn_set(PairsOfSet(some()), ["0.1"], None, replicates=9, seed=2)
     beside = redrawn_set(PairsOfSet(some()), ["0.1", "0.3"], "0.1", replicates=9, seed=2)
     assert without.spread is None

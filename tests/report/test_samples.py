@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from verisphere.images.memory import InMemory
-from verisphere.report.samples import SIDE, Picture, SamplePair, data_uri, pictures, varied
+from verisphere.images.decoded_faces import InMemory
+from verisphere.report.samples import PICTURE_SIDE, Picture, SamplePair, data_uri, pictures, varied
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_a_picture_is_the_image_of_its_name():
 
 def test_a_large_image_is_shrunk():
     uri = data_uri(torch.zeros(3, 400, 300, dtype=torch.uint8))
-    assert decoded(uri).shape == (SIDE, SIDE * 3 // 4, 3)
+    assert decoded(uri).shape == (PICTURE_SIDE, PICTURE_SIDE * 3 // 4, 3)
 
 
 def test_an_image_that_is_not_there_is_named():

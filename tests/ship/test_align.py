@@ -16,8 +16,9 @@ from verisphere.files.landmarks import read_landmarks
 from verisphere.images import Photos
 from verisphere.images.detect import TEMPLATES, align
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
-from verisphere.ship import align as workflow
-from verisphere.ship.align import LIST, Skipped, align_photos, crop_names
+from verisphere.ship import align as ship_align
+from verisphere.ship.align import LIST, align_photos, crop_names
+from verisphere.ship.face_search import Skipped
 
 needs_weights = pytest.mark.skipif(importlib.util.find_spec("mtcnn") is None, reason="no extra `detect`")
 POINTS = np.array(TEMPLATES["arcface_112x112"].points)
@@ -157,9 +158,9 @@ def test_formats(photos, landmarks, tmp_path):
         assert image.size == (96, 112)
         assert np.abs(np.asarray(image).astype(int) - exact).mean() < 12  # noise, the worst there is for JPEG
     assert (png.template, png.aligned, jpg.aligned) == ("sphereface_112x96", 2, 2)
-    with pytest.raises(ValueError, match="image format 'gif' is not known; allowed are png, jpg"):
+    with pytest.raises(ValueError, match="image_format is 'gif'; allowed are png, jpg"):
         # Beneath the check of annotations, which speaks first in a test run.
-        workflow.align_photos.__wrapped__(photos, tmp_path / "x", image_format="gif")
+        align_photos.__wrapped__(photos, tmp_path / "x", image_format="gif")
 
 
 def test_names_of_crops():
@@ -221,42 +222,6 @@ def test_what_is_refused_before_any_work(photos, landmarks, tmp_path):
         align_photos(photos, tmp_path / "out", landmarks=tmp_path / "none.json")
     with pytest.raises(ValueError, match="template 'mine' is not known"):
         align_photos(photos, tmp_path / "out", landmarks=landmarks, template="mine")
-
-
-# --- memory ---
-
-
-def test_photos_come_in_batches_that_fit(photos, monkeypatch):
-    files = workflow.image_files(photos)
-    assert [[photo.name for photo in batch] for batch in workflow._photos(files)] == [list(files.names)]
-    monkeypatch.setattr(workflow, "_BATCH_PIXELS", 150 * 140 * 2)
-    assert [len(batch) for batch in workflow._photos(files)] == [2, 3]  # the broken one has no pixels
-    monkeypatch.setattr(workflow, "_BATCH", 1)
-    assert [len(batch) for batch in workflow._photos(files)] == [1] * 5
-
-
-def test_reading_is_one_step_ahead_and_no_more():
-    made: list[int] = []
-
-    def steps():
-        for index in range(5):
-            made.append(index)
-            yield [index]
-
-    seen = []
-    for batch in workflow._ahead(steps()):
-        seen.append(batch[0])
-        assert len(made) <= batch[0] + 2
-    assert seen == [0, 1, 2, 3, 4]
-
-
-def test_an_error_while_reading_ahead_is_raised():
-    def steps():
-        yield [0]
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(workflow._ahead(steps()))
 
 
 # --- looking for faces ---
@@ -367,7 +332,7 @@ def test_photos_are_never_written_over(photos, landmarks, tmp_path):
 
 def test_a_file_where_a_folder_should_be_is_noticed_before_any_work(photos, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("mine")
-    monkeypatch.setattr(workflow, "image_files", lambda path: pytest.fail("it began"))
+    monkeypatch.setattr(ship_align, "image_files", lambda path: pytest.fail("it began"))
     with pytest.raises(FileExistsError, match=r"taken: a file; crops go into a folder, or into an archive"):
         align_photos(photos, tmp_path / "taken")
 

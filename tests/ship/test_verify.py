@@ -12,8 +12,9 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.decide import GuaranteedThreshold
 from verisphere.files.embeddings import write_embeddings
 from verisphere.models.folder import Model
+from verisphere.ship.face_search import FaceOfPhotograph, aligned_faces
 from verisphere.ship.identify import identify
-from verisphere.ship.people import Look, aligned_faces, lower_median
+from verisphere.ship.people import lower_median
 from verisphere.ship.verify import verify
 from verisphere.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
 
@@ -143,7 +144,9 @@ def test_several_faces_are_said(tmp_path):
     one, two = photo(tmp_path / "one.png", 3, 4), photo(tmp_path / "two.png", 4, 3)
 
     def crowded(photos, names):
-        return [Look(pixels, 3 if name == "two.png" else 1) for pixels, name in zip(photos, names, strict=True)]
+        return [
+            FaceOfPhotograph(pixels, 3 if name == "two.png" else 1) for pixels, name in zip(photos, names, strict=True)
+        ]
 
     result = verify(one, two, model(AT_A_HALF), crowded)
     assert result.right.with_several_faces == ("two.png",)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from verisphere.backbones import Backbone, extract
-from verisphere.images.memory import InMemory, in_memory
+from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.protocols import all_pairs
 from verisphere.train.recipe import ReadRecipe, read_recipe

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from verisphere.images.memory import InMemory
+from verisphere.images.decoded_faces import InMemory
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
 from verisphere.train.recipe import ReadRecipe, read_recipe

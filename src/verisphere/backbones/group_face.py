@@ -4,7 +4,7 @@ What is not here is the paper's group-aware similarity, which takes from the cos
 the group decision network: an evaluation in this house compares embeddings alone.
 """
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +12,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.vocabulary import check_word
 
 Ensemble = Literal["soft", "hard"]
 
 #: Width of the two layers between in the group decision network; the descriptions that we have do not say.
-HIDDEN = 256
+HIDDEN_WIDTH = 256
 #: Groups, and width of those layers, at most.
-MOST = 2**14
+MOST_GROUPS = 2**14
 
 
 def group_ensemble(
@@ -66,14 +67,13 @@ class GroupFace(Backbone):
         groups: int = 32,
         embedding_size: int = 512,
         ensemble: Ensemble = "soft",
-        hidden: int = HIDDEN,
+        hidden: int = HIDDEN_WIDTH,
     ) -> None:
         super().__init__(embedding_size)
         for name, value, least in (("groups", groups, 2), ("hidden", hidden, 1)):
-            if not least <= value <= MOST:
-                raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST:,}")
-        if ensemble not in get_args(Ensemble):
-            raise ValueError(f"ensemble is {ensemble!r}; allowed are {', '.join(get_args(Ensemble))}")
+            if not least <= value <= MOST_GROUPS:
+                raise ValueError(f"{name} is {value}; it must be at least {least} and at most {MOST_GROUPS:,}")
+        check_word("ensemble", ensemble, Ensemble)
         if backbone.side_columns:
             raise ValueError(
                 f"backbone is {type(backbone).__name__}, which gives {backbone.side_columns} columns of its own"

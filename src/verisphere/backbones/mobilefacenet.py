@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from math import isfinite
-from typing import Literal, get_args
+from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.vocabulary import check_word
 
 Activation = Literal["prelu", "relu"]
 
@@ -70,8 +71,7 @@ class MobileFaceNet(Backbone):
         super().__init__(embedding_size)
         if not (isfinite(width) and 0 < width <= WIDEST):
             raise ValueError(f"width is {width}; allowed is more than 0, and at most {WIDEST} (1 is the paper's)")
-        if activation not in get_args(Activation):
-            raise ValueError(f"activation is {activation!r}; allowed are {', '.join(get_args(Activation))}")
+        check_word("activation", activation, Activation)
         activate: Callable[[int], nn.Module] = (
             nn.PReLU if activation == "prelu" else lambda channels: nn.ReLU(inplace=True)
         )

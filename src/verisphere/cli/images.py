@@ -78,9 +78,9 @@ def embed(options: argparse.Namespace) -> str:
     import torch
 
     from verisphere.device import choose_device
-    from verisphere.models.embed import embed_photos
+    from verisphere.models.embed import embed_faces
 
-    return embed_photos(
+    return embed_faces(
         options.model,
         options.faces,
         options.out,
@@ -103,7 +103,11 @@ def add_embed(verbs: Verbs) -> None:
         type=Path,
         help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, for its untrained network",
     )
-    verb.add_argument("faces", type=Path, help="folder Name/image.jpg, zip of the same, or list of images")
+    verb.add_argument(
+        "faces",
+        type=Path,
+        help="folder Name/image.jpg, zip of the same, list of images, or YAML file that describes a data set",
+    )
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
     verb.add_argument(

@@ -10,7 +10,7 @@ from verisphere.vocabulary import FARS, printable
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
-    from verisphere.ship.people import FindFaces
+    from verisphere.ship.face_search import FindFaces
 
 
 def calibrate(options: argparse.Namespace) -> str:
@@ -169,7 +169,7 @@ def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, Fin
     from verisphere.device import choose_device
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
     from verisphere.models.folder import load
-    from verisphere.ship.people import aligned_faces, detected_faces
+    from verisphere.ship.face_search import aligned_faces, detected_faces
 
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)

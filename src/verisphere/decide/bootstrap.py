@@ -131,17 +131,12 @@ def ask_deeper(ask: Callable[[int], T], times: int = 2) -> T:
 # --- draws ---
 
 
-def draw_people(people: int, replicates: int, seed: int) -> Int64[np.ndarray, "replicates people"]:
-    """How often each person is drawn in each replicate.
+def draws_of(people: int, replicates: int, seed: int) -> Iterator[Int64[np.ndarray, "some people"]]:
+    """How often each person is drawn in each replicate, in runs of replicates, so that memory is bounded.
 
     Raises:
         ValueError: fewer than one replicate, or a negative seed.
     """
-    return np.concatenate(list(draws_of(people, replicates, seed)))
-
-
-def draws_of(people: int, replicates: int, seed: int) -> Iterator[Int64[np.ndarray, "some people"]]:
-    """The same in runs of replicates, so that memory does not grow with their number."""
     if replicates < 1:
         raise ValueError(f"replicates must be at least 1, got {replicates}")
     if seed < 0:
@@ -158,7 +153,7 @@ def _run(people: int) -> int:
 
 
 def redrawn(people: int, replicates: int, seed: int, progress: Progress) -> Iterator[Weights]:
-    """The replicates of `draw_people`, run by run, ready for sums over pairs.
+    """The replicates of `draws_of`, run by run, ready for sums over pairs.
 
     Raises:
         ValueError: fewer than one replicate, or a negative seed.
@@ -230,25 +225,6 @@ def _share(
     accepted: Int64[np.ndarray, "cuts replicates"], total: Int64[np.ndarray, " replicates"]
 ) -> Float64[np.ndarray, "cuts replicates"]:
     return np.divide(accepted, total, out=np.full(accepted.shape, np.nan), where=total > 0)
-
-
-def weighted_tar(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Far) -> float:
-    """TAR at the target FAR when person p counts draws[p] times.
-
-    Raises:
-        TooFewScoresError: the impostors handed over do not reach the target FAR under these draws.
-    """
-    weights = Weights(draws[None])
-    return float(tars_at(pairs, weights, thresholds_of(pairs, weights, [far]))[0, 0])
-
-
-def weighted_threshold(pairs: PairScores, draws: Int64[np.ndarray, " people"], far: Far) -> float:
-    """The threshold at the target FAR, by the rule `at_most`, when person p counts draws[p] times.
-
-    Raises:
-        TooFewScoresError: the impostors handed over do not reach the target FAR under these draws.
-    """
-    return float(thresholds_of(pairs, Weights(draws[None]), [far])[0, 0])
 
 
 def redrawn_thresholds(

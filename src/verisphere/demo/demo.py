@@ -15,7 +15,7 @@ from verisphere.device import choose_device
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.results import json_text
-from verisphere.images.memory import in_memory
+from verisphere.images.decoded_faces import in_memory
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet
 from verisphere.measure.evaluate import Evaluation, evaluated
 from verisphere.measure.report import Subject, make_report

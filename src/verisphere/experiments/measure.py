@@ -17,7 +17,7 @@ from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import MeasuredSet
 from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.images.memory import in_memory
+from verisphere.images.decoded_faces import in_memory
 from verisphere.measure.subjects import read_log
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.embed import EmbeddingModel, embed, open_model

@@ -18,8 +18,8 @@ MAX_DOCUMENT = 64 * 2**20
 MAX_TABLE = 8 * 2**30
 """Bytes above which a file with a line for each row (a list, scores, landmarks, a log) is refused unread."""
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no room, on a write that has forgotten its file's name
-_HERE, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD and the flag, of renameat2(2)
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no room, on a write that has forgotten its file's name
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD and the flag, of renameat2(2)
 _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
 
@@ -61,8 +61,8 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         _sync(target.parent)
     except OSError as error:
         # of a copy that ran out of room the first name is that of the file that was read
-        name = error.filename if error.filename2 is None or error.errno not in _FULL else error.filename2
-        if name is None and error.errno in _FULL:
+        name = error.filename if error.filename2 is None or error.errno not in _NO_ROOM else error.filename2
+        if name is None and error.errno in _NO_ROOM:
             raise OSError(error.errno, error.strerror, str(path)) from None
         if str(partial) not in str(name):
             raise
@@ -114,7 +114,7 @@ def _exchanged(left: Path, right: Path) -> bool:
     exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if exchange is None:
         return False
-    if exchange(_HERE, os.fsencode(left), _HERE, os.fsencode(right), _RENAME_EXCHANGE) == 0:
+    if exchange(_AT_FDCWD, os.fsencode(left), _AT_FDCWD, os.fsencode(right), _RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _NOT_OFFERED:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import yaml
 
 from verisphere.files.disk import read_file
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 
 #: Bytes of a YAML file; the longest recipe here has 3,000.
@@ -19,11 +20,11 @@ LARGEST_YAML = 2**18
 #: Bytes of a JSON file that is read whole.
 LARGEST_JSON = 2**26
 #: Lists and mappings inside each other; a class with its arguments takes two.
-DEEPEST = 32
+MOST_YAML_LEVELS = 32
 
-_MOST = 2**20  # letters that a YAML text may come to once its aliases are written out
-_A_VALUE = 32  # letters that a value counts for besides its own, for what it takes as an object
-_AGAIN = 4  # times that a text in quotes may be loaded in its turn
+_MOST_LETTERS = 2**20  # letters that a YAML text may come to once its aliases are written out
+_LETTERS_PER_VALUE = 32  # letters that a value counts for besides its own, for what it takes as an object
+_MOST_LOADS_OF_TEXT = 4  # times that a text in quotes may be loaded in its turn
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
 _TAG = "tag:yaml.org,2002:"  # what !! stands for
 _LONGEST_NUMBER = 40  # letters of a whole number: 2^64 has 20 digits, and Python's own limit of 4,300 is another error
@@ -60,10 +61,8 @@ def read_yaml_file(path: Path) -> Any:
         ValueError: as `read_yaml`, and names the file.
     """
     text = read_text(path, LARGEST_YAML)
-    try:
+    with errors_naming(path):
         return read_yaml(text)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def read_yaml(text: str) -> Any:
@@ -97,7 +96,7 @@ def check_yaml(text: str) -> None:
         ValueError: it goes beyond a limit, gives a name twice, or has a tag; says in which line.
         yaml.YAMLError: it is not YAML.
     """
-    _check(text, _AGAIN)
+    _check(text, _MOST_LOADS_OF_TEXT)
 
 
 def _check(text: str, again: int) -> None:
@@ -112,8 +111,8 @@ def _check(text: str, again: int) -> None:
             # a loader's own functions for these take what they are given for what it claims to be
             raise ValueError(f"the tag !!{shown(tag.removeprefix(_TAG))[1:-1]} in line {line}; no tag is read")
         if isinstance(event, yaml.CollectionStartEvent):
-            if len(open_ones) > DEEPEST:
-                raise ValueError(f"nested more than {DEEPEST} deep in line {line}")
+            if len(open_ones) > MOST_YAML_LEVELS:
+                raise ValueError(f"nested more than {MOST_YAML_LEVELS} deep in line {line}")
             open_ones.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent)))
             continue
         anchor = None
@@ -121,7 +120,7 @@ def _check(text: str, again: int) -> None:
             ended = open_ones.pop()
             anchor, size = ended.anchor, ended.size
         elif isinstance(event, yaml.ScalarEvent):
-            anchor, size = event.anchor, len(event.value) + _A_VALUE
+            anchor, size = event.anchor, len(event.value) + _LETTERS_PER_VALUE
             _check_number(event, line)
             if again and event.style:
                 _check_text(event.value, again - 1, line)
@@ -129,21 +128,23 @@ def _check(text: str, again: int) -> None:
         elif isinstance(event, yaml.AliasEvent):
             if any(one.anchor == event.anchor for one in open_ones):
                 raise ValueError(f"*{shown(event.anchor)} in line {line} stands inside what it stands for")
-            size = sizes.get(event.anchor or "", _A_VALUE)
+            size = sizes.get(event.anchor or "", _LETTERS_PER_VALUE)
         else:
             continue
         open_ones[-1].add(size)
         if anchor is not None:
             sizes[anchor] = size
-        if open_ones[-1].size > _MOST:
-            raise ValueError(f"more than {_MOST:,} letters by line {line}, with what aliases stand for written out")
+        if open_ones[-1].size > _MOST_LETTERS:
+            raise ValueError(
+                f"more than {_MOST_LETTERS:,} letters by line {line}, with what aliases stand for written out"
+            )
 
 
 class _Open:
     """A list or mapping that has begun: its anchor, the letters in it so far, and the names of a mapping."""
 
     def __init__(self, anchor: str | None, mapping: bool) -> None:
-        self.anchor, self.mapping, self.size, self.entries = anchor, mapping, _A_VALUE, 0
+        self.anchor, self.mapping, self.size, self.entries = anchor, mapping, _LETTERS_PER_VALUE, 0
         self.lines: dict[str, int] = {}
 
     def add(self, size: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.vocabulary import Embeddings, Origin
@@ -93,12 +94,9 @@ def read_embeddings(path: str | Path) -> Embeddings:
             columns[field] = text_column(path, field, column, columns.get("names"))
     _refuse_missing(path, columns["identities"], columns["names"])
     made_by = text_column(path, "origin", arrays["origin"]) if "origin" in arrays else None
-    try:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused by name
-            origin = None if made_by is None else _read_origin(made_by)
-            embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    with errors_naming(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
+        origin = None if made_by is None else _read_origin(made_by)
+        embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
     if embeddings.domains is not None and (embeddings.domains == "").any():
         row = int((embeddings.domains == "").argmax())
         raise ValueError(

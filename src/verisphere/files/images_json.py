@@ -23,7 +23,7 @@ NAME = "images.json"
 #: What is recorded of images that `verisphere.images.SyntheticFaces` makes.
 SYNTHETIC = ImageSource("verisphere.images.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
 FORMAT = 1
-_LARGEST = 2**16  # bytes
+_MOST_BYTES = 2**16  # bytes
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -129,15 +129,15 @@ def _content(root: Path, name: str) -> bytes | None:
         file = root / name
         if not file.is_file():
             return None
-        return read_file(file, _LARGEST)
+        return read_file(file, _MOST_BYTES)
     try:
         with open(root, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive:
             entries = {info.filename: info for info in archive.infolist() if info.filename == name}
             if name not in entries:
                 return None
             size = entries[name].file_size
-            if size > _LARGEST:
-                raise ValueError(f"{root / name}: {size:,} bytes, more than the {_LARGEST:,} allowed")
+            if size > _MOST_BYTES:
+                raise ValueError(f"{root / name}: {size:,} bytes, more than the {_MOST_BYTES:,} allowed")
             return archive.read(entries[name])
     except _DAMAGE as error:
         raise ValueError(f"{root / name}: cannot be read from the archive ({error})") from None

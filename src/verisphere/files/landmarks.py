@@ -39,7 +39,7 @@ BOX_COLUMNS = ("box_left", "box_top", "box_width", "box_height")
 # from eyes to mouth: seen from the side they nearly coincide, and swapped they are about one such distance off.
 _WRONG_SIDE = 0.2
 _FAR_OUTSIDE = 0.5  # how far outside the photo a point may lie, in the photo's width or height
-_LARGEST = 1e9  # of a coordinate; single precision holds them, and no photo reaches there
+_LARGEST_COORDINATE = 1e9  # of a coordinate; single precision holds them, and no photo reaches there
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,9 @@ def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.nd
     """A JSON value as finite numbers of this shape."""
     cells = np.array(value, object)
     # by type, for to Python true is the number 1
-    if cells.shape != shape or not all(type(cell) in (int, float) and abs(cell) < _LARGEST for cell in cells.flat):
+    if cells.shape != shape or not all(
+        type(cell) in (int, float) and abs(cell) < _LARGEST_COORDINATE for cell in cells.flat
+    ):
         expected = {(5, 2): "five points [x, y]", (4,): "[left, top, width, height]", (): "a number"}[shape]
         raise ValueError(f"{where}: {shown(value)} where {expected} with finite numbers are expected")
     return cells.astype(np.float32)
@@ -193,7 +195,7 @@ def _number(cell: str, column: str, place: str) -> float:
         number = float(cell)
     except ValueError:
         number = math.nan
-    if not abs(number) < _LARGEST:
+    if not abs(number) < _LARGEST_COORDINATE:
         raise ValueError(f"{place}: {column} is {shown(cell.strip())}, not a finite number")
     return number
 

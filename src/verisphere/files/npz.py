@@ -16,11 +16,11 @@ import numpy as np
 from verisphere.files.disk import check_file, regular
 from verisphere.files.json_values import shown
 
-# An archive may unpack to `_ALWAYS` bytes, and beyond that to `_TIMES` its own size. What `numpy.savez` writes unpacks
+# An archive may unpack to `_MOST_UNPACKED` bytes, and beyond that to `_MOST_COMPRESSION` its own size. What `numpy.savez` writes unpacks
 # to its own size, so a large file is never refused unless it was compressed a hundredfold.
-_ALWAYS, _TIMES = 1 << 26, 100
+_MOST_UNPACKED, _MOST_COMPRESSION = 1 << 26, 100
 _LONGEST_HEADER = 10_000  # bytes; as numpy has it, whose own headers take about a hundred
-_AT_ONCE = 1 << 20
+_BYTES_AT_ONCE = 1 << 20
 _NPY = ".npy"
 _TYPE = re.compile(
     r"[<>|=]?[?A-Za-z][0-9]*(\[[0-9]*[A-Za-z]+\])?"
@@ -41,7 +41,10 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
     with _opened(path) as (archive, size):
         entries = _entries(archive)
         wanted = {name: entries[name] for name in names if name in entries}
-        unpacked, most = sum(entry.file_size for entry in wanted.values()), max(_ALWAYS, _TIMES * size)
+        unpacked, most = (
+            sum(entry.file_size for entry in wanted.values()),
+            max(_MOST_UNPACKED, _MOST_COMPRESSION * size),
+        )
         if unpacked > most:
             raise ValueError(
                 f"{', '.join(wanted)} would unpack to {unpacked:,} bytes; from a file of {size:,} bytes at most "
@@ -105,7 +108,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.nd
             raise ValueError(f"array {name}: {error}") from None
         into, done = flat.view(np.uint8), 0
         while done < content:
-            part = file.read(min(_AT_ONCE, content - done))
+            part = file.read(min(_BYTES_AT_ONCE, content - done))
             if not part:
                 raise ValueError(f"array {name} is cut short")
             into[done : done + len(part)] = np.frombuffer(part, np.uint8)

@@ -9,6 +9,7 @@ import numpy as np
 
 from verisphere.files.disk import check_file
 from verisphere.files.embeddings import text_column
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.text import LONGEST_NAME, text_lines
@@ -132,7 +133,5 @@ def _read_arrays(path: str | Path) -> Scores:
         if domains.shape != score.shape:
             raise ValueError(f"{path}: domain has shape {domains.shape} but there are {len(score)} scores")
         domains = text_column(path, "domain", domains)
-    try:
+    with errors_naming(path):
         return Scores(score.astype(np.float64), label.astype(bool), domains)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from verisphere.files.disk import MAX_TABLE, read_file, regular
 
-LONGEST = 1 << 20  # characters of a line; a table of pairs or scores has some hundred
+LONGEST_LINE = 1 << 20  # characters of a line; a table of pairs or scores has some hundred
 #: Characters of a person's or a domain's name. Arrays of text give every entry the room of the longest one, so that one
 #: long name in a small file could otherwise take all memory.
 LONGEST_NAME = 255
@@ -28,11 +28,11 @@ def text_lines(path: str | Path) -> Iterator[Iterator[str]]:
 def _lines(path: str | Path, file: TextIO) -> Iterator[str]:
     number = 0
     try:
-        while line := file.readline(LONGEST + 1):
+        while line := file.readline(LONGEST_LINE + 1):
             number += 1
-            if len(line) > LONGEST:
+            if len(line) > LONGEST_LINE:
                 raise ValueError(
-                    f"{path}: line {number}: longer than {LONGEST:,} characters; is it a list or a table at all?"
+                    f"{path}: line {number}: longer than {LONGEST_LINE:,} characters; is it a list or a table at all?"
                 )
             yield line
     except UnicodeDecodeError:

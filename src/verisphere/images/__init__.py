@@ -2,9 +2,9 @@
 
 from verisphere.images.augment import Augment, augment, normalise
 from verisphere.images.by_light import ByLight
+from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
 from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
-from verisphere.images.memory import InMemory, in_memory
 from verisphere.images.photos import Photos
 from verisphere.images.select import require_people, split_people, with_images, with_people
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float32, Shaped, UInt8
 from torch import Tensor
 
-_LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as JPEG and Pillow weigh red, green and blue
+from verisphere.images.luma import LUMA
 
 # One column of random numbers an image for each decision, drawn whether it is used or not: switching one step on leaves
 # what the others do unchanged.
@@ -191,8 +191,8 @@ def _recolour(
     contrast = _between(1 - settings.contrast, 1 + settings.contrast, drawn["contrast"])
     saturation = _between(1 - settings.saturation, 1 + settings.saturation, drawn["saturation"])
     saturation = torch.where(drawn["grey"] < settings.grey, 0.0, saturation)
-    luma = planes[:, 0] * _LUMA[0]
-    luma.add_(planes[:, 1], alpha=_LUMA[1]).add_(planes[:, 2], alpha=_LUMA[2])
+    luma = planes[:, 0] * LUMA[0]
+    luma.add_(planes[:, 1], alpha=LUMA[1]).add_(planes[:, 2], alpha=LUMA[2])
     gain = brightness * contrast
     offset = brightness * (1 - contrast) * luma.mean((1, 2)) - mean
     luma.mul_((gain * (1 - saturation))[:, None, None]).add_(offset[:, None, None])

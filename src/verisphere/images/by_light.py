@@ -11,10 +11,10 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.images.faces import Faces
+from verisphere.images.luma import LUMA
 from verisphere.vocabulary import ImageSource
 
-LUMA = 0.299, 0.587, 0.114  # ITU-R BT.601
-_TOGETHER = 256
+_IMAGES_AT_ONCE = 256
 
 
 class ByLight(Faces):
@@ -56,8 +56,8 @@ def _brightness(faces: Faces) -> Tensor:
     """Mean luma of each image, (images,), in [0, 255]."""
     weights = torch.tensor(LUMA, dtype=torch.float64)
     found = []
-    for start in range(0, len(faces), _TOGETHER):
-        images = faces.images(range(start, min(start + _TOGETHER, len(faces))))
+    for start in range(0, len(faces), _IMAGES_AT_ONCE):
+        images = faces.images(range(start, min(start + _IMAGES_AT_ONCE, len(faces))))
         found.append(images.double().mean((2, 3)) @ weights)
     return torch.cat(found)
 

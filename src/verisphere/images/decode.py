@@ -25,7 +25,7 @@ _OTHER_SUFFIXES = (
     *(".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"),
 )
 _SAVE_ANEW = "save it as PNG or JPEG"
-_EXTRA = "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
+_INSTALL_EXTRA = "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
 
 # Formats that Pillow decodes itself or by a maintained library; EPS would run Ghostscript, and the many rare ones only
 # widen what a hostile file can reach.
@@ -44,7 +44,7 @@ def why_unread(name: str) -> str:
     suffix = os.path.splitext(name)[1].lower()
     if suffix in _OTHER_SUFFIXES:
         return f"{suffix} is not read; {_SAVE_ANEW}"
-    return _EXTRA if suffix in HEIC_SUFFIXES and importlib.util.find_spec("pillow_heif") is None else ""
+    return _INSTALL_EXTRA if suffix in HEIC_SUFFIXES and importlib.util.find_spec("pillow_heif") is None else ""
 
 
 def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
@@ -116,7 +116,11 @@ def _why_unidentified(data: bytes) -> str:
     """Why bytes of a known format outside `_FORMATS` give no image; empty for others."""
     kind = _other_format(data)
     if kind == "HEIC":
-        return "it begins as HEIC does but is damaged or cut short" if _register_heif() else f"it is HEIC; {_EXTRA}"
+        return (
+            "it begins as HEIC does but is damaged or cut short"
+            if _register_heif()
+            else f"it is HEIC; {_INSTALL_EXTRA}"
+        )
     return kind and f"it is {kind}, which is not read; {_SAVE_ANEW}"
 
 

@@ -19,7 +19,7 @@ from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shown
 from verisphere.images.decode import MAX_BYTES, why_unread
 
-_DEEPEST = 16  # levels of folders; a link that points back at a folder above it ends here
+_MOST_FOLDER_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
 
 
 @runtime_checkable
@@ -146,7 +146,7 @@ class FilesOnDisk:
 
 def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
     """Paths, relative to the root, of all files that are not hidden; links are followed."""
-    if depth > _DEEPEST:
+    if depth > _MOST_FOLDER_LEVELS:
         raise ValueError(f"{root / below}: folders {depth} levels deep; does a link point back at a folder above it?")
     with os.scandir(root / below) as entries:
         for entry in entries:

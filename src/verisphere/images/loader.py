@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from verisphere.images.faces import Faces
+from verisphere.seeds import group_order_seed, image_order_seed
 
 #: Processes that read images: more than any machine's images need, and fewer than would fill its memory.
 MOST_WORKERS = 256
@@ -71,12 +71,7 @@ def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
     """A permutation of `count` positions that depends on seed and epoch alone, so a resumed run continues with it."""
     if seed < 0 or epoch < 0:
         raise ValueError(f"seed is {seed} and epoch {epoch}; allowed is 0 or more")
-    # Mixed, not added: seed 0 in epoch 1 must not repeat seed 1 in epoch 0.
-    mixed = int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0])
-    return torch.randperm(count, generator=torch.Generator().manual_seed(mixed >> 1))
-
-
-_GROUPS = 1  # tells the order of groups from that of images
+    return torch.randperm(count, generator=torch.Generator().manual_seed(image_order_seed(seed, epoch)))
 
 
 def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
@@ -102,9 +97,8 @@ def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: 
     inside = torch.arange(len(labels)) - torch.searchsorted(ordered, ordered)
     # numbered anew for each run of `each`: an image begins one where its place in its identity divides
     group = (inside % each == 0).cumsum(0) - 1
-    # a stream of its own: only 32 bits of a seed count
-    mixed = int(np.random.SeedSequence((seed, epoch, _GROUPS)).generate_state(1, np.uint32)[0])
-    places = torch.randperm(int(group[-1]) + 1, generator=torch.Generator().manual_seed(mixed))
+    generator = torch.Generator().manual_seed(group_order_seed(seed, epoch))
+    places = torch.randperm(int(group[-1]) + 1, generator=generator)
     return by_identity[places[group].argsort(stable=True)]
 
 

@@ -13,11 +13,11 @@ from PIL import Image
 from torch import Tensor
 
 from verisphere.files.images_json import read_source
-from verisphere.files.lists import read_images, read_people
+from verisphere.files.lists import read_images
 from verisphere.images.decode import decode
 from verisphere.images.faces import Faces
 from verisphere.images.image_files import FilesOnDisk, ImageFiles, counted, image_files
-from verisphere.images.select import positions_of_people, positions_with_images
+from verisphere.images.select import positions_of_listed, positions_with_images
 from verisphere.vocabulary import ImageSource
 
 log = logging.getLogger(__name__)
@@ -73,11 +73,7 @@ class Photos(Faces):
         found = _open(self.path)
         kept = list(range(len(found.names)))
         if people is not None:
-            wanted = read_people(Path(people).expanduser())
-            try:
-                kept = positions_of_people(found.identities, wanted)
-            except ValueError as error:
-                raise ValueError(f"{people}, the list of people (--people): {error}") from None
+            kept = positions_of_listed(found.identities, people)
         enough = positions_with_images([found.identities[index] for index in kept], min_images, max_images)
         kept = [kept[index] for index in enough]
         self.names = tuple(found.names[index] for index in kept)

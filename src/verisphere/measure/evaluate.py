@@ -1,7 +1,6 @@
 """From an embeddings or scores file to figures, as an object, as text, as JSON, and as a curve."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import pool_embeddings, read_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.lists import read_pairs
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scan_state import SweepFile
@@ -145,7 +145,7 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
     if scores.genuine.all() or not scores.genuine.any():
         kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
         raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
-    with _naming(path):
+    with errors_naming(path):
         points, common = _points(scores, options), _by_domain(scores, options, calibration)
     return Evaluation(
         points,
@@ -172,12 +172,12 @@ def evaluate_pairs(
                 "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
                 "--plot need"
             )
-        with _naming(pairs):
+        with errors_naming(pairs):
             points = listed_operating_points(
                 embeddings, comparisons, options.fars, options.rule, options.progress, options.keep_repeated
             )
         return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)), notes=notes)
-    with _naming(pairs):
+    with errors_naming(pairs):
         result = listed_pairs(embeddings, comparisons, options.fars, options.rule, options.keep_repeated)
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
     differences: list[Difference] = []
@@ -249,7 +249,7 @@ def _all_pairs(
     calibration = _calibration_impostors(embeddings, source, options)
     keeper = None if options.sweep is None else SweepFile(options.sweep)
     device = choose_device(options.device)
-    with _naming(source):
+    with errors_naming(source):
         pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device, world())
         result = all_pairs(
             pairs,
@@ -337,21 +337,10 @@ def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
     return with_points(thinned_roc(SortedScores(genuine), SortedScores(impostor)), points)
 
 
-@contextmanager
-def _naming(source: str | Path) -> Iterator[None]:
-    """Put the file before what is wrong with its content."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
-
-
 def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Comparisons, np.ndarray]:
     listed = read_pairs(pairs)
-    try:
+    with errors_naming(path):
         left, right = listed.positions([str(name) for name in embeddings.names])
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
     folds = None if listed.folds is None else np.array(listed.folds, np.int64)
     comparisons = Comparisons(left, right, np.array(listed.genuine), folds, listed.lines)
     _, person = np.unique(embeddings.identities, return_inverse=True)

@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
+from verisphere.files.errors import errors_naming
 from verisphere.measure.report_folder import require_free, write_report
 from verisphere.measure.report_samples import find_samples
 from verisphere.measure.subjects import Subject, distinct_titles, read_log, subjects_of
@@ -117,7 +117,7 @@ def make_report(
     sweeps: list[PairsOfSet] = []
     for (subject, embeddings), reference in zip(measured, first, strict=True):
         rows = _in_order_of(measured[reference][1], embeddings)
-        with _naming(subject.source or subject.title):
+        with errors_naming(subject.source or subject.title):
             sweep = PairsOfSet(_with_usable_domains(rows), progress)
             found.append(_measure(subject, rows, sweep, how))
         sweeps.append(sweep)
@@ -154,15 +154,6 @@ def _require_pairs(embeddings: Embeddings, source: str) -> None:
         raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
     if images.max() == 1:
         raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
-
-
-@contextmanager
-def _naming(source: str) -> Iterator[None]:
-    """Put the file before what is wrong with its content."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
 
 
 # --- sets of the same images ---

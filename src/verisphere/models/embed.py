@@ -13,9 +13,9 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
-from verisphere.images.photos import Photos
 from verisphere.models.build import build_backbone, untrained
 from verisphere.models.checkpoint import load_into, read_checkpoint
+from verisphere.models.faces import open_faces
 from verisphere.models.folder import is_model_folder, load
 from verisphere.models.onnx_file import OnnxBackbone, read_onnx
 from verisphere.vocabulary import Embeddings, Origin, Progress, printable, quietly
@@ -134,7 +134,7 @@ def embed(
     return replace(embeddings, origin=origin)
 
 
-def embed_photos(
+def embed_faces(
     model: Path,
     faces: Path,
     out: Path,
@@ -148,17 +148,18 @@ def embed_photos(
     trust: bool = False,
     progress: Progress = quietly,
 ) -> str:
-    """Embed aligned photographs into an embeddings file; returns one line that says what was written.
+    """Embed aligned images into an embeddings file; returns one line that says what was written.
 
     Processes that have been joined share the images, and the first one writes.
 
     Args:
         model: see `open_model`.
-        faces: folder Name/image.jpg, zip archive of the same, or list of images.
+        faces: folder, zip archive or list of photographs, or a YAML file that describes a data set; see `open_faces`.
         out: the embeddings file, ending in .npz.
-        people: list of the people to embed; all without.
+        people: list of the people to embed; None embeds all.
         flip, batch_size, workers, precision, progress: see `embed`.
-        device, trust: see `open_model`.
+        device: see `open_model`.
+        trust: also build a network or a data set from outside verisphere, which runs its code.
 
     Raises:
         FileExistsError: `out` is what is read, or a folder.
@@ -172,12 +173,12 @@ def embed_photos(
     if not 0 <= workers <= MOST_WORKERS:
         raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
     opened = open_model(model, device, trust)
-    photos = Photos(faces, people, size=opened.backbone.input_size)
+    images = open_faces(faces, people, opened.backbone.input_size, trust)
     if world().first:
-        warn_if_unaligned(photos)
+        warn_if_unaligned(images)
     embeddings = embed(
         opened,
-        photos,
+        images,
         str(faces),
         flip=flip,
         batch_size=batch_size,
@@ -187,5 +188,5 @@ def embed_photos(
     )
     if world().first:
         write_embeddings(out, embeddings)
-    counts = f"{len(photos)} images of {len(photos.people)} people, {opened.backbone.embedding_size} numbers each"
+    counts = f"{len(images)} images of {len(images.people)} people, {opened.backbone.embedding_size} numbers each"
     return f"{printable(str(out))}: {counts}"

@@ -11,9 +11,9 @@ Trend: TypeAlias = Literal["rose", "fell", "hardly changed"]
 #: Relative change of the loss, and absolute change of a TAR, that is no change: batches and pairs differ by as much.
 LOSS_TOLERANCE, TAR_TOLERANCE = 0.05, 0.005
 #: Steps over which the loss at either end is averaged, at least, so that a noisy one does not mislead.
-STEPS = 10.0
+AVERAGED_STEPS = 10.0
 #: A TAR as high as this need not improve further.
-_HIGH = 0.95
+_HIGH_TAR = 0.95
 VALIDATION = "validation_tar_at_far_"
 
 
@@ -139,7 +139,7 @@ class TrainingOutcome:
         if past or "fell" in trends:
             when = f" (validation was best at step {past[0]})" if past else ""
             return f"train for fewer epochs{when}, on more people, or with stronger augmentation"
-        if trends and all(one.trend == "hardly changed" and one.best[1] < _HIGH for one in self.validation):
+        if trends and all(one.trend == "hardly changed" and one.best[1] < _HIGH_TAR for one in self.validation):
             return "what was learned holds for the people trained on alone: train on more people"
         return ""
 
@@ -186,7 +186,10 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
         if before.get("margin_share") == one.get("margin_share") == full
     ] or [(1, float(logged[-1]["loss"] or 0.0))]
     tenth = sum(steps for steps, _ in compared) / 10
-    (first, first_steps), (last, last_steps) = _mean(compared, STEPS), _mean(compared[::-1], max(STEPS, tenth))
+    (first, first_steps), (last, last_steps) = (
+        _mean(compared, AVERAGED_STEPS),
+        _mean(compared[::-1], max(AVERAGED_STEPS, tenth)),
+    )
     return LossCourse(
         first if len(compared) > 1 else float(logged[0]["loss"] or 0.0),
         last,

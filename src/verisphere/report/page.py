@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from matplotlib.figure import Figure
 
-from verisphere.report import method, picture_sections, sections
+from verisphere.report import picture_sections, provenance, sections
 from verisphere.report.findings import Contents, Findings
 from verisphere.report.html import Markup, joined, section, tag
 from verisphere.report.plots import det_plot, roc_plot
@@ -90,8 +90,8 @@ def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
     if contents.findings:
         parts.append(("Pairs at the error boundary", "pairs", picture_sections.sample_pairs(contents)))
     if contents.trainings:
-        parts.append(("Recipe", "recipe", method.recipes(contents)))
-    parts.append(("How each number was made", "method", method.method(contents)))
+        parts.append(("Recipe", "recipe", provenance.recipes(contents)))
+    parts.append(("How each number was made", "method", provenance.provenance(contents)))
 
     links = (tag("li", tag("a", name, href=f"#{anchor}")) for name, anchor, _ in parts)
     made = (

@@ -23,11 +23,11 @@ from verisphere.vocabulary import printable
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
 SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
 STYLES = tuple((colour, dashes) for dashes, colour in product(("-", "--", ":"), SERIES))
-_LONGEST = 44  # letters of a name in a picture
+_LONGEST_NAME = 44  # letters of a name in a picture
 # Marks on a normal-deviate axis, the most wanted first.
-_RATES = (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 0.9, 0.99, 0.999, 0.9999, 0.05, 0.2, 0.3, 0.7, 0.8, 0.95, 1e-7)
-_RIGHT = 0.5  # FAR at the right border of a DET curve
-_FEW = 100  # points of a curve that are drawn as the steps they are
+_MARKED_RATES = (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 0.9, 0.99, 0.999, 0.9999, 0.05, 0.2, 0.3, 0.7, 0.8, 0.95, 1e-7)
+_LARGEST_FAR = 0.5  # FAR at the right border of a DET curve
+MOST_STEPS = 100  # points of a curve that are drawn as the steps they are
 
 
 def save_plot(figure: Figure, path: Path) -> Path:
@@ -52,7 +52,7 @@ def _drawing() -> Iterator[None]:
 def in_picture(name: str) -> str:
     """A name as matplotlib draws it letter by letter: on one line, not too long, no formula, not hidden."""
     name = printable(" ".join(name.split()))
-    name = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "\u2026"
+    name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "\u2026"
     name = name.replace("$", r"\$")
     return f"\u2009{name}" if name.startswith("_") else name  # matplotlib leaves such labels out of a legend
 
@@ -78,7 +78,7 @@ def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
         seen = curve.impostor_accepted > 0
         (line,) = axes.plot(curve.far[seen], curve.tar[seen], color=colour, linestyle=dashes, label=in_picture(name))
-        line.set_drawstyle("steps-post" if seen.sum() < _FEW else "default")
+        line.set_drawstyle("steps-post" if seen.sum() < MOST_STEPS else "default")
     axes.set_xscale("log")
     axes.set_xlim(_least_far(curves), 1)
     axes.set_ylim(0, 1.005)
@@ -103,8 +103,8 @@ def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
         inside = (curve.impostor_accepted > 0) & (curve.far < 1) & (curve.frr > 0) & (curve.frr < 1)
         far, frr = ndtri(curve.far[inside]), ndtri(curve.frr[inside])
         axes.plot(far, frr, color=colour, linestyle=dashes, label=in_picture(name))
-        drawn += curve.frr[inside & (curve.far >= low_far) & (curve.far <= _RIGHT)].tolist()
-    _deviates(axes.xaxis, low_far, _RIGHT)
+        drawn += curve.frr[inside & (curve.far >= low_far) & (curve.far <= _LARGEST_FAR)].tolist()
+    _deviates(axes.xaxis, low_far, _LARGEST_FAR)
     _deviates(axes.yaxis, max(min(drawn, default=0.0) / 1.5, resolved), min(max([0.5, *drawn]) ** 0.8, 1 - resolved))
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("FRR = 1 - TAR (false reject rate)")
@@ -121,7 +121,7 @@ def _deviates(axis: Axis, low: float, high: float) -> None:
     """Let an axis of normal deviates show rates from low to high; marks that would touch are left out."""
     begin, end = ndtri(low), ndtri(high)
     marks: list[float] = []
-    for rate in _RATES:
+    for rate in _MARKED_RATES:
         if low <= rate <= high and all(abs(ndtri(rate) - ndtri(other)) > 0.08 * (end - begin) for other in marks):
             marks.append(rate)
     axis.set_ticks(

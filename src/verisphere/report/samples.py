@@ -13,8 +13,8 @@ from torch import Tensor
 
 from verisphere.images.faces import Faces
 
-SIDE = 112  # pixels of the longer side of a picture
-QUALITY = 85  # of its JPEG
+PICTURE_SIDE = 112  # pixels of the longer side of a picture
+JPEG_QUALITY = 85  # of its JPEG
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def pictures(faces: Faces, names: Sequence[str]) -> dict[str, str]:
 
 
 def data_uri(pixels: UInt8[Tensor, "3 height width"]) -> str:
-    """An image as a JPEG in a data URI, shrunk to `SIDE` pixels where it is larger."""
+    """An image as a JPEG in a data URI, shrunk to `PICTURE_SIDE` pixels where it is larger."""
     image = Image.fromarray(pixels.permute(1, 2, 0).contiguous().cpu().numpy())
-    image.thumbnail((SIDE, SIDE))
+    image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
     file = io.BytesIO()
-    image.save(file, "JPEG", quality=QUALITY)
+    image.save(file, "JPEG", quality=JPEG_QUALITY)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 
 from verisphere.decide import Curve, OneThreshold
 from verisphere.decide.histogram import Histogram
-from verisphere.report.plots import INK, LINES, in_picture, new_figure, tidy
+from verisphere.report.plots import INK, LINES, MOST_STEPS, in_picture, new_figure, tidy
 from verisphere.report.tables import number
 from verisphere.vocabulary import OperatingPoint
 
 MOST_DOMAINS = 12
-FEW = 100  # points of a curve that are drawn as the steps they are
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
 _PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
 
@@ -156,7 +155,7 @@ def _to_the_edges(
     """
     first = max(int(np.count_nonzero(curve.impostor_accepted == 0)) - 1, 0)
     far, other = curve.far[first:].clip(left), rate[first:].clip(low)
-    step = (far[:-1] == left) | (other[1:] == low) | (len(far) < FEW)
+    step = (far[:-1] == left) | (other[1:] == low) | (len(far) < MOST_STEPS)
     after = np.flatnonzero(step) + 1
     return np.insert(far, after, far[after]), np.insert(other, after, other[after - 1])
 

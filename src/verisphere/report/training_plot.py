@@ -35,7 +35,7 @@ _TITLES = {
 _AT_FAR = re.compile(r"(.+?)_at_far_(.+)")
 _OF_DOMAIN = re.compile(r"(tcp_\w+?)_of_(.+)")
 #: Panels in which small differences matter: they do not begin at 0.
-_CLOSE = {_TITLES[name] for name in ("anchor_tar", "anchor_threshold", "tcp_threshold", "tcp_weight")}
+_NOT_FROM_ZERO = {_TITLES[name] for name in ("anchor_tar", "anchor_threshold", "tcp_threshold", "tcp_weight")}
 _UNDRAWN = ("step", "epoch", "images_per_second")
 
 Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
@@ -66,7 +66,7 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
             )
         axes.set_title(in_picture(label), loc="left", color=INK, fontsize=10)
         axes.margins(y=0.12)
-        if label not in _CLOSE:
+        if label not in _NOT_FROM_ZERO:
             axes.set_ylim(bottom=min([0.0, *(min(values) for _, values in lines.values())]))
         if len(lines) > 1:
             axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -8,44 +8,38 @@ import os
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Literal
 
-import numpy as np
-from jaxtyping import UInt8
 from PIL import Image
 
 from verisphere.device import choose_device
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
-from verisphere.images.decode import decode, why_unread
-from verisphere.images.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
-from verisphere.images.image_files import ImageFiles, counted, image_files
-from verisphere.vocabulary import Progress, printable, quietly
+from verisphere.images.decode import why_unread
+from verisphere.images.detect import template_named
+from verisphere.images.image_files import counted, image_files
+from verisphere.ship.face_search import (
+    FaceOfPhotograph,
+    Pixels,
+    Skipped,
+    Status,
+    detected_faces,
+    file_contents,
+    listed_faces,
+    search_photographs,
+)
+from verisphere.vocabulary import Progress, check_word, printable, quietly
 
-T = TypeVar("T")
-Pixels = UInt8[np.ndarray, "_ _ 3"]
 ImageFormat = Literal["png", "jpg"]
-Status = Literal["aligned", "no face", "unreadable", "other format"]
 
-#: The list of what became of each photo, inside the result.
+#: Name of the list, inside the result, with a line for each photo.
 LIST = "align.csv"
 _COLUMNS = ("name", "crop", "status", "reason", "faces", *BOX_COLUMNS, *POINT_COLUMNS, "score")
 
-_BATCH = 32  # photos at a time; fewer where they come to more pixels than this:
-_BATCH_PIXELS = 24_000_000
-_SHOWN = 5  # skipped photos that the text names
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A photo without a crop, and why."""
-
-    name: str
-    reason: str
+_SKIPPED_NAMED = 5  # skipped photos that the text names
 
 
 @dataclass(frozen=True)
@@ -90,9 +84,9 @@ class AlignResult:
             lines.append(f"skipped as unreadable: {self.unreadable:,}")
         if self.other_format:
             lines.append(f"skipped by format: {printable(counted(self.other_format))}")
-        lines += [f"  {printable(f'{photo.name}: {photo.reason}')}" for photo in self.skipped[:_SHOWN]]
-        if len(self.skipped) > _SHOWN:
-            lines.append(f"  and {len(self.skipped) - _SHOWN:,} more")
+        lines += [f"  {printable(f'{photo.name}: {photo.reason}')}" for photo in self.skipped[:_SKIPPED_NAMED]]
+        if len(self.skipped) > _SKIPPED_NAMED:
+            lines.append(f"  and {len(self.skipped) - _SKIPPED_NAMED:,} more")
         if self.unused:
             names = f"not in {self.source}: {len(self.unused):,}, first {self.unused[0]}"
             lines.append(f"with landmarks, but {printable(names)}")
@@ -136,35 +130,39 @@ def align_photos(
         ValueError: no photo gives a crop, listed landmarks lie outside their photo, there is no such template, or the
             extra `detect` is missing.
     """
-    if image_format not in get_args(ImageFormat):
-        raise ValueError(f"image format {image_format!r} is not known; allowed are {', '.join(get_args(ImageFormat))}")
-    target = template_named(template)
+    check_word("image_format", image_format, ImageFormat)
+    template_named(template)
     refuse_overwriting(out, [source, landmarks])
     if out.suffix.lower() != ".zip" and out.is_file():
         raise FileExistsError(f"{out}: a file; crops go into a folder, or into an archive whose name ends in .zip")
     files = image_files(source)
-    names = crop_names(files.names, f".{image_format}")
+    crops = crop_names(files.names, f".{image_format}")
     drawn = read_source(source, files.names).drawn
     finder = "MTCNN" if landmarks is None else f"the landmarks in {landmarks.name}"
-    find, listed = _finder(landmarks, files, source, device, min_face)
+    listed: dict[str, ListedFaces] = {} if landmarks is None else _read_listed(landmarks, files.names, source)
+    if landmarks is None:
+        find = detected_faces(template, choose_device(device), min_face)
+    else:
+        find = listed_faces(template, listed, landmarks)
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()
 
     def write(path: Path) -> None:
         with _writer(path) as put:
-            outcomes = (outcome for batch in _ahead(_photos(files)) for outcome in _outcomes(batch, find, target))
-            for name, outcome in zip(names, progress(outcomes, "aligning", len(names)), strict=True):
-                if outcome.crop is None:
-                    skipped.append(Skipped(outcome.name, outcome.reason))
+            faces = search_photographs(files.names, file_contents(files), find)
+            for photo, crop, face in zip(files.names, crops, progress(faces, "aligning", len(crops)), strict=True):
+                if face.pixels is None:
+                    skipped.append(Skipped(photo, face.reason))
+                    rows.append(_row_without_crop(photo, face.status, face.reason))
                 else:
-                    put(name, _encoded(outcome.crop.pixels, image_format))
-                    counts["several"] += outcome.crop.faces > 1
-                counts[outcome.status] += 1
-                rows.append(_row(outcome, name))
-            for name in files.unread:
-                skipped.append(Skipped(name, why_unread(name)))
-                rows.append(_row(_Outcome(name, "other format", reason=why_unread(name)), ""))
+                    put(crop, _encoded(face.pixels, image_format))
+                    counts["several"] += face.faces > 1
+                    rows.append(_row(photo, crop, face))
+                counts[face.status] += 1
+            for photo in files.unread:
+                skipped.append(Skipped(photo, why_unread(photo)))
+                rows.append(_row_without_crop(photo, "other format", why_unread(photo)))
             skipped.sort(key=lambda photo: photo.name.split("/"))  # the source's order
             rows.sort(key=lambda row: row[0].split("/"))
             if not counts["aligned"]:
@@ -207,134 +205,15 @@ def crop_names(names: Sequence[str], suffix: str) -> tuple[str, ...]:
     return crops
 
 
-# --- reading ---
-
-
-@dataclass(frozen=True, eq=False)
-class _Photo:
-    """A photo's pixels, or why there are none."""
-
-    name: str
-    pixels: Pixels | None
-    reason: str = ""
-
-
-def _photos(files: ImageFiles) -> Iterator[list[_Photo]]:
-    """The photos in order, as many at a time as may be in memory together."""
-    batch: list[_Photo] = []
-    pixels = 0
-    for position in range(len(files.names)):
-        photo = _photo(files, position)
-        batch.append(photo)
-        pixels += 0 if photo.pixels is None else photo.pixels.size // 3
-        if len(batch) == _BATCH or pixels >= _BATCH_PIXELS:
-            yield batch
-            batch, pixels = [], 0
-    if batch:
-        yield batch
-
-
-def _photo(files: ImageFiles, position: int) -> _Photo:
-    name, label = files.names[position], ""
-    try:
-        ((label, data),) = files.read([position])
-        return _Photo(name, decode(data, label))
-    except ValueError as error:
-        return _Photo(name, None, str(error).removeprefix(f"{label}: "))
-
-
-def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """The items; while one is worked on, a thread makes the next, and no more than that."""
-    with ThreadPoolExecutor(1) as thread:
-        pending = thread.submit(next, items, None)
-        while (item := pending.result()) is not None:
-            pending = thread.submit(next, items, None)
-            yield item
-
-
-# --- faces ---
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """The faces of a photo; and why there may be none."""
-
-    faces: Detections
-    reason: str
-
-
-_Find = Callable[[Sequence[str], Sequence[Pixels]], list[_Found]]
-
-
-def _finder(
-    landmarks: Path | None, files: ImageFiles, source: Path, device: str | None, min_face: int
-) -> tuple[_Find, dict[str, ListedFaces]]:
-    """What finds the faces in photos; and the faces listed for them, if any are."""
-    if landmarks is None:
-        return _detecting(Detector(choose_device(device), min_face=min_face)), {}
+def _read_listed(landmarks: Path, photos: Sequence[str], source: Path) -> dict[str, ListedFaces]:
+    """The faces that a landmarks file lists, at least one of them for a photo of the source."""
     listed = read_landmarks(landmarks)
-    if not any(name in listed for name in files.names):
+    if not any(name in listed for name in photos):
         raise ValueError(
             f"{landmarks}: none of its {len(listed)} photos is in {source}; it has names like {next(iter(listed))!r}, "
-            f"and there they are like {files.names[0]!r}"
+            f"and there they are like {photos[0]!r}"
         )
-    return _looking_up(listed, landmarks), listed
-
-
-def _detecting(detector: Detector) -> _Find:
-    def find(names: Sequence[str], photos: Sequence[Pixels]) -> list[_Found]:
-        found = detector.detect(photos)
-        return [
-            _Found(faces, why_none(detector, *pixels.shape[:2])) for faces, pixels in zip(found, photos, strict=True)
-        ]
-
-    return find
-
-
-def _looking_up(listed: dict[str, ListedFaces], landmarks: Path) -> _Find:
-    nothing = Detections(np.zeros((0, 4), np.float32), np.zeros((0, 5, 2), np.float32), np.zeros(0, np.float32))
-
-    def look_up(name: str, pixels: Pixels) -> _Found:
-        if name not in listed:
-            return _Found(nothing, f"not listed in {landmarks}")
-        entry = listed[name]
-        entry.check_inside(*pixels.shape[:2])
-        return _Found(Detections(entry.boxes, entry.landmarks, entry.scores), f"listed without a face in {landmarks}")
-
-    def find(names: Sequence[str], photos: Sequence[Pixels]) -> list[_Found]:
-        return [look_up(name, pixels) for name, pixels in zip(names, photos, strict=True)]
-
-    return find
-
-
-@dataclass(frozen=True, eq=False)
-class _Outcome:
-    """What became of a photo."""
-
-    name: str
-    status: Status
-    crop: Crop | None = None
-    reason: str = ""
-
-
-def _outcomes(batch: Sequence[_Photo], find: _Find, template: Template) -> Iterator[_Outcome]:
-    """What becomes of each photo, in order."""
-    readable = [(photo.name, photo.pixels) for photo in batch if photo.pixels is not None]
-    found = iter(find([name for name, _ in readable], [pixels for _, pixels in readable]))
-    for photo in batch:
-        if photo.pixels is None:
-            yield _Outcome(photo.name, "unreadable", reason=photo.reason)
-        else:
-            yield _outcome(photo.name, photo.pixels, next(found), template)
-
-
-def _outcome(name: str, pixels: Pixels, found: _Found, template: Template) -> _Outcome:
-    if not len(found.faces):
-        return _Outcome(name, "no face", reason=found.reason)
-    try:
-        return _Outcome(name, "aligned", crop_face(pixels, found.faces, template))
-    except ValueError as error:
-        return _Outcome(name, "no face", reason=str(error))
+    return listed
 
 
 # --- writing ---
@@ -372,15 +251,18 @@ def _encoded(pixels: Pixels, image_format: ImageFormat) -> bytes:
     return data.getvalue()
 
 
-def _row(outcome: _Outcome, name: str) -> tuple[str, ...]:
+def _row(photo: str, name: str, face: FaceOfPhotograph) -> tuple[str, ...]:
     """The line of `align.csv` for a photo whose crop has this name."""
-    crop = outcome.crop
-    if crop is None:
-        return (outcome.name, "", outcome.status, outcome.reason, "0", *[""] * (len(_COLUMNS) - 5))
+    crop = face.crop
+    assert crop is not None
     left, top, right, bottom = crop.box.tolist()
     places = [f"{value:.2f}" for value in (left, top, right - left, bottom - top, *crop.landmarks.flatten().tolist())]
     score = "" if math.isnan(crop.score) else f"{crop.score:.4f}"
-    return (outcome.name, name, outcome.status, "", str(crop.faces), *places, score)
+    return (photo, name, face.status, "", str(face.faces), *places, score)
+
+
+def _row_without_crop(photo: str, status: Status, reason: str) -> tuple[str, ...]:
+    return (photo, "", status, reason, "0", *[""] * (len(_COLUMNS) - 5))
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> bytes:

@@ -1,8 +1,7 @@
 """From an embeddings or scores file to thresholds with a guarantee, and to what they do on this and on other files."""
 
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +31,7 @@ from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.files.disk import check_file, digest
 from verisphere.files.embeddings import read_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
@@ -84,7 +84,7 @@ def calibrate(
     for other in others:
         _same_model(own, other)
     lacking = [_refuse_empty(file, file is own, skip_empty) for file in files]
-    with _naming(path):
+    with errors_naming(path):
         thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
     checked = [_check(file, empty, thresholds, own) for file, empty in zip(files, lacking, strict=True)]
     return Calibration(own.source, own.origin, thresholds, tuple(checked)).described()
@@ -316,7 +316,7 @@ def _check(
     """What the thresholds do on a file, with what it lacks left out."""
     points: dict[str, tuple[OperatingPoint, ...]] = {}
     if ALL not in empty:
-        with _naming(file.path):
+        with errors_naming(file.path):
             points = {
                 name: tuple(
                     point_at(genuine, impostor, found.threshold, found.far_target, found.guarantee)
@@ -333,14 +333,3 @@ def _check(
         lacking=empty.get(ALL, ()),
         shared_people=None if file.people is None or own.people is None else len(file.people & own.people),
     )
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the file before what is wrong with its content."""
-    try:
-        yield
-    except TooFewComparisonsError as error:
-        raise TooFewComparisonsError(f"{path}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None

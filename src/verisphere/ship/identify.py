@@ -8,22 +8,22 @@ from jaxtyping import Float32
 
 from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.embeddings import read_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.results import json_text
 from verisphere.images.image_files import image_files
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
 from verisphere.report.tables import number, table
-from verisphere.ship.align import Skipped
+from verisphere.ship.face_search import FindFaces, Skipped
 from verisphere.ship.people import (
-    FindFaces,
     Person,
     first_few,
     lower_median,
     notes_on,
     person_at,
+    photographs_in,
     refuse_drawn,
     scores_between,
-    searched,
 )
 from verisphere.vocabulary import Progress, printable, quietly
 
@@ -117,7 +117,7 @@ def identify(
         probe: an image file, or a folder or archive of one person's photographs.
         gallery: folder or zip archive with a folder of photographs a person, or an embeddings file of the same model.
         model: with its threshold.
-        find: how a face is got out of a photograph.
+        find: finds the face on each photograph.
         far: which of the model's thresholds; needed where it has several.
         top: how many matches to list.
         accept_drawn: take a model that was trained or calibrated on drawn faces.
@@ -180,14 +180,12 @@ class _Gallery:
 def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Progress) -> _Gallery:
     files = image_files(gallery, "Name/image.jpg")
     owners = [_owner(name, gallery) for name in files.names]
-    seen = searched(files, find, progress)
-    try:
-        embeddings = seen.embed(model)
-    except ValueError as error:
-        raise ValueError(f"{gallery}: {error}") from None
-    people = np.array([owners[place] for place in seen.used])
+    photographs = photographs_in(files, find, progress)
+    with errors_naming(gallery):
+        embeddings = photographs.embed(model)
+    people = np.array([owners[place] for place in photographs.used])
     everybody = {*owners, *(name.rpartition("/")[0] for name in files.unread)} - {""}
-    return _Gallery(embeddings, people, tuple(sorted(everybody - set(people.tolist()))), seen.skipped)
+    return _Gallery(embeddings, people, tuple(sorted(everybody - set(people.tolist()))), photographs.skipped)
 
 
 def _from_embeddings(gallery: Path, model: Model) -> _Gallery:

@@ -6,98 +6,28 @@ inequality that happens to two different people at most twice as often as a sing
 about one comparison carries over to sets, at twice the rate.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, UInt8
+from jaxtyping import Float32, Float64
 
 from verisphere.decide import Far
 from verisphere.files.disk import check_file, read_file
-from verisphere.images.decode import MAX_BYTES, decode, why_unread
-from verisphere.images.detect import Detections, Detector, crop_face, template_named, why_none
+from verisphere.files.errors import errors_naming
+from verisphere.images.decode import MAX_BYTES, why_unread
 from verisphere.images.image_files import ImageFiles, image_files
 from verisphere.models.folder import Model
 from verisphere.score import pair_scores, unit_rows
-from verisphere.ship.align import Skipped
+from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents, search_photographs
 from verisphere.vocabulary import Progress, printable, quietly
 
-Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph of a size of its own
-SHOWN = 5  # photographs that a note names
-BATCH = 16  # photographs decoded and searched for faces at a time
-_CHUNK = 2**20  # comparisons scored at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Look:
-    """What a photograph shows.
-
-    Attributes:
-        pixels: the aligned crop that the model takes, of the most central face; None where there is none to take.
-        faces: how many faces there are.
-        reason: why there is no crop.
-    """
-
-    pixels: Pixels | None
-    faces: int = 1
-    reason: str = ""
-
-
-#: Looks for a face in photographs, given with their names.
-FindFaces = Callable[[Sequence[Pixels], Sequence[str]], list[Look]]
-
-
-def aligned_faces(size: tuple[int, int]) -> FindFaces:
-    """Takes photographs as they are: crops that were aligned before.
-
-    Args:
-        size: (height, width) that the model takes.
-    """
-
-    def find(photos: Sequence[Pixels], names: Sequence[str]) -> list[Look]:
-        return [
-            Look(pixels)
-            if pixels.shape[:2] == size
-            else Look(
-                None,
-                0,
-                f"{pixels.shape[1]} x {pixels.shape[0]} pixels, but aligned crops are "
-                f"{size[1]} x {size[0]}; without --aligned the face is looked for",
-            )
-            for pixels in photos
-        ]
-
-    return find
-
-
-def detected_faces(template: str, device: torch.device, min_face: int = 20) -> FindFaces:
-    """Looks for faces, and aligns the most central one of each photograph.
-
-    Args:
-        template: name of the model's template.
-        device: where to look for faces.
-        min_face: side of the smallest face looked for, in pixels.
-
-    Raises:
-        ValueError: no such template, or the extra `detect` is missing.
-    """
-    detector, target = Detector(device, min_face=min_face), template_named(template)
-
-    def look(pixels: Pixels, found: Detections) -> Look:
-        if not len(found):
-            return Look(None, 0, why_none(detector, *pixels.shape[:2]))
-        try:
-            return Look(crop_face(pixels, found, target).pixels, len(found))
-        except ValueError as error:
-            return Look(None, len(found), str(error))
-
-    def find(photos: Sequence[Pixels], names: Sequence[str]) -> list[Look]:
-        return [look(pixels, found) for pixels, found in zip(photos, detector.detect(photos), strict=True)]
-
-    return find
+PHOTOGRAPHS_NAMED = 5  # photographs that a note names
+_PHOTOGRAPHS_AT_ONCE = 16  # decoded and searched together
+_COMPARISONS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -138,73 +68,76 @@ def scores_between(
 ) -> Float64[np.ndarray, "left right"]:
     """Score of every row of one side with every row of the other, in bounded memory beside the result."""
     units = unit_rows(np.concatenate([left, right]))
-    found = np.empty((len(left), len(right)))
-    step = max(_CHUNK // len(left), 1)
+    scores = np.empty((len(left), len(right)))
+    step = max(_COMPARISONS_AT_ONCE // len(left), 1)
     for start in range(0, len(right), step):
         columns = torch.arange(start, min(start + step, len(right)))
         first, second = torch.meshgrid(torch.arange(len(left)), len(left) + columns, indexing="ij")
-        scores = pair_scores(units, first.flatten(), second.flatten())
-        found[:, start : start + step] = scores.reshape(first.shape).numpy()
-    return found
+        part = pair_scores(units, first.flatten(), second.flatten())
+        scores[:, start : start + step] = part.reshape(first.shape).numpy()
+    return scores
 
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """Photographs with what each shows.
+    """Photographs and the face on each.
 
     Attributes:
-        names: one a photograph.
-        looks: what it shows.
-        unread: names of further photographs beside them, of formats that are not read.
+        names: one name for each photograph.
+        faces: one face for each photograph.
+        unread: names of further photographs beside them, in formats that are not read.
     """
 
     names: Sequence[str]
-    looks: Sequence[Look]
+    faces: Sequence[FaceOfPhotograph]
     unread: tuple[str, ...] = ()
 
     @property
     def used(self) -> list[int]:
-        """Positions of those with a face that can be compared."""
-        return [place for place, look in enumerate(self.looks) if look.pixels is not None]
+        """Positions of the photographs with a face that can be compared."""
+        return [place for place, face in enumerate(self.faces) if face.pixels is not None]
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """All others, with the reasons."""
-        both = zip(self.names, self.looks, strict=True)
-        without_face = [Skipped(name, look.reason) for name, look in both if look.pixels is None]
+        """All other photographs, with the reasons."""
+        named = zip(self.names, self.faces, strict=True)
+        without_face = [Skipped(name, face.reason) for name, face in named if face.pixels is None]
         return (*without_face, *(Skipped(name, why_unread(name)) for name in self.unread))
 
     def embed(self, model: Model) -> Float32[np.ndarray, "used dim"]:
-        """Embeddings of those that can be compared, in order.
+        """Embeddings of the photographs that can be compared, in order.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no photograph can be compared.
         """
         if not self.used:
-            raise ValueError(f"none of the {len(self.names)} photographs can be used; {self._first()}")
-        crops = [look.pixels for look in self.looks if look.pixels is not None]
-        return model.embed(np.stack(crops))
-
-    def _first(self) -> str:
-        return f"the first, {self.names[0]}: {self.looks[0].reason}"
+            first = f"the first, {self.names[0]}: {self.faces[0].reason}"
+            raise ValueError(f"none of the {len(self.names)} photographs can be used; {first}")
+        return model.embed(np.stack([face.pixels for face in self.faces if face.pixels is not None]))
 
 
-def look_at(path: Path, find: FindFaces, progress: Progress = quietly) -> Photographs:
-    """The photographs of a folder or a zip archive, or the one of an image file, each searched for a face.
+def photographs_at(path: Path, find: FindFaces, progress: Progress = quietly) -> Photographs:
+    """The photographs of a folder or a zip archive, or the one photograph of an image file, each searched for a face.
 
     Raises:
         FileNotFoundError: there is nothing at `path`.
         ValueError: a folder or archive without photographs, or a file that is too large.
     """
     if path.is_dir() or path.suffix.lower() == ".zip":
-        return searched(image_files(path), find, progress)
-    return _searched([path.name], [partial(_read, path)], find, quietly)
+        return photographs_in(image_files(path), find, progress)
+    return Photographs([path.name], list(search_photographs([path.name], [partial(_read, path)], find)))
 
 
-def searched(files: ImageFiles, find: FindFaces, progress: Progress) -> Photographs:
+def photographs_in(files: ImageFiles, find: FindFaces, progress: Progress) -> Photographs:
     """All photographs of a folder or an archive, each searched for a face."""
-    contents = [partial(_content, files, position) for position in range(len(files.names))]
-    return replace(_searched(files.names, contents, find, progress), unread=tuple(files.unread))
+    faces = search_photographs(files.names, file_contents(files), find, _PHOTOGRAPHS_AT_ONCE)
+    searched = list(progress(faces, "looking for faces", len(files.names)))
+    return Photographs(files.names, searched, tuple(files.unread))
+
+
+def _read(path: Path) -> bytes:
+    check_file(path, "photograph or folder")
+    return read_file(path, MAX_BYTES)
 
 
 def person_at(
@@ -215,63 +148,26 @@ def person_at(
     Args:
         path: an image file, or a folder or zip archive of one person's.
         model: makes the embeddings.
-        find: how a face is got out of a photograph.
+        find: finds the face on each photograph.
         progress: shown over the photographs.
 
     Raises:
         FileNotFoundError: there is nothing at `path`.
         ValueError: no photograph shows a face.
     """
-    seen = look_at(path, find, progress)
-    if len(seen.names) == 1 and not seen.used:
-        raise ValueError(f"{path}: {seen.looks[0].reason}")
-    try:
-        embeddings = seen.embed(model)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    photographs = photographs_at(path, find, progress)
+    if len(photographs.names) == 1 and not photographs.used:
+        raise ValueError(f"{path}: {photographs.faces[0].reason}")
+    with errors_naming(path):
+        embeddings = photographs.embed(model)
+    named = zip(photographs.names, photographs.faces, strict=True)
     person = Person(
         name=str(path),
-        photos=tuple(seen.names[place] for place in seen.used),
-        skipped=seen.skipped,
-        with_several_faces=tuple(name for name, look in zip(seen.names, seen.looks, strict=True) if look.faces > 1),
+        photos=tuple(photographs.names[place] for place in photographs.used),
+        skipped=photographs.skipped,
+        with_several_faces=tuple(name for name, face in named if face.faces > 1),
     )
     return person, embeddings
-
-
-def _content(files: ImageFiles, position: int) -> bytes:
-    ((_, data),) = files.read([position])
-    return data
-
-
-def _read(path: Path) -> bytes:
-    check_file(path, "photograph or folder")
-    return read_file(path, MAX_BYTES)
-
-
-def _searched(
-    names: Sequence[str], contents: Sequence[Callable[[], bytes]], find: FindFaces, progress: Progress
-) -> Photographs:
-    """What each photograph shows; a batch of photographs is in memory at a time."""
-    looks: list[Look] = []
-    waiting: list[tuple[int, str, Pixels]] = []
-
-    def search() -> None:
-        found = find([pixels for _, _, pixels in waiting], [name for _, name, _ in waiting])
-        for (place, _, _), look in zip(waiting, found, strict=True):
-            looks[place] = look
-        waiting.clear()
-
-    for name, content in progress(zip(names, contents, strict=True), "looking for faces", len(names)):
-        try:
-            waiting.append((len(looks), name, decode(content(), name)))
-            looks.append(Look(None, 0))  # until it has been searched
-        except ValueError as error:
-            looks.append(Look(None, 0, str(error).removeprefix(f"{name}: ")))
-        if len(waiting) == BATCH:
-            search()
-    if waiting:
-        search()
-    return Photographs(names, looks)
 
 
 def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
@@ -303,12 +199,12 @@ def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
 def notes_on(person: Person) -> list[str]:
     """Lines on photographs of a person with several faces, and on those that were skipped."""
     several = first_few(person.with_several_faces, "with several faces, the most central taken")
-    return [*several, *first_few([f"{one.name} ({one.reason})" for one in person.skipped], "skipped")]
+    return [*several, *first_few([f"{photo.name} ({photo.reason})" for photo in person.skipped], "skipped")]
 
 
 def first_few(items: Sequence[str], what: str) -> list[str]:
     """One line for the first few of them, and how many more there are."""
     if not items:
         return []
-    more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
-    return [f"{what}: {', '.join(map(printable, items[:SHOWN]))}{more}"]
+    more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""
+    return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}"]

@@ -7,9 +7,9 @@ from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.results import json_text
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
+from verisphere.ship.face_search import FindFaces
 from verisphere.ship.people import (
     SETS,
-    FindFaces,
     Person,
     lower_median,
     notes_on,
@@ -82,7 +82,7 @@ def verify(
         left: an image file, or a folder or zip archive of them.
         right: the other.
         model: with its threshold.
-        find: how a face is got out of a photograph.
+        find: finds the face on each photograph.
         far: which of the model's thresholds; needed where it has several.
         accept_drawn: take a model that was trained or calibrated on drawn faces.
         progress: shown over the photographs.

@@ -20,9 +20,9 @@ from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
+from verisphere.images.decoded_faces import in_memory
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
-from verisphere.images.memory import in_memory
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.models.checkpoint import (
     optimizer_tensors,

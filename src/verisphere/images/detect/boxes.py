@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32, Int64
 
-_BLOCK = 512  # boxes compared at a time: bounds the memory, and a block of an image's size is the fastest
+_BOXES_AT_ONCE = 512  # boxes compared at a time: bounds the memory, and a block of an image's size is the fastest
 
 Boxes = Float32[np.ndarray, "boxes 4"]
 
@@ -47,8 +47,8 @@ def without_overlaps(
     """
     order = np.argsort(-scores, kind="stable")
     kept = order[:0]
-    for start in range(0, len(order), _BLOCK):
-        block = order[start : start + _BLOCK]
+    for start in range(0, len(order), _BOXES_AT_ONCE):
+        block = order[start : start + _BOXES_AT_ONCE]
         if len(kept):
             block = block[(overlaps(boxes[kept], boxes[block], of) <= limit).all(axis=0)]
         too_close = np.triu(overlaps(boxes[block], boxes[block], of) > limit, 1)  # [i, j]: i is better and overlaps j

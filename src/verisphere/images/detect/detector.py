@@ -14,9 +14,9 @@ from verisphere.images.detect.nets import OutputNet, ProposalNet, RefinementNet,
 from verisphere.images.detect.sample import halvings, halvings_for, sample
 
 _SHRINK = 0.709  # from one level of the pyramid to the next: the area halves
-_CROPS = 512  # that a network sees at a time: bounds the memory
+_CROPS_AT_ONCE = 512  # that a network sees at a time: bounds the memory
 # Pixels of images of equal size that are searched at a time: more leave a CPU's caches, fewer leave a GPU idle.
-_PIXELS, _PIXELS_ON_GPU = 500_000, 8_000_000
+_PIXELS_AT_ONCE, _PIXELS_AT_ONCE_ON_GPU = 500_000, 8_000_000
 
 Image = UInt8[np.ndarray, "_ _ 3"]
 Batch = Float[Tensor, "batch 3 _ _"]
@@ -126,7 +126,7 @@ class Detector:
         for (height, width, _), positions in by_size.items():
             margin, scale = 2 * border * max(height, width), min(1, self.max_side / max(height, width))
             searched = (height + margin) * (width + margin) * scale**2
-            count = max(1, int((_PIXELS if self.device.type == "cpu" else _PIXELS_ON_GPU) / searched))
+            count = max(1, int((_PIXELS_AT_ONCE if self.device.type == "cpu" else _PIXELS_AT_ONCE_ON_GPU) / searched))
             yield from (positions[start : start + count] for start in range(0, len(positions), count))
 
     def _search(self, batch: Batch) -> list[Detections]:
@@ -135,13 +135,13 @@ class Detector:
         copies = halvings(batch, int(halvings_for(np.array([largest]))[0]))
         owners, boxes = self._proposals(copies)
 
-        scores, offsets = _looked_at(self.refine, copies, owners, boxes)
+        scores, offsets = _outputs_for(self.refine, copies, owners, boxes)
         sure = scores > self.thresholds[1]
         owners, boxes, scores = owners[sure], corrected(boxes, offsets)[sure], scores[sure]
         rows = separate(owners, boxes, scores, 0.7)
         owners, boxes = owners[rows], squares(boxes[rows])
 
-        scores, offsets, places = _looked_at(self.output, copies, owners, boxes)
+        scores, offsets, places = _outputs_for(self.output, copies, owners, boxes)
         # The networks were taught coordinates of pixel centres against crops cut along pixel edges: no half is added.
         corner, sides = boxes[:, None, :2], boxes[:, None, 2:] - boxes[:, None, :2]
         landmarks = corner + sides * places.reshape(-1, 2, 5).swapaxes(1, 2)
@@ -197,13 +197,13 @@ def _scaled(copies: Sequence[Batch], scale: float) -> tuple[Batch, np.ndarray]:
     return images, np.array([extent[1] / size[1], extent[0] / size[0]])
 
 
-def _looked_at(
+def _outputs_for(
     net: RefinementNet | OutputNet, copies: Sequence[Batch], owners: Owners, boxes: Boxes
 ) -> list[np.ndarray]:
     """Each output of the network for crops of these square boxes."""
     parts = []
-    for start in range(0, max(len(boxes), 1), _CROPS):  # at least once, so that no box gives empty outputs
-        rows = slice(start, start + _CROPS)
+    for start in range(0, max(len(boxes), 1), _CROPS_AT_ONCE):  # at least once, so that no box gives empty outputs
+        rows = slice(start, start + _CROPS_AT_ONCE)
         crops = _crops(copies, owners[rows], boxes[rows], net.side)
         parts.append([output.cpu().numpy() for output in net(crops)])
     return [np.concatenate(column) for column in zip(*parts, strict=True)]

@@ -15,19 +15,19 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from verisphere.images.by_light import LUMA
 from verisphere.images.detect.alignment import TEMPLATES, Points, Template, inverse, similarity
 from verisphere.images.detect.crop import choose_face
 from verisphere.images.detect.detector import Detector
+from verisphere.images.luma import LUMA
 
 Image = UInt8[np.ndarray, "_ _ 3"]
 
 #: Images looked at, of a set.
 SAMPLE = 64
 
-_AWAY = 5 / 112  # of the crop's height: half of the faces further from their places are no aligned set
+_MOST_DISPLACEMENT = 5 / 112  # of the crop's height: half of the faces further from their places are no aligned set
 # Lower quartile of the detector's scores: lower ones say that these may be drawings, or no faces at all.
-_SURE = 0.995
+_SURE_SCORE = 0.995
 _LEAST_CONTRAST = 0.45  # standard deviations of an image's brightness
 _LEAST_IMAGES = 32  # whose mean contrast means something
 _LEAST_FACES = 16  # whose places do, where the images may be drawings
@@ -72,13 +72,13 @@ def _doubt_by_landmarks(images: Sequence[Image], template: Template, detector: D
     if 2 * len(found) <= len(images):
         return None
     chosen = [choose_face(faces, *template.size) for _, faces in found]
-    if np.quantile([faces.scores[face] for (_, faces), face in zip(found, chosen, strict=True)], 0.25) < _SURE:
+    if np.quantile([faces.scores[face] for (_, faces), face in zip(found, chosen, strict=True)], 0.25) < _SURE_SCORE:
         return None
     away = np.array(
         [displacement(faces.landmarks[face], template) for (_, faces), face in zip(found, chosen, strict=True)]
     )
     middle = float(np.median(away))
-    if middle <= _AWAY * template.height:
+    if middle <= _MOST_DISPLACEMENT * template.height:
         return None
     return Doubt(
         f"the faces found in {len(found)} of {len(images)} images lie {middle:.0f} pixels from their places in "

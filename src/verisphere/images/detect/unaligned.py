@@ -22,7 +22,7 @@ from verisphere.vocabulary import ImageSource
 
 log = logging.getLogger(__name__)
 
-_SHOWN = 3  # images that the warning names
+_NAMED_IMAGES = 3  # images that the warning names
 
 
 def warn_if_unaligned(*sets: Faces | None) -> None:
@@ -36,10 +36,10 @@ def warn_if_unaligned(*sets: Faces | None) -> None:
     """
     for faces in sets:
         if faces is not None and len(faces):
-            _look_at(faces)
+            _check_sample(faces)
 
 
-def _look_at(faces: Faces) -> None:
+def _check_sample(faces: Faces) -> None:
     source = faces.source
     if source.drawn:
         return
@@ -88,7 +88,7 @@ def _warn(images: Sequence[Image], names: Sequence[str], source: ImageSource, ph
         return
     doubt = doubt_alignment(images, template, checking_detector(), photographs=photographs)
     if doubt is not None:
-        shown = ", ".join(names[position] for position in doubt.examples[:_SHOWN])
+        shown = ", ".join(names[position] for position in doubt.examples[:_NAMED_IMAGES])
         log.warning(
             "%s: these do not look like aligned faces: %s; the furthest: %s. Figures of a model that takes them so are "
             "worth little; align them first: verisphere align",

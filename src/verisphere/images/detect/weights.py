@@ -25,8 +25,8 @@ DIGESTS = {
     "onet": "94f6ea2f4cf985275ee958cdd762d17b6009348a4fb9d8c6be39ba73ffd22ca3",
 }
 
-_LARGEST = 8 << 20  # bytes once decompressed; the largest of the three has 1.6 MB
-_EXTRA = "finding faces needs the extra `detect`: pip install 'verisphere[detect]'"
+_MOST_BYTES = 8 << 20  # bytes once decompressed; the largest of the three has 1.6 MB
+_INSTALL_EXTRA = "finding faces needs the extra `detect`: pip install 'verisphere[detect]'"
 _REINSTALL = f"the weights are those of mtcnn {KNOWN_VERSION}: pip install 'mtcnn=={KNOWN_VERSION}'"
 
 Array = Float32[np.ndarray, "..."]
@@ -43,7 +43,7 @@ def read_weights(network: str) -> list[Array]:
     """
     spec = importlib.util.find_spec("mtcnn")  # of a package at the top: found, not imported (its code needs TensorFlow)
     if spec is None or not spec.submodule_search_locations:
-        raise ValueError(_EXTRA)
+        raise ValueError(_INSTALL_EXTRA)
     return read_file(Path(spec.submodule_search_locations[0]) / "assets" / "weights" / f"{network}.lz4", network)
 
 
@@ -72,14 +72,14 @@ def decompress(data: bytes, name: str) -> bytes:
     try:
         import lz4.frame
     except ImportError:
-        raise ValueError(_EXTRA) from None
+        raise ValueError(_INSTALL_EXTRA) from None
     reader = lz4.frame.LZ4FrameDecompressor()
     try:
-        content = reader.decompress(data, max_length=_LARGEST)
+        content = reader.decompress(data, max_length=_MOST_BYTES)
     except RuntimeError as error:
         raise ValueError(f"{name}: not an lz4 frame ({error})") from None
     if not reader.eof:
-        raise ValueError(f"{name}: an lz4 frame that is cut short, or holds more than {_LARGEST} bytes")
+        raise ValueError(f"{name}: an lz4 frame that is cut short, or holds more than {_MOST_BYTES} bytes")
     return content
 
 
@@ -154,7 +154,7 @@ class _StoredArray:
         padding = self.stream.read(1)
         self.stream.read(padding[0])
         wanted = 4 * math.prod(shape)
-        if min(shape) < 1 or wanted > _LARGEST:
+        if min(shape) < 1 or wanted > _MOST_BYTES:
             raise ValueError(f"an array of shape {shape}")
         data = self.stream.read(wanted)
         if len(data) != wanted:

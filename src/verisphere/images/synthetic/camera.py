@@ -1,8 +1,8 @@
-"""What a camera does to a synthetic face: exposure and contrast, blur, sensor noise, loss of detail, and rounding.
+"""The camera of the synthetic faces: exposure and contrast, blur, sensor noise, loss of detail, and rounding.
 
-Works on luma and half-size chroma, as cameras do. The lossy step quantises an 8 x 8 block transform like JPEG's, with
-the integer transform of H.264's High profile in place of the cosines: its products are sums of integers below 2^24,
-exact in float32, so a matrix product gives the same bits in whatever order it adds.
+The functions work on luma and half-size chroma, as cameras do. The lossy step quantises an 8 x 8 block transform like
+that of JPEG, with the integer transform of H.264's High profile in place of the cosines: its products are sums of
+integers below 2^24, exact in float32, so a matrix product gives the same bits in every order of summation.
 """
 
 from functools import cache
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
+from verisphere.images.luma import LUMA
 from verisphere.images.synthetic.draws import noise
 from verisphere.images.synthetic.identity import Columns
 
@@ -45,13 +46,13 @@ def quantise(
     detail: Float[Tensor, " faces"],
     grow: int,
 ) -> Float[Tensor, "faces grown_height grown_width"]:
-    """Round the plane's 8 x 8 block spectra, and lay the result out at `grow` times its size.
+    """Rounds the 8 x 8 block spectra of a plane, and returns the result at `grow` times its size.
 
     Args:
         plane: whole numbers in [-256, 255]; height and width are multiples of 8.
         step: rounding step of the lowest frequency, in grey levels of an orthonormal transform; above 0.
-        detail: frequencies at or above this number are dropped: 8 keeps all, 4 leaves half the resolution.
-        grow: how often each pixel is repeated, across and down.
+        detail: frequencies at or above this number are dropped: 8 keeps all, 4 halves the resolution.
+        grow: number of times that each pixel is repeated, horizontally and vertically.
     """
     transform, squares, frequency = (table.to(plane.device) for table in _block_transform())
     faces, height, width = plane.shape
@@ -69,7 +70,7 @@ def quantise(
 
 
 def blur(plane: Plane, across: Float[Tensor, " faces"], down: Float[Tensor, " faces"]) -> Plane:
-    """Mix each pixel with its neighbours by weights in [0, 1], separately across and down, in place."""
+    """Mixes each pixel with its neighbours by weights in [0, 1], horizontally, then vertically, in place."""
     for dimension, weight in ((2, across), (1, down)):
         size = plane.shape[dimension]
         middle = plane.narrow(dimension, 1, size - 2)
@@ -80,7 +81,7 @@ def blur(plane: Plane, across: Float[Tensor, " faces"], down: Float[Tensor, " fa
 
 
 def halved(plane: Plane) -> Float[Tensor, "faces half_height half_width"]:
-    """The mean of every 2 x 2 pixels."""
+    """The mean of each block of 2 x 2 pixels."""
     rows = plane[:, ::2] + plane[:, 1::2]
     return (rows[:, :, ::2] + rows[:, :, 1::2]).mul_(0.25)
 
@@ -97,10 +98,10 @@ def expose(picture: Float[Tensor, "faces 3 height width"], photo: Columns) -> Fl
 def photograph(
     picture: Float[Tensor, "faces 3 height width"], photo: Columns, key: Int64[Tensor, " faces"]
 ) -> UInt8[Tensor, "faces 3 height width"]:
-    """The picture as a camera of the photograph's quality stores it; overwrites the picture."""
+    """The picture as a camera of the photograph's quality stores it. The picture is overwritten."""
     faces, _, height, width = picture.shape
     red, green, blue = expose(picture, photo).unbind(1)
-    luma = (red * 0.299).add_(green * 0.587).add_(blue * 0.114)
+    luma = (red * LUMA[0]).add_(green * LUMA[1]).add_(blue * LUMA[2])
     chroma_blue = halved(blue.sub_(luma).mul_(0.564))
     chroma_red = halved(red.sub_(luma).mul_(0.713))
     across, down = photo["blur_x"].flatten(), photo["blur_y"].flatten()
@@ -117,7 +118,7 @@ def photograph(
     coarse = (step * 1.6).repeat(2)
     blue_excess, red_excess = quantise(chroma, coarse, detail.repeat(2), 2).chunk(2)
     stored = torch.empty_like(picture)
-    luma.add_(128.5)  # half a level more, as the conversion to bytes cuts off
+    luma.add_(128.5)  # half a level more, since the conversion to bytes truncates
     torch.add(luma, red_excess * 1.402, out=stored[:, 0])
     torch.sub(luma, red_excess.mul_(0.714), out=stored[:, 1])
     torch.add(luma, blue_excess * 1.772, out=stored[:, 2])

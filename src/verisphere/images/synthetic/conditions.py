@@ -1,6 +1,6 @@
 """The conditions under which synthetic faces are photographed, and the draws they shape.
 
-Domains are capture conditions and nothing else: none stands for a group of people.
+Domains are capture conditions only: no domain represents a group of people.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,19 +16,19 @@ from verisphere.images.synthetic.identity import PERSON, PHOTO, Columns, scaled
 
 @dataclass(frozen=True)
 class Domain:
-    """A capture condition: how alike its people are, and how good its camera and its light.
+    """A capture condition: the similarity of its people, and the quality of its camera and its light.
 
     Attributes:
-        spread: factor on how far people differ from the mean face.
-        kinship: share of every trait's variance that a family, a few people in a row, has in common; in [0, 1].
+        spread: factor on the differences of people from the mean face.
+        kinship: share of the variance of every trait that a family (a few consecutive people) has in common; in [0, 1].
         pose: factor on turns and framing.
         light: factor on the variation of the light.
-        exposure: added to the exposure; 1 doubles the usual light.
+        exposure: is added to the exposure; 1 doubles the usual light.
         blur: largest weight of neighbouring pixels, in [0, 1].
         grain: largest standard deviation of the sensor's noise, as a share of white.
         loss: largest rounding step of the lossy storage, in grey levels.
-        detail: lowest number of frequencies a direction, of 8, that storage keeps.
-        worn: chance of glasses; caps and things held before the face are rarer in proportion.
+        detail: least number of the 8 frequencies in each direction that storage keeps.
+        worn: probability of glasses; caps and objects in front of the face are proportionally rarer.
     """
 
     spread: float
@@ -66,7 +66,7 @@ DOMAINS: Mapping[str, Domain] = {
         detail=7.0,
         worn=0.1,
     ),
-    # sun from any side, turned heads, things worn
+    # sun from any side, turned heads, glasses and caps
     "street": Domain(
         spread=1.0,
         kinship=0.0,
@@ -92,7 +92,7 @@ DOMAINS: Mapping[str, Domain] = {
         detail=4.0,
         worn=0.1,
     ),
-    # a casting of people picked because they look alike
+    # people who were selected because they look alike
     "lookalike": Domain(
         spread=0.8,
         kinship=0.5,
@@ -110,7 +110,7 @@ DOMAINS: Mapping[str, Domain] = {
 
 @dataclass(frozen=True)
 class Difficulty:
-    """Factors on every domain: on how far people differ, and on how far their photographs do."""
+    """Factors on every domain: on the differences between people, and on those between their photographs."""
 
     spread: float
     nuisance: float
@@ -125,12 +125,12 @@ DIFFICULTIES: Mapping[str, Difficulty] = {
 SCALED_BY_POSE = ("yaw", "pitch", "roll", "shift_x", "shift_y", "zoom")
 SCALED_BY_LIGHT = ("light_x", "light_y", "warmth", "tint", "fill_warmth", "exposure", "contrast")
 
-# worn by chance and set by the camera, beside the columns of `PHOTO`
+# objects that are worn at random, and settings of the camera, in addition to the columns of `PHOTO`
 EXTRA = ("glasses", "sunglasses", "cap", "cover", "blur_x", "blur_y", "grain", "loss", "detail")
 
 
 def domain_columns(names: Sequence[str]) -> Columns:
-    """The numbers of these domains, one row each."""
+    """The numbers of these domains, one row for each domain."""
     fieldnames = tuple(field.name for field in fields(Domain))
     rows = [[float(getattr(DOMAINS[name], field)) for field in fieldnames] for name in names]
     return Columns(torch.tensor(rows), fieldnames)
@@ -158,7 +158,7 @@ def draw_photo(key: Int64[Tensor, " faces"], domain: Columns, level: Difficulty)
 
 
 def _extra(chance: Float[Tensor, "faces extras"], domain: Columns, level: Difficulty) -> Float[Tensor, "faces extras"]:
-    """What is worn (0 or 1) and how the camera does, in the order of `EXTRA`, from uniform draws."""
+    """Objects that are worn (0 or 1) and settings of the camera, in the order of `EXTRA`, from uniform draws."""
     draw = dict(zip(EXTRA, chance.unbind(1), strict=True))
     worn, blur, grain, loss = (domain[name].flatten() * level.nuisance for name in ("worn", "blur", "grain", "loss"))
     lost = (8 - domain["detail"].flatten()) * level.nuisance

@@ -1,8 +1,8 @@
-"""Random numbers without state: every draw is a hash of what it is for, so any subset in any order gives the same bits.
+"""Random numbers without state: every draw is a hash of its purpose, so any subset in any order gives the same bits.
 
 The hash is SplitMix64 (Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195) on int64 tensors, whose products wrap.
-Draws use only integers and single additions and products of floats, which IEEE 754 rounds alike for every batch size,
-thread count and vector width; a library's exp or log does not promise that.
+Draws use only integers and single additions and products of floats, which IEEE 754 rounds identically for every batch
+size, thread count and vector width; the exp or log of a library does not guarantee that.
 """
 
 from functools import cache
@@ -25,19 +25,19 @@ PLATE_BITS = 20
 
 
 def _shift_right(words: Int64[Tensor, "*shape"], bits: int) -> Int64[Tensor, "*shape"]:
-    """The logical shift; torch's own repeats the sign bit."""
+    """The logical right shift; the operator of torch repeats the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def scramble(words: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-    """SplitMix64's bijection of 64-bit words in which every input bit moves every output bit."""
+    """SplitMix64's bijection of 64-bit words, in which every input bit affects every output bit."""
     words = (words ^ _shift_right(words, 30)) * FIRST_FACTOR
     words = (words ^ _shift_right(words, 27)) * SECOND_FACTOR
     return words ^ _shift_right(words, 31)
 
 
 def keys(parents: Int64[Tensor, "*shape"], numbers: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-    """The keys of children `numbers` of the parents: one level down a tree such as seed / person / photograph."""
+    """The keys of the children with these numbers: one level down a tree such as seed / person / photograph."""
     return scramble(scramble(parents + GOLDEN) + numbers * GOLDEN)
 
 
@@ -48,15 +48,15 @@ def words(key: Int64[Tensor, " rows"], count: int) -> Int64[Tensor, "rows {count
 
 
 def uniforms(key: Int64[Tensor, " rows"], count: int) -> Float[Tensor, "rows {count}"]:
-    """`count` draws for each key, uniform on [0, 1) in steps of 2^-24."""
+    """`count` draws for each key, uniform on [0, 1), in multiples of 2^-24."""
     return _shift_right(words(key, count), 40).float() * 2.0**-24
 
 
 def bells(word: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """A nearly normal draw (mean 0, variance 1, never beyond 3.47) from each 64-bit word.
+    """A nearly normal draw (mean 0, variance 1, absolute value at most 3.47) from each 64-bit word.
 
-    The sum of the word's four 16-bit parts, centred and scaled (Irwin-Hall): bounded tails suit facial measures, and
-    the sum of integers is exact.
+    It is the centred and scaled sum of the four 16-bit parts of the word (Irwin-Hall): bounded tails suit facial
+    measures, and the sum of integers is exact.
     """
     total = word & SIXTEEN_BITS
     for part in (1, 2, 3):
@@ -73,18 +73,18 @@ def normals(key: Int64[Tensor, " rows"], count: int) -> Float[Tensor, "rows {cou
 
 @cache
 def _noise_plate() -> Float[Tensor, " plate"]:
-    """2^20 nearly normal draws, made once a process; hashing every pixel anew would cost more than the whole face."""
+    """2^20 nearly normal draws, made once per process; hashing every pixel would cost more than drawing the face."""
     return bells(scramble(torch.arange(1 << PLATE_BITS) * GOLDEN))
 
 
 def noise(key: Int64[Tensor, " rows"], count: int) -> Float[Tensor, "rows {count}"]:
-    """`count` nearly normal draws for each key: a window, at a random place, of one fixed plate of 2^20 of them.
+    """`count` nearly normal draws for each key: a window, at a random place, into one fixed plate of 2^20 draws.
 
-    Two rows can share draws, shifted; as sensor noise in an image this is of no use to anyone.
+    Two rows can share draws at different positions; no model can exploit that in sensor noise.
 
     Args:
-        key: one key a row.
-        count: at most 2^19, so that there are many places for the window.
+        key: one key for each row.
+        count: at most 2^19, so that the window has many possible places.
     """
     if not 0 < count <= 1 << (PLATE_BITS - 1):
         raise ValueError(f"count is {count}; a window of the noise plate holds 1 to {1 << (PLATE_BITS - 1)} draws")

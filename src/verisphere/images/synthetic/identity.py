@@ -1,7 +1,7 @@
-"""What a synthetic face is made of: the traits of a person, the circumstances of a photograph, and natural colours.
+"""The parameters of a synthetic face: the traits of a person, the circumstances of a photograph, and natural colours.
 
-Both are tables: one line names a number, its mean and its standard deviation. Lengths are in half frames (the frame
-reaches from -1 to 1), x to the right and y down, from the middle of the head at zoom 1.
+Traits and circumstances are tables: each line states the name of a number, its mean and its standard deviation. Lengths
+are in half frames (the frame extends from -1 to 1), x to the right and y down, from the middle of the head at zoom 1.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class Spread(NamedTuple):
-    """How one number varies: a nearly normal draw with this mean and standard deviation, bounded at 3.47 of them."""
+    """The distribution of one number: nearly normal, bounded at 3.47 standard deviations from the mean."""
 
     mean: float
     deviation: float
@@ -98,7 +98,7 @@ PHOTO: Mapping[str, Spread] = {
     "gaze_y": Spread(0.0, 0.008),
     "hair_day": Spread(0.0, 0.018),
     "blush": Spread(0.0, 0.07),
-    # light: where it comes from, how much comes from everywhere, how warm it is; `Domain.light` scales these
+    # light: its direction, the share of ambient light, its colour temperature; `Domain.light` scales these
     "light_x": Spread(0.0, 0.55),
     "light_y": Spread(-0.30, 0.35),
     "ambient": Spread(0.46, 0.10),
@@ -107,7 +107,7 @@ PHOTO: Mapping[str, Spread] = {
     "fill_warmth": Spread(0.0, 0.12),
     "exposure": Spread(-0.10, 0.22),
     "contrast": Spread(0.0, 0.25),
-    # what is behind, on and before the person
+    # the background, the clothes, and objects in front of the person
     "wall_light": Spread(0.0, 1.0),
     "wall_hue": Spread(0.0, 1.0),
     "wall_other": Spread(0.0, 1.0),
@@ -127,10 +127,10 @@ PHOTO: Mapping[str, Spread] = {
 
 @dataclass(frozen=True)
 class Columns:
-    """Numbers of some faces, each read by name as a plane that broadcasts over pixels.
+    """Numbers of several faces, each read by name as a plane that broadcasts over pixels.
 
     Attributes:
-        values: one row a face, one column a name.
+        values: one row for each face, one column for each name.
         names: the columns' names, in order.
     """
 
@@ -153,18 +153,18 @@ class Columns:
         return Columns(self.values[rows], self.names)
 
     def rows(self, start: int, stop: int) -> "Columns":
-        """The faces from `start` up to `stop`."""
+        """The faces from `start` to `stop` (exclusive)."""
         return Columns(self.values[start:stop], self.names)
 
 
 def scaled(draws: Float[Tensor, "faces columns"], table: Mapping[str, Spread]) -> Columns:
-    """Standard draws turned into the numbers of a table: mean + deviation * draw."""
+    """The numbers of a table from standard draws: mean + deviation * draw."""
     spreads = torch.tensor(list(table.values()), device=draws.device)
     return Columns(draws * spreads[:, 1] + spreads[:, 0], tuple(table))
 
 
 def transmittance(density: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """How much light passes a density >= 0: (1 + density / 4)^-4, close to exp(-density), of exactly rounded steps."""
+    """The share of light that passes a density >= 0: (1 + density / 4)^-4, close to exp(-density), exactly rounded."""
     root = 1 / (1 + density * 0.25)
     square = root * root
     return square * square
@@ -176,28 +176,30 @@ def _absorbed(
     second: Float[Tensor, "faces 1 1"],
     second_rgb: tuple[float, float, float],
 ) -> Float[Tensor, "faces 3 1 1"]:
-    """The colour left by two pigments, each an amount and its absorption of red, green and blue."""
-    one = first.new_tensor(first_rgb)[:, None, None]
-    two = first.new_tensor(second_rgb)[:, None, None]
-    return transmittance(first.clamp(min=0)[:, None] * one + second.clamp(min=0)[:, None] * two)
+    """The colour behind two pigments, each given by its amount and its absorption of red, green and blue."""
+    first_absorption = first.new_tensor(first_rgb)[:, None, None]
+    second_absorption = first.new_tensor(second_rgb)[:, None, None]
+    return transmittance(
+        first.clamp(min=0)[:, None] * first_absorption + second.clamp(min=0)[:, None] * second_absorption
+    )
 
 
 def skin_colour(
     melanin: Float[Tensor, "faces 1 1"], hemoglobin: Float[Tensor, "faces 1 1"]
 ) -> Float[Tensor, "faces 3 1 1"]:
-    """Skin lit white: melanin darkens, blue most; hemoglobin takes green and blue."""
+    """Skin in white light: melanin absorbs all colours, blue most; hemoglobin absorbs green and blue."""
     return _absorbed(melanin.clamp(min=0.06) + 0.14, (0.60, 1.05, 1.65), hemoglobin, (0.04, 0.55, 0.62))
 
 
 def hair_colour(
     eumelanin: Float[Tensor, "faces 1 1"], pheomelanin: Float[Tensor, "faces 1 1"], grey: Float[Tensor, "faces 1 1"]
 ) -> Float[Tensor, "faces 3 1 1"]:
-    """Hair from fair over red and brown to black, and turned grey by the share `grey` of strands without pigment."""
+    """Hair from fair through red and brown to black; the share `grey` of the strands has no pigment."""
     pigmented = _absorbed(eumelanin + 0.3, (1.05, 1.45, 2.10), pheomelanin, (0.25, 1.05, 2.00))
     share = grey.clamp(0, 0.9)[:, None]
     return pigmented + (0.72 - pigmented) * share
 
 
 def iris_colour(iris: Float[Tensor, "faces 1 1"]) -> Float[Tensor, "faces 3 1 1"]:
-    """Irises from blue-grey (0) over green and hazel to dark brown (1)."""
+    """Irises from blue-grey (0) through green and hazel to dark brown (1)."""
     return _absorbed(iris, (0.85, 1.70, 3.30), torch.ones_like(iris), (0.85, 0.62, 0.48))

@@ -1,7 +1,7 @@
-"""Draws synthetic faces: from the wall behind them to what is held before them, as soft masks painted in order.
+"""Draws synthetic faces as soft masks that are painted in order, from the background to objects in front of the face.
 
-Each feature is drawn on a fixed band of rows that holds it in all but the most extreme poses. Bands do not follow the
-batch: a face must come out the same whoever is drawn with it.
+Each feature is drawn on a fixed band of rows that contains it in all but the most extreme poses. Bands do not depend on
+the batch: a face must be the same, whichever other faces are drawn with it.
 """
 
 import torch
@@ -29,7 +29,7 @@ from verisphere.images.synthetic.scene import (
 
 
 def muted(light: Number, hue: Number, strength: float) -> Colour:
-    """A colour of a wall or of cloth: a lightness and a position on a ring of hues, both from standard draws."""
+    """The colour of a wall or of clothes: a lightness and a position on a ring of hues, both from standard draws."""
     level = 0.42 + light.clamp(-1.8, 1.8) * 0.19
     phases = torch.arange(3, device=hue.device)[:, None, None] / 3
     ring = (hue * 0.7)[:, None] + phases
@@ -38,7 +38,7 @@ def muted(light: Number, hue: Number, strength: float) -> Colour:
 
 
 def draw_wall(scene: Scene, photo: Columns) -> None:
-    """Two colours that meet along a line somewhere behind the head, with stripes of a random width and depth."""
+    """Two colours on the two sides of a line behind the head, with stripes of a random width and contrast."""
     first = muted(photo["wall_light"], photo["wall_hue"], 0.25)
     second = muted(photo["wall_light"] * 0.3 + photo["wall_other"], photo["wall_hue"] + photo["wall_bend"], 0.25)
     angle = photo["wall_angle"].clamp(-1, 1)
@@ -51,7 +51,7 @@ def draw_wall(scene: Scene, photo: Columns) -> None:
 
 
 def draw_hair_behind(scene: Scene, person: Columns, photo: Columns, hair: Colour) -> Plane:
-    """Hair that the head covers: around the skull and, on some, down to the shoulders; returns its mask."""
+    """Hair behind the head: around the skull and, for some people, down to the shoulders. Returns its mask."""
     volume = (person["hair_volume"] + photo["hair_day"]).clamp(min=0.0)
     above = dome(scene.y, person["skull_top"] * 1.01 + volume * 1.1)
     below = scene.y.clamp(min=0).div_((person["hair_length"] + 0.30).clamp(0.12, 1.6))
@@ -64,7 +64,7 @@ def draw_hair_behind(scene: Scene, person: Columns, photo: Columns, hair: Colour
 
 
 def draw_body(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> None:
-    """Shoulders in cloth, and a neck in the chin's shadow."""
+    """Clothed shoulders, and the neck in the shadow of the chin."""
     scene = scene.rows(0.1, 1.0)
     half_width = person["skull_width"] * (0.60 + person["jaw_taper"] * -0.25)
     neck = cover((scene.y - 0.7).clamp_(min=0).mul_(0.6).sub_(scene.x.abs()).add_(half_width), 20.0)
@@ -79,7 +79,7 @@ def draw_body(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> No
 
 
 def draw_ears(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> None:
-    """Two ears at the sides of the skull; a turn hides one and shows more of the other."""
+    """Two ears at the sides of the skull; a turn of the head hides one and shows more of the other."""
     scene = scene.rows(-0.5, 0.6)
     size, flare = person["ear_size"], person["ear_flare"].clamp(-0.03, 0.12)
     down = scene.y - person["ear_height"]
@@ -92,7 +92,7 @@ def draw_ears(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> No
 
 
 def draw_skull(scene: Scene, person: Columns, photo: Columns, skin: Colour) -> Plane:
-    """The face's skin, darker towards its outline; returns its mask."""
+    """The skin of the face, darker towards its outline. Returns its mask."""
     inside = outline(scene, person, photo)
     face = cover(inside, 11.0)
     paint(scene.picture, face, skin)
@@ -136,10 +136,10 @@ def draw_marks(scene: Scene, person: Columns) -> None:
 
 
 def draw_nose(scene: Scene, person: Columns, photo: Columns) -> None:
-    """A bridge and a tip that stand out, wings, nostrils, and the shadow that it casts away from the light."""
+    """The bridge and the tip of the nose, its wings and nostrils, and its shadow on the side away from the light."""
     scene = scene.rows(-0.60, 0.74)
     light_x, light_y, _ = light_direction(photo)
-    # a nose stands out of the ellipsoid, so a turn carries it further
+    # a nose protrudes from the ellipsoid, so a turn moves it further
     across = scene.face_x - photo["yaw"] * 0.11
     level = scene.face_y - (person["eye_height"] + person["nose_length"] + photo["pitch"] * 0.08)
     wing, middle = person["nose_width"], person["nose_length"] * 0.48
@@ -158,7 +158,7 @@ def draw_nose(scene: Scene, person: Columns, photo: Columns) -> None:
 
 
 def draw_beard(scene: Scene, person: Columns, face: Plane, hair: Colour) -> None:
-    """Stubble to full beard along the jaw, and a moustache, on those who have them."""
+    """Stubble to full beard along the jaw, and a moustache, for people who have them."""
     bearded = chosen(torch.maximum(person["beard"], person["moustache"]))
     if not len(bearded):
         return
@@ -180,7 +180,7 @@ def draw_beard(scene: Scene, person: Columns, face: Plane, hair: Colour) -> None
 
 
 def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips: Colour) -> None:
-    """Two lips along a line that a smile bends, parted on some photographs, and the chin below."""
+    """Two lips along a line that a smile bends, open on some photographs, and the chin below them."""
     scene = scene.rows(-0.12, 1.0)
     smile, gape = photo["smile"].clamp(-0.3, 0.8), photo["mouth_open"].clamp(0, 0.09)
     upper, lower = person["upper_lip"].clamp(min=0.010), person["lower_lip"].clamp(min=0.014)
@@ -214,7 +214,7 @@ def draw_mouth(scene: Scene, person: Columns, photo: Columns, skin: Colour, lips
 
 
 def draw_eyes(scene: Scene, person: Columns, photo: Columns, skin: Colour, hair: Colour) -> None:
-    """Sockets, eyeballs between curved lids, irises that look somewhere, the fold of the lid, lashes and brows."""
+    """Eye sockets, eyeballs between curved lids, irises with a direction of gaze, lid folds, lashes and brows."""
     scene = scene.rows(-0.70, 0.42)
     light_x, _, _ = light_direction(photo)
     width, opening = person["eye_width"], person["eye_opening"].clamp(min=0.02) * photo["lids"].clamp(0.12, 1.5)
@@ -260,7 +260,7 @@ def draw_eyes(scene: Scene, person: Columns, photo: Columns, skin: Colour, hair:
 
 
 def draw_hair_front(scene: Scene, person: Columns, photo: Columns, behind: Plane, hair: Colour) -> None:
-    """Hair above the hairline, parted somewhere, with strands, and the soft shadow that it throws on the forehead."""
+    """Hair above the hairline, with a parting and strands, and its soft shadow on the forehead."""
     scene = scene.rows(-1.0, 0.5)
     behind = behind[:, : scene.x.shape[1]]
     offset = scene.face_x - person["parting"]

@@ -1,10 +1,10 @@
 """Synthetic faces for demonstrations, tests and controlled experiments.
 
-They say nothing about real people or groups of people: a rate measured here holds for these drawings and nowhere else.
-What they are good for is a task with known truth, of any size, at a chosen difficulty, that needs no download.
-Identities are points of a continuous space, so impostors reach from plainly different to look-alikes. Capture
-conditions differ in how alike their people are and in how good their images are, so their thresholds at one FAR differ
-as well. Labels can be wrong at a stated rate while the truth is kept.
+They show nothing about real people or groups of people: a rate that is measured here holds for these drawings alone.
+They provide a task with known truth, of any size, at a chosen difficulty, without a download. Identities are points of
+a continuous space, so impostors range from clearly different people to look-alikes. Capture conditions differ in the
+similarity of their people and in the quality of their images, so their thresholds at one FAR differ as well. Labels can
+be wrong at a stated rate; the true identities are kept.
 
 Image `i` of a person is the same, bit for bit, for any batch, order, worker and number of threads.
 """
@@ -23,37 +23,37 @@ from verisphere.images.synthetic.conditions import DIFFICULTIES, DOMAINS, domain
 from verisphere.images.synthetic.draws import GOLDEN, keys, scramble
 from verisphere.images.synthetic.identity import Columns
 from verisphere.images.synthetic.render import render
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import ImageSource, check_word
 
-TOGETHER = 32  # images drawn at a time: enough to share among threads, few enough for the cache
-MOST_IMAGES = 10_000_000  # of a set; each has a name and an identity in memory, about 200 bytes
-FAMILY = 6  # people in a row who share a family's traits, as far as a domain's `kinship` says
+FACES_AT_ONCE = 32  # enough to divide among threads, few enough for the cache
+MOST_IMAGES = 10_000_000  # in a set; the name and the identity of each take about 200 bytes
+FAMILY_SIZE = 6  # consecutive people who share a family's traits, to the extent of a domain's `kinship`
 
 
 class SyntheticFaces(Faces):
-    """Drawn faces of people who do not exist: as many as asked for, the same for the same arguments.
+    """Drawn faces of people who do not exist; equal arguments give equal images.
 
-    Person `n` belongs to domain `n % len(domains)`. What an image shows depends on the seed, the difficulty, the
-    domains and the numbers of the person and the image, but not on how many others there are: a second set with the
-    same seed and a `first_person` past the last of the first holds unseen people.
+    Person `n` belongs to domain `n % len(domains)`. An image depends on the seed, the difficulty, the domains and the
+    numbers of the person and the image, but not on the size of the set: a second set with the same seed and a
+    `first_person` past the last person of the first set holds unseen people.
 
     Args:
-        people: how many identities.
-        images: photographs of each; `MOST_IMAGES` of all people together.
-        seed: another seed, other people.
-        domains: names of capture conditions, of `DOMAINS`.
+        people: number of identities.
+        images: photographs of each person; at most `MOST_IMAGES` of all people together.
+        seed: another seed draws other people.
+        domains: names of capture conditions in `DOMAINS`.
         difficulty: a name of `DIFFICULTIES`.
-        label_noise: share of the images, in [0, 1), under the name of another person of their domain: exactly
-            round(label_noise * people * images) of them. `true_identities` and the images' names keep the truth.
+        label_noise: share of the images, in [0, 1), that carry the name of another person of their domain: exactly
+            round(label_noise * people * images) images. `true_identities` and the images' names keep the truth.
         first_person: number of the first person.
         size: height and width in pixels, a multiple of 16 from 48 to 512.
 
     Attributes:
-        true_identities: who is on each image.
+        true_identities: the person who is really on each image.
         domains: capture condition of each image.
 
     Raises:
-        ValueError: an argument is outside what is stated here.
+        ValueError: an argument is outside its stated range.
     """
 
     domains: tuple[str, ...]
@@ -88,11 +88,11 @@ class SyntheticFaces(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """This class, whose images are drawn."""
+        """This class; its images are drawn."""
         return SYNTHETIC
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
-        """Draw the images at these positions, in this order: RGB, [0, 255].
+        """Draws the images at these positions, in this order: RGB, [0, 255].
 
         Raises:
             IndexError: a position is not in the set.
@@ -102,15 +102,15 @@ class SyntheticFaces(Faces):
             raise IndexError(f"image {outside[0]} was asked for, but the set holds images 0 to {len(self) - 1}")
         drawn = torch.empty(len(indices), 3, self.size, self.size, dtype=torch.uint8)
         person, photo, key = self.parameters(indices)
-        for start in range(0, len(indices), TOGETHER):
-            stop = min(start + TOGETHER, len(indices))
+        for start in range(0, len(indices), FACES_AT_ONCE):
+            stop = min(start + FACES_AT_ONCE, len(indices))
             shown, circumstances = person.rows(start, stop), photo.rows(start, stop)
             picture = render(shown, circumstances, self.size)
             drawn[start:stop] = photograph(picture, circumstances, key[start:stop])
         return drawn
 
     def parameters(self, indices: Sequence[int]) -> tuple[Columns, Columns, Int64[Tensor, " batch"]]:
-        """What the images at these positions show: the person, the circumstances, and the key of the noise."""
+        """Parameters of the images at these positions: the person, the circumstances, and the key of the noise."""
         position = torch.as_tensor(indices, dtype=torch.int64)
         number = position // self.images_each + self.first_person
         condition = number % len(self.domain_names)
@@ -119,18 +119,18 @@ class SyntheticFaces(Faces):
         salt = torch.tensor([zlib.crc32(name.encode()) for name in self.domain_names])[condition]
         root = keys(torch.full_like(number, self.seed), salt)
         person_key = keys(root, number)
-        # the n-th person of a domain belongs to its family n // FAMILY; families count down from -1, people up from 0
-        family_key = keys(root, -1 - number // len(self.domain_names) // FAMILY)
+        # person n of a domain belongs to its family n // FAMILY_SIZE; families count down from -1, people up from 0
+        family_key = keys(root, -1 - number // len(self.domain_names) // FAMILY_SIZE)
         photo_key = keys(person_key, position % self.images_each)
         person = draw_person(person_key, family_key, domain, level)
         return person, draw_photo(photo_key, domain, level), photo_key
 
 
 def mislabelled(identities: Sequence[str], domains: Sequence[str], rate: float, seed: int) -> tuple[str, ...]:
-    """The identities with exactly round(rate * images) of them, chosen by the seed, replaced within their domain.
+    """The identities, of which exactly round(rate * images), chosen by the seed, are replaced within their domain.
 
     Raises:
-        ValueError: the rate is not in [0, 1), or a domain has one person only and so nobody to mistake them for.
+        ValueError: the rate is not in [0, 1), or a domain has only one person, so that no other name is available.
     """
     if not 0 <= rate < 1:
         raise ValueError(f"label_noise is {rate}; it is a share of the images, at least 0 and below 1")
@@ -175,12 +175,11 @@ def _check_conditions(domains: Sequence[str], difficulty: str) -> None:
         raise ValueError(f"domains names {unknown[0]!r}; known are {', '.join(DOMAINS)}")
     if not domains or len(set(domains)) < len(domains):
         raise ValueError(f"domains is {list(domains)}; it names at least one, each once, of {', '.join(DOMAINS)}")
-    if difficulty not in DIFFICULTIES:
-        raise ValueError(f"difficulty is {difficulty!r}; known are {', '.join(DIFFICULTIES)}")
+    check_word("difficulty", difficulty, DIFFICULTIES)
 
 
 def contact_sheet(faces: Faces, people: int, images: int) -> UInt8[Tensor, "3 height width"]:
-    """The first images of the first people side by side: one row a person, black where a person has fewer images.
+    """The first images of the first people in a grid: one row for each person, black where a person has fewer images.
 
     Raises:
         ValueError: the set has fewer people, or a count is below 1.

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
-from verisphere.images.memory import InMemory, in_memory
 
 
 class Numbered(Faces):

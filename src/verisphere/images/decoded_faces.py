@@ -10,7 +10,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import batches
 from verisphere.vocabulary import ImageSource, Progress, quietly
 
-_BATCH = 256
+_IMAGES_AT_ONCE = 256
 
 
 class InMemory(Faces):
@@ -59,9 +59,9 @@ def in_memory(faces: Faces, workers: int = 0, progress: Progress = quietly) -> I
     """
     if not len(faces):
         raise ValueError("no images to read into memory: the set is empty")
-    steps = -(-len(faces) // _BATCH)
+    steps = -(-len(faces) // _IMAGES_AT_ONCE)
     pixels: Tensor | None = None
-    for batch in progress(batches(faces, torch.arange(len(faces)), _BATCH, workers), "reading images", steps):
+    for batch in progress(batches(faces, torch.arange(len(faces)), _IMAGES_AT_ONCE, workers), "reading images", steps):
         if pixels is None:
             # Reserved whole, so the peak is the set and one batch, not the set twice.
             _, channels, height, width = batch.images.shape

@@ -15,7 +15,7 @@ def recipes(contents: Contents) -> Markup:
     )
 
 
-def method(contents: Contents) -> Markup:
+def provenance(contents: Contents) -> Markup:
     """The rules behind the numbers, and the files they come from."""
     rules = definitions(*_rules(contents)) if contents.findings else ""
     models = [tag("p", tag("strong", found.title), f": {found.model}") for found in contents.findings]

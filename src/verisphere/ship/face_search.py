@@ -1,0 +1,225 @@
+"""The face on each of many photographs: read and decoded in batches, found or looked up, and cropped to a template."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+
+from verisphere.files.landmarks import ListedFaces
+from verisphere.images.decode import decode
+from verisphere.images.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
+from verisphere.images.image_files import ImageFiles
+
+T = TypeVar("T")
+Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph has a size of its own
+Status = Literal["aligned", "no face", "unreadable", "other format"]
+
+PHOTOGRAPHS_AT_ONCE = 32
+"""Photographs that are decoded and searched together; fewer where they have more pixels than `_PIXELS_AT_ONCE`."""
+
+_PIXELS_AT_ONCE = 24_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class FaceOfPhotograph:
+    """The most central face on a photograph, or the reason why there is none.
+
+    Attributes:
+        pixels: the aligned crop; None where there is none.
+        faces: number of faces on the photograph.
+        reason: why there is no crop.
+        readable: the photograph could be read and decoded.
+        crop: the crop with its box, landmarks and score; None where the photograph was taken as an aligned crop.
+    """
+
+    pixels: Pixels | None
+    faces: int = 1
+    reason: str = ""
+    readable: bool = True
+    crop: Crop | None = None
+
+    @property
+    def status(self) -> Status:
+        """The photograph in one word, as `align.csv` has it."""
+        if self.pixels is not None:
+            return "aligned"
+        return "no face" if self.readable else "unreadable"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A photograph without a crop, and the reason."""
+
+    name: str
+    reason: str
+
+
+FindFaces = Callable[[Sequence[Pixels], Sequence[str]], list[FaceOfPhotograph]]
+"""Finds the face on each photograph; takes the pixels and the names of a batch of photographs."""
+
+
+def aligned_faces(size: tuple[int, int]) -> FindFaces:
+    """Takes photographs as aligned crops, and searches for no face.
+
+    Args:
+        size: (height, width) that the model takes.
+    """
+
+    def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [
+            FaceOfPhotograph(pixels)
+            if pixels.shape[:2] == size
+            else FaceOfPhotograph(
+                None,
+                0,
+                f"{pixels.shape[1]} x {pixels.shape[0]} pixels, but aligned crops are "
+                f"{size[1]} x {size[0]}; without --aligned the face is looked for",
+            )
+            for pixels in photographs
+        ]
+
+    return find
+
+
+def detected_faces(template: str, device: torch.device, min_face: int = 20) -> FindFaces:
+    """Detects faces, and crops the most central one of each photograph.
+
+    Args:
+        template: name of the model's template.
+        device: where the detector runs.
+        min_face: side of the smallest face that is searched for, in pixels.
+
+    Raises:
+        ValueError: there is no template of this name, or the extra `detect` is missing.
+    """
+    detector, target = Detector(device, min_face=min_face), template_named(template)
+
+    def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [
+            _cropped(pixels, detections, target, why_none(detector, *pixels.shape[:2]))
+            for pixels, detections in zip(photographs, detector.detect(photographs), strict=True)
+        ]
+
+    return find
+
+
+def listed_faces(template: str, listed: Mapping[str, ListedFaces], file: Path) -> FindFaces:
+    """Looks up the landmarks that a file lists for each photograph, and crops the most central face.
+
+    The function that is returned raises ValueError for landmarks outside their photograph.
+
+    Args:
+        template: name of the template.
+        listed: faces by the names of their photographs, from `verisphere.files.landmarks.read_landmarks`.
+        file: the file that lists them, for the reasons.
+
+    Raises:
+        ValueError: there is no template of this name.
+    """
+    target = template_named(template)
+
+    def look_up(pixels: Pixels, name: str) -> FaceOfPhotograph:
+        if name not in listed:
+            return FaceOfPhotograph(None, 0, f"not listed in {file}")
+        faces = listed[name]
+        faces.check_inside(*pixels.shape[:2])
+        detections = Detections(faces.boxes, faces.landmarks, faces.scores)
+        return _cropped(pixels, detections, target, f"listed without a face in {file}")
+
+    def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
+        return [look_up(pixels, name) for pixels, name in zip(photographs, names, strict=True)]
+
+    return find
+
+
+def _cropped(pixels: Pixels, detections: Detections, template: Template, without_face: str) -> FaceOfPhotograph:
+    """The crop of the most central face; `without_face` is the reason where nothing was detected."""
+    if not len(detections):
+        return FaceOfPhotograph(None, 0, without_face)
+    try:
+        crop = crop_face(pixels, detections, template)
+    except ValueError as error:
+        return FaceOfPhotograph(None, len(detections), str(error))
+    return FaceOfPhotograph(crop.pixels, crop.faces, crop=crop)
+
+
+def file_contents(files: ImageFiles) -> list[Callable[[], bytes]]:
+    """For each image file a function that reads it."""
+    return [partial(_content, files, position) for position in range(len(files.names))]
+
+
+def _content(files: ImageFiles, position: int) -> bytes:
+    ((_, data),) = files.read([position])
+    return data
+
+
+def search_photographs(
+    names: Sequence[str],
+    contents: Sequence[Callable[[], bytes]],
+    find: FindFaces,
+    at_once: int = PHOTOGRAPHS_AT_ONCE,
+) -> Iterator[FaceOfPhotograph]:
+    """The face on each photograph, in order.
+
+    While one batch is searched, a thread reads and decodes the next one, so at most two batches are in memory. A
+    photograph that cannot be read or decoded has that as its reason, and ends nothing.
+
+    Args:
+        names: name of each photograph, for `find` and for the reasons.
+        contents: for each photograph a function that returns the bytes of its file.
+        find: finds the faces.
+        at_once: photographs in a batch, at most.
+    """
+    for batch in _one_ahead(_decoded(names, contents, at_once)):
+        readable = [photograph for photograph in batch if photograph.pixels is not None]
+        pixels = [photograph.pixels for photograph in readable if photograph.pixels is not None]
+        faces = iter(find(pixels, [photograph.name for photograph in readable]))
+        for photograph in batch:
+            if photograph.pixels is None:
+                yield FaceOfPhotograph(None, 0, photograph.reason, readable=False)
+            else:
+                yield next(faces)
+
+
+@dataclass(frozen=True, eq=False)
+class _Photograph:
+    """A photograph's pixels, or the reason why there are none."""
+
+    name: str
+    pixels: Pixels | None
+    reason: str = ""
+
+
+def _decoded(
+    names: Sequence[str], contents: Sequence[Callable[[], bytes]], at_once: int
+) -> Iterator[list[_Photograph]]:
+    """The photographs in order, in batches that fit into memory."""
+    batch: list[_Photograph] = []
+    pixels = 0
+    for name, content in zip(names, contents, strict=True):
+        try:
+            photograph = _Photograph(name, decode(content(), name))
+        except ValueError as error:
+            photograph = _Photograph(name, None, str(error).removeprefix(f"{name}: "))
+        batch.append(photograph)
+        pixels += 0 if photograph.pixels is None else photograph.pixels.size // 3
+        if len(batch) == at_once or pixels >= _PIXELS_AT_ONCE:
+            yield batch
+            batch, pixels = [], 0
+    if batch:
+        yield batch
+
+
+def _one_ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items; while one is worked on, a thread makes the next one, and no more than that."""
+    with ThreadPoolExecutor(1) as thread:
+        pending = thread.submit(next, items, None)
+        while (item := pending.result()) is not None:
+            pending = thread.submit(next, items, None)
+            yield item
