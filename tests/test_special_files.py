@@ -13,7 +13,7 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
 from verisphere.files.npz import read_npz
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.image_files import image_files
 from verisphere.images.photos import Photos
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(20)
 
 READERS: dict[str, Callable[[Path], object]] = {
     "a.npz": lambda path: read_npz(path, ("embeddings",)),
-    "sweep.npz": lambda path: SweepFile(path).load(),
+    "sweep.npz": lambda path: ScanState(path).load(),
     "scores.csv": read_scores,
     "scores.npz": read_scores,
     "people.txt": read_people,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
@@ -14,10 +14,15 @@ T = TypeVar("T")
 Rule = Literal["at_most", "nearest", "interpolated"]
 Union = Literal["all", "within"]
 RULES: tuple[Rule, ...] = get_args(Rule)
+#: Type of the products that screen pairs of rows: it sets speed and memory, and changes no figure.
+Precision = Literal["int8", "bfloat16", "float32", "float64"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
+#: Label of a row whose person is none of the classes: whether two such rows show one person is unknown.
+NO_CLASS = -1
 #: Target FARs that are reported where none are asked for.
 FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
-_MOST = 2**63  # comparisons; more are a slip in a file
+_MOST_COMPARISONS = 2**63  # more are a mistake in a file
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -292,23 +297,39 @@ class OperatingPoint:
             raise ValueError("a threshold is NaN, which decides nothing")
 
 
-def check_rate(rate: float, accepted: int, total: int) -> None:
-    """Pass over a rate that its counts make.
+def check_word(name: str, word: object, allowed: Any) -> None:
+    """Refuse a word that a `Literal` does not allow.
+
+    Args:
+        name: the argument, for the error.
+        word: the word that was given.
+        allowed: a `Literal`, or the allowed words themselves.
 
     Raises:
-        ValueError: the counts are none, or make another rate.
+        ValueError: names the argument, the word and what is allowed.
     """
-    if not (0 <= accepted <= total and 1 <= total < _MOST):
+    words = get_args(allowed) or tuple(allowed)
+    if word not in words:
+        raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
+
+
+def check_rate(rate: float, accepted: int, total: int) -> None:
+    """Refuse a rate that does not follow from its counts.
+
+    Raises:
+        ValueError: the counts are impossible, or give another rate.
+    """
+    if not (0 <= accepted <= total and 1 <= total < _MOST_COMPARISONS):
         raise ValueError(f"{accepted} of {total} comparisons cannot be: 0 <= accepted <= total with total >= 1")
     if rate != accepted / total:
         raise ValueError(f"a rate of {rate} is not what {accepted} of {total} comparisons make")
 
 
 def check_bounds(rate: float, lower: float, upper: float) -> None:
-    """Pass over bounds of a rate that hold it between them.
+    """Refuse bounds that do not hold their rate between them.
 
     Raises:
-        ValueError: they do not, or one is no rate.
+        ValueError: the rate lies outside its bounds, or a bound lies outside [0, 1].
     """
     if not 0 <= lower <= rate <= upper <= 1:
         raise ValueError(f"bounds {lower} .. {upper} do not hold the rate {rate} between them")

@@ -24,7 +24,7 @@ from fuzz.containers import (
     with_second_file,
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
-from fuzz.seeds import ask_sweep, rows_of_sweep
+from fuzz.seeds import ask_scan, rows_of_scan
 from verisphere.experiments.arms import read_plan
 from verisphere.experiments.folder import open_sweep
 from verisphere.experiments.recipes import resolve
@@ -32,7 +32,7 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.photos import Photos
@@ -156,13 +156,13 @@ def _sweep_of_trainings(folder: Path) -> None:
             read_log(run.folder)
 
 
-def _kept_sweep(folder: Path) -> None:
-    units, people = rows_of_sweep()
-    batch, scan.BATCH = scan.BATCH, 1
+def _saved_scan(folder: Path) -> None:
+    units, people = rows_of_scan()
+    batch, scan.PAIRS_A_BATCH = scan.PAIRS_A_BATCH, 1
     try:
-        ask_sweep(AllPairs(units, people, block=16, keeper=SweepFile(folder / "sweep.npz")))
+        ask_scan(AllPairs(units, people, block=16, store=ScanState(folder / "sweep.npz")))
     finally:
-        scan.BATCH = batch
+        scan.PAIRS_A_BATCH = batch
 
 
 def _checkpoint(folder: Path) -> None:
@@ -201,7 +201,7 @@ READERS = {
     "recipes": Reader(("recipe", "recipe with terms"), _recipe, ("recipe",), trusted=True),
     "plans of sweeps": Reader(("plan",), _sweep_of_trainings, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "folders of sweeps": Reader(("folder of a sweep",), _sweep_of_trainings, ("sweep",)),
-    "all-pairs sweeps": Reader(("kept sweep",), _kept_sweep),
+    "all-pairs sweeps": Reader(("kept sweep",), _saved_scan),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),
     "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),
     "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),

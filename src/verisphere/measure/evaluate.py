@@ -35,7 +35,7 @@ from verisphere.files.disk import digest
 from verisphere.files.embeddings import pool_embeddings, read_embeddings
 from verisphere.files.lists import read_pairs
 from verisphere.files.results import EvaluatedFile
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.measure.comparison import Difference, all_pairs_against, listed_against
 from verisphere.measure.evaluation import Evaluation
@@ -50,12 +50,12 @@ from verisphere.protocols import (
 )
 from verisphere.protocols.pictures import thinned_curve
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
-from verisphere.score import Precision
 from verisphere.vocabulary import (
     Comparisons,
     Embeddings,
     OperatingPoint,
     Origin,
+    Precision,
     Progress,
     Rule,
     Scores,
@@ -94,7 +94,7 @@ class Options:
         processes: how many compare pairs, where all pairs of a set are compared.
         screen: type of the products that screen them; chosen by itself without.
         device: where they are compared.
-        sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
+        state: file that keeps the state of the scan of all pairs, so that an interrupted one can continue.
         points_only: of listed pairs, operating points alone, which needs no score of each pair.
         keep_repeated: of listed pairs, count those of an image with itself and those that are listed twice.
     """
@@ -112,7 +112,7 @@ class Options:
     processes: int = 1
     screen: Precision | None = None
     device: str = "cpu"
-    sweep: Path | None = None
+    state: Path | None = None
     points_only: bool = False
     keep_repeated: bool = False
 
@@ -247,10 +247,10 @@ def _all_pairs(
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
     _check_redrawing(options, against, replicates)
     calibration = _calibration_impostors(embeddings, source, options)
-    keeper = None if options.sweep is None else SweepFile(options.sweep)
+    store = None if options.state is None else ScanState(options.state)
     device = choose_device(options.device)
     with _naming(source):
-        pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device, world())
+        pairs = PairsOfSet(embeddings, options.progress, options.processes, store, options.screen, device, world())
         result = all_pairs(
             pairs,
             options.fars,

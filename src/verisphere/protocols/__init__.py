@@ -5,7 +5,7 @@ from verisphere.protocols.identification import (
     GalleryResult,
     IdentificationResult,
     identification,
-    search_gallery,
+    score_probes,
     split_gallery,
 )
 from verisphere.protocols.listed_pairs import (
@@ -33,7 +33,7 @@ __all__ = [
     "repeated_pairs",
     "repeated_text",
     "score_listed",
-    "search_gallery",
+    "score_probes",
     "split_gallery",
     "tar_differences",
 ]

@@ -24,8 +24,8 @@ from verisphere.decide import (
     threshold_at,
 )
 from verisphere.distributed import ALONE, World
-from verisphere.score import AllPairs, Group, Keeper, Precision, StreamedScores, unit_rows
-from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Progress, Rule, Union, quietly
+from verisphere.score import AllPairs, Group, StateStore, StreamedScores, unit_rows
+from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Precision, Progress, Rule, Union, quietly
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class PairsOfSet:
         embeddings: Embeddings,
         progress: Progress = quietly,
         processes: int = 1,
-        keeper: Keeper | None = None,
+        store: StateStore | None = None,
         precision: Precision | None = None,
         device: torch.device | str = "cpu",
         world: World = ALONE,
@@ -60,7 +60,7 @@ class PairsOfSet:
             embeddings: the set.
             progress: shown for each pass over the pairs.
             processes: how many work on a pass; the answers are the same.
-            keeper: keeps a sweep, so that an interrupted one can be gone on with.
+            store: keeps a pairs, so that an interrupted one can be gone on with.
             precision: type of the products that screen, chosen by itself without; the answers are the same.
             device: where the pairs are compared.
             world: launched processes that share each pass, all asking the same; see `AllPairs`.
@@ -84,7 +84,7 @@ class PairsOfSet:
             domain,
             progress,
             processes=processes,
-            keeper=keeper,
+            store=store,
             precision=precision,
             world=world,
         )
@@ -202,17 +202,17 @@ def all_pairs(
     Raises:
         ValueError: no genuine or no impostor pair; a domain without one of them, unless skipped; a bad FAR.
     """
-    sweep = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
-    genuine = ordered(sweep.everything(genuine=True), "genuine")
-    impostor = ordered(sweep.everything(genuine=False), "impostor")
+    pairs = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
+    genuine = ordered(pairs.everything(genuine=True), "genuine")
+    impostor = ordered(pairs.everything(genuine=False), "impostor")
     if isinstance(calibration, Embeddings):
         calibration = calibration_impostors(calibration, fars, progress)
-    common = sweep.union(union) if calibration is None else calibration
-    domains = sweep.by_domain()
-    pools = [sweep.everything(genuine=False), *([sweep.union(union)] if domains else [])]
+    common = pairs.union(union) if calibration is None else calibration
+    domains = pairs.by_domain()
+    pools = [pairs.everything(genuine=False), *([pairs.union(union)] if domains else [])]
     pools += [own for _, own in domains.values()]
     fixed = [] if calibration is None else [threshold_at(calibration, far, rule) for far in fars]
-    sweep.prepare([pool for pool in pools if pool.total], fars, fixed)
+    pairs.prepare([pool for pool in pools if pool.total], fars, fixed)
     return AllPairsResult(
         operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
         one_threshold=tuple(
@@ -237,10 +237,10 @@ def calibration_impostors(embeddings: Embeddings, fars: Sequence[Far], progress:
     Raises:
         ValueError: the set has no impostor pair.
     """
-    sweep = PairsOfSet(embeddings, progress)
-    impostor = sweep.everything(genuine=False)
+    pairs = PairsOfSet(embeddings, progress)
+    impostor = pairs.everything(genuine=False)
     if impostor.total:
-        sweep.prepare([impostor], fars)
+        pairs.prepare([impostor], fars)
     return ordered(impostor, "calibration impostor")
 
 
