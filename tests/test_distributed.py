@@ -23,7 +23,6 @@ from verisphere.collectives import (
     gathered,
     gathered_with_gradient,
     highest,
-    meet,
     summed,
     total,
 )
@@ -65,7 +64,6 @@ def test_alone_everything_is_as_it_was_given():
             assert torch.equal(same, rows)
             assert not same.requires_grad
         assert counts(7) == [7]
-        meet()
     assert traffic.calls == []
     assert traffic.payload == 0
     assert world() == World()
@@ -164,7 +162,6 @@ def exchanges() -> list[list]:
         assert not total(mine).requires_grad
         assert mine.tolist() == [[rank] * 3] * 2  # as it was
         assert counts(10 * rank) == [10 * one for one in range(size)]
-        meet()
         assert torch.equal(gathered(mine), everyone.repeat_interleave(2)[:, None].expand(-1, 3))
         # Uneven, some with none; of every kind that is sent, and not contiguous.
         sizes = [(rank * 2) % 3 for rank in range(size)]

@@ -17,7 +17,7 @@ from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.image_files import image_files
 from verisphere.images.photos import Photos
-from verisphere.measure.subjects import subjects_of
+from verisphere.measure.report_inputs import report_inputs
 from verisphere.models.build import read_description
 from verisphere.models.embed import open_model
 from verisphere.models.model_json import read_model_json
@@ -43,7 +43,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "landmarks.json": read_landmarks,
     "landmarks.csv": read_landmarks,
     "calibrated.npz": lambda path: calibrate(path, ["1e-2"], "expected"),
-    "reported.npz": lambda path: subjects_of([path]),
+    "reported.npz": lambda path: report_inputs([path]),
     "calibration.json": read_calibration,
     "figures.json": read_figures,
     "settings.yaml": read_settings,

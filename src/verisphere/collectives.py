@@ -131,11 +131,6 @@ def agreed(alike: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
     return alike if size == 1 else _Scaled.apply(alike, 1.0 / size)
 
 
-def meet() -> None:
-    """Wait until every process has come here."""
-    counts(0)
-
-
 def _reduced(partial: Tensor, operation: Any, kind: str) -> Tensor:
     if world().size == 1:
         return partial.detach()

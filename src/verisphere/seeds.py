@@ -24,3 +24,23 @@ def mixed_seed(stream: Stream, *numbers: int) -> int:
     False
     """
     return int(np.random.SeedSequence((stream, *numbers)).generate_state(1, np.uint32)[0])
+
+
+def numpy_generator(seed: int) -> np.random.Generator:
+    """The generator of a draw that the caller seeds directly, such as a bootstrap or a split.
+
+    Raises:
+        ValueError: the seed is negative.
+    """
+    check_seed(seed)
+    return np.random.default_rng(seed)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a negative seed.
+
+    Raises:
+        ValueError: the seed is negative.
+    """
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")

@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from verisphere.seeds import check_seed
+
 T = TypeVar("T")
 
 Rule = Literal["at_most", "nearest", "interpolated"]
@@ -258,6 +260,28 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Redrawing:
+    """How a bootstrap over identities redraws people; equal values give equal draws for equal numbers of people.
+
+    Attributes:
+        replicates: number of bootstrap replicates.
+        seed: seed of the draws.
+    """
+
+    replicates: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.replicates < 1:
+            raise ValueError(f"replicates must be at least 1, got {self.replicates}")
+        check_seed(self.seed)
+
+
+#: The redrawing that is used where none is given.
+REDRAWING = Redrawing()
+
+
+@dataclass(frozen=True)
 class OperatingPoint:
     """What happens at one threshold: accept iff score > threshold.
 
@@ -289,10 +313,7 @@ class OperatingPoint:
     tar_upper_95: float
 
     def __post_init__(self) -> None:
-        check_rate(self.tar, self.genuine_accepted, self.genuine_total)
-        check_rate(self.far, self.impostor_accepted, self.impostor_total)
-        check_bounds(self.far, self.far_lower_95, self.far_upper_95)
-        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
+        check_rates(self)
         if math.isnan(self.threshold):
             raise ValueError("a threshold is NaN, which decides nothing")
 
@@ -311,6 +332,21 @@ def check_word(name: str, word: object, allowed: Any) -> None:
     words = get_args(allowed) or tuple(allowed)
     if word not in words:
         raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
+
+
+def check_rates(point: Any) -> None:
+    """Refuse a TAR or FAR that does not follow from its counts, or lies outside its bounds.
+
+    Args:
+        point: an object with the rates, counts and bounds of an `OperatingPoint`, under the same names.
+
+    Raises:
+        ValueError: a rate does not follow from its counts, or lies outside its bounds.
+    """
+    check_rate(point.tar, point.genuine_accepted, point.genuine_total)
+    check_rate(point.far, point.impostor_accepted, point.impostor_total)
+    check_bounds(point.far, point.far_lower_95, point.far_upper_95)
+    check_bounds(point.tar, point.tar_lower_95, point.tar_upper_95)
 
 
 def check_rate(rate: float, accepted: int, total: int) -> None:

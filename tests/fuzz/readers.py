@@ -32,11 +32,11 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
+from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.photos import Photos
-from verisphere.measure.subjects import read_log
 from verisphere.models.checkpoint import SHARED, read_checkpoint
 from verisphere.models.embed import embed, open_model
 from verisphere.score import AllPairs
@@ -153,7 +153,7 @@ def _sweep_of_trainings(folder: Path) -> None:
     for runs in open_sweep(out, resolved).values():
         for run in runs:
             assert run.seconds >= 0 or run.seconds < 0
-            read_log(run.folder)
+            read_metrics(run.folder / METRICS)
 
 
 def _saved_scan(folder: Path) -> None:
@@ -208,7 +208,7 @@ READERS = {
     "calibrations": Reader(("calibration",), lambda folder: read_calibration(folder / "calibration.json")),
     "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
     "resolved recipes": Reader(("resolved recipe",), lambda folder: read_settings(folder / "recipe.yaml")),
-    "metrics": Reader(("metrics",), read_log),
+    "metrics": Reader(("metrics",), lambda folder: read_metrics(folder / METRICS)),
     "detector weights": Reader(("detector weights",), _weights),
 }
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from redrawing import count_scores
 from verisphere.decide import Interval, one_threshold, operating_point, point_at, roc
 from verisphere.decide.guarantee import independent_threshold
-from verisphere.decide.histogram import count_scores
 from verisphere.decide.order import SortedScores
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.html import Markup, joined, table, tag

@@ -11,8 +11,9 @@ from matplotlib.lines import Line2D
 from PIL import Image
 from scipy.special import ndtri
 
+from redrawing import count_scores
 from verisphere.decide import Curve, OneThreshold, one_threshold, operating_point, roc
-from verisphere.decide.histogram import Histogram, count_scores
+from verisphere.decide.histogram import Histogram
 from verisphere.report.plots import det_plot, in_picture, roc_plot, save_image, save_plot
 from verisphere.report.score_plots import MOST_DOMAINS, curve_plot, domains_plot, histogram_plot
 from verisphere.report.training_plot import training_plot

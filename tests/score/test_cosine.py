@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from verisphere.score.cosine import SINE_FLOOR, angle, cosine, cosine_matrix, unit
+from verisphere.score.cosine import SINE_FLOOR, angle, cosine, unit
 
 
 def test_unit_row_by_hand():
@@ -36,14 +36,6 @@ def test_cosine_by_hand():
     left = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
     right = torch.tensor([[1.0, math.sqrt(3.0)], [-3.0, 0.0], [1.0, 1.0]])
     assert cosine(left, right).tolist() == pytest.approx([0.5, -1.0, 0.0])
-    assert cosine_matrix(left[:1], right).tolist()[0] == pytest.approx([0.5, -1.0, math.sqrt(0.5)])
-
-
-def test_cosine_matrix_agrees_with_rows():
-    generator = torch.Generator().manual_seed(1)
-    left, right = torch.randn(5, 7, generator=generator), torch.randn(6, 7, generator=generator)
-    rowwise = cosine(left[:, None].expand(5, 6, 7), right.expand(5, 6, 7))
-    torch.testing.assert_close(cosine_matrix(left, right), rowwise)
 
 
 def test_angle_by_hand():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
-from verisphere.vocabulary import FARS, PRECISIONS, RULES
+from verisphere.vocabulary import FARS, PRECISIONS, REDRAWING, RULES, Redrawing
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Evaluation, Options
@@ -31,7 +31,6 @@ def evaluate_pairs(options: argparse.Namespace) -> str:
             options.pairs,
             _options(options, options.embeddings, options.pairs, *options.against),
             options.against,
-            options.replicates,
         ),
     )
 
@@ -41,8 +40,7 @@ def evaluate_all_pairs(options: argparse.Namespace) -> str:
     from verisphere.measure import evaluate
 
     asked = _options(options, options.embeddings, *options.against)
-    result = evaluate.evaluate_all_pairs(options.embeddings, asked, options.against, options.replicates)
-    return _show(options, result)
+    return _show(options, evaluate.evaluate_all_pairs(options.embeddings, asked, options.against))
 
 
 def evaluate_one_threshold(options: argparse.Namespace) -> str:
@@ -50,7 +48,7 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
     from verisphere.measure import evaluate
 
     asked = _options(options, *options.embeddings)
-    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked, options.replicates))
+    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked))
 
 
 def evaluate_identification(options: argparse.Namespace) -> str:
@@ -103,7 +101,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         skip_empty=options.skip_empty,
         progress=progress(),
         intervals=options.intervals,
-        seed=options.seed,
+        redrawing=Redrawing(options.replicates, options.seed),
         alpha=options.alpha,
         curve=options.curve is not None or options.plot is not None,
         processes=options.processes,
@@ -224,7 +222,15 @@ def _evaluation(
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
     verb.set_defaults(
-        intervals=False, seed=0, curve=None, plot=None, processes=1, screen=None, device="cpu", state=None
+        intervals=False,
+        replicates=REDRAWING.replicates,
+        seed=REDRAWING.seed,
+        curve=None,
+        plot=None,
+        processes=1,
+        screen=None,
+        device="cpu",
+        state=None,
     )
     verb.set_defaults(points_only=False, keep_repeated=False)
     return verb
@@ -260,7 +266,7 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--replicates", type=int, default=1000, help="bootstrap replicates of --intervals and --against (1000)"
     )
-    verb.add_argument("--seed", type=int, default=0, help="of the redrawing (0)")
+    verb.add_argument("--seed", type=int, default=0, help="seed of the redrawing (0)")
 
 
 def _scan(verb: argparse.ArgumentParser) -> None:

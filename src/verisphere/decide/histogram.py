@@ -32,23 +32,3 @@ class Histogram:
             )
         if not (np.diff(self.edges) > 0).all():
             raise ValueError("edges of a histogram must be ascending")
-
-
-def count_scores(
-    genuine: Float64[np.ndarray, " genuine"],
-    impostor: Float64[np.ndarray, " impostor"],
-    edges: Float64[np.ndarray, " edges"],
-) -> Histogram:
-    """The histogram of scores in memory; the last bin holds its upper edge too.
-
-    >>> histogram = count_scores(np.array([0.9, 0.6]), np.array([-0.2, 0.1, 0.5]), np.array([0.0, 0.5, 1.0]))
-    >>> histogram.genuine.tolist(), histogram.impostor.tolist(), histogram.impostor_total
-    ([0, 2], [1, 1], 3)
-    """
-    return Histogram(
-        edges,
-        np.histogram(genuine, edges)[0].astype(np.int64),
-        np.histogram(impostor, edges)[0].astype(np.int64),
-        len(genuine),
-        len(impostor),
-    )

@@ -2,22 +2,22 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _LARGEST = 10**308  # of a whole number that stands for a float
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
-          list: "a list", tuple: "a list"}  # fmt: skip
+          list: "a list", tuple: "a list", Sequence: "a list"}  # fmt: skip
 
 
 def from_json(kind: type[T], value: object, where: str = "") -> T:
     """A dataclass from a JSON object; the way back from `verisphere.files.results.to_json`.
 
-    Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `list` or `dict[str, X]` of these, or a
-    choice (`X | None`, `Literal`). A field that the object has and the dataclass has not is passed over. A number that
-    is not finite stands as null beside a `<name>_is_infinite`.
+    Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `Sequence[X]`, `list` or `dict[str, X]` of
+    these, or a choice (`X | None`, `Literal`). A field that the object has and the dataclass has not is ignored. A
+    number that is not finite is null, with a field `<name>_is_infinite` beside it.
 
     Args:
         kind: the dataclass.
@@ -63,7 +63,7 @@ def _value(hint: Any, value: object, where: str) -> Any:
         if value is None and NoneType in options:
             return None
         return _value(next(option for option in options if option is not NoneType), value, where)
-    if origin is tuple and type(value) is list:
+    if origin in (tuple, Sequence) and type(value) is list:
         return tuple(_value(options[0], entry, f"{where}[{place}]") for place, entry in enumerate(value))
     if origin is dict and isinstance(value, Mapping):
         return {name: _value(options[1], entry, f"{where}.{name}") for name, entry in value.items()}

@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import torch
 
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
+from verisphere.files.lists import read_people
 from verisphere.images.faces import Faces
 
 
@@ -74,6 +77,18 @@ def positions_of_people(identities: Sequence[str], people: Collection[str]) -> l
         )
     wanted = set(people)
     return [index for index, person in enumerate(identities) if person in wanted]
+
+
+def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[int]:
+    """Positions of the images of the people that a file lists, as `verisphere.files.lists.read_people` reads it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the list is malformed, or names people that the set does not have.
+    """
+    listed = read_people(Path(people).expanduser())
+    with errors_naming(f"{people}, the list of people (--people)"):
+        return positions_of_people(identities, listed)
 
 
 def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most: int | None = None) -> list[int]:

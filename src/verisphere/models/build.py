@@ -1,10 +1,8 @@
 """Backbones from a description, and from a checkpoint, without running anything that a file brought along."""
 
-import importlib
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,7 +10,8 @@ from safetensors import SafetensorError, safe_open
 from verisphere.backbones.backbone import Backbone
 from verisphere.files.class_paths import present_names
 from verisphere.files.documents import read_yaml_file
-from verisphere.files.json_values import as_kind, shown
+from verisphere.files.json_values import shown
+from verisphere.models.named_class import build_named, names_class
 
 #: Where the classes live that a file may name without being trusted.
 HOUSE = "verisphere.backbones."
@@ -36,9 +35,9 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
     ours = _all_ours(description)
     if weights is not None and ours:
         with torch.device("meta"):  # shapes without memory
-            planned = _built(description, trust)
+            planned = build_named(description, Backbone, HOUSE, "backbone", trust)
         check_fits(planned, _shapes(weights), str(weights))
-    return _built(description, trust)
+    return build_named(description, Backbone, HOUSE, "backbone", trust)
 
 
 def check_fits(module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
@@ -77,52 +76,8 @@ def _all_ours(description: dict[str, Any], depth: int = 0) -> bool:
     arguments = description.get("init_args") or {}
     inside = arguments.values() if isinstance(arguments, dict) else ()
     # a list, so that every depth is looked at, whatever stands before
-    ours = [_all_ours(one, depth + 1) for one in inside if _describes(one)]
+    ours = [_all_ours(one, depth + 1) for one in inside if names_class(one)]
     return str(description.get("class_path", "")).startswith(HOUSE) and all(ours)
-
-
-def _built(description: dict[str, Any], trust: bool) -> Backbone:
-    path, arguments = str(description.get("class_path", "")), description.get("init_args") or {}
-    if not path.startswith(HOUSE) and not trust:
-        raise ValueError(
-            f"backbone {shown(path)} is not part of verisphere; building it runs its code: allow it by --trust-code"
-        )
-    module, _, name = path.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"backbone {shown(path)} cannot be found: {error}") from None
-    # Before the call, not after: a checkpoint must not get to call just anything that a module of ours imports.
-    if not (isinstance(found, type) and issubclass(found, Backbone)):
-        raise ValueError(f"{shown(path)} is not a backbone")
-    try:
-        given = {
-            name: _built(value, trust) if _describes(value) else value for name, value in dict(**arguments).items()
-        }
-        if path.startswith(HOUSE):
-            given = _of_their_kinds(found, given)
-        build: Callable[..., Backbone] = found
-        return build(**given)
-    except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"backbone {shown(path)} with {shown(arguments)} cannot be built: {reason}") from None
-
-
-def _describes(value: Any) -> bool:
-    return isinstance(value, dict) and "class_path" in value
-
-
-def _of_their_kinds(backbone: type[Backbone], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of the kinds that the constructor of one of our backbones says.
-
-    Raises:
-        ValueError: one is of another kind.
-    """
-    hints, known = get_type_hints(backbone.__init__), inspect.signature(backbone).parameters
-    return {
-        name: value if isinstance(value, Backbone) or name not in known else as_kind(hints[name], value, name)
-        for name, value in given.items()
-    }
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:

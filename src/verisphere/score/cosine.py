@@ -32,11 +32,6 @@ def cosine(left: Float[Tensor, "*rows dim"], right: Float[Tensor, "*rows dim"]) 
     return (unit(left) * unit(right)).sum(-1)
 
 
-def cosine_matrix(left: Float[Tensor, "left dim"], right: Float[Tensor, "right dim"]) -> Float[Tensor, "left right"]:
-    """Cosine between every row of `left` and every row of `right`; 0 where either row is zero."""
-    return unit(left) @ unit(right).T
-
-
 def angle(cosine: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The angle theta = arccos(cosine) in radians, in [0, pi], with a gradient that is finite everywhere.
 

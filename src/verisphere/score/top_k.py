@@ -17,7 +17,7 @@ from torch import Tensor
 
 from verisphere.score.exact.screen import Screen, as_product, full_float32, product_type, products, rounded, true_places
 from verisphere.score.pairs import COLUMNS_SUMMED, pair_scores
-from verisphere.vocabulary import PRECISIONS, Precision, Progress, quietly
+from verisphere.vocabulary import Precision, Progress, check_word, quietly
 
 BLOCK_ROWS = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
 TILE_PRODUCTS = {"cpu": 1 << 22}  # products at a time: 8 MB of bfloat16, which a CPU's last cache holds
@@ -308,8 +308,7 @@ def _check(
         raise ValueError(f"probes have {probes.shape[1]} numbers a row but the gallery has {gallery.shape[1]}")
     if not 1 <= k <= len(gallery):
         raise ValueError(f"k must lie between 1 and the {len(gallery)} rows of the gallery, got {k}")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    check_word("precision", precision, Precision)
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")
     sizes = len(probes), len(gallery)

@@ -1,0 +1,21 @@
+"""Errors that name the file in which something is wrong."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from verisphere.decide import TooFewComparisonsError
+
+
+@contextmanager
+def errors_naming(source: str | Path) -> Iterator[None]:
+    """Put the name of a file, or of whatever else was read, before the message of a ValueError.
+
+    A TooFewComparisonsError stays one; any other error that derives from ValueError becomes a plain ValueError.
+    """
+    try:
+        yield
+    except TooFewComparisonsError as error:
+        raise TooFewComparisonsError(f"{source}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None

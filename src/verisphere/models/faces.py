@@ -1,0 +1,44 @@
+"""The images that a command line names: photographs on disk, or any data set, described as in a recipe."""
+
+from pathlib import Path
+
+from verisphere.files.class_paths import present_names
+from verisphere.files.disk import check_file
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.errors import errors_naming
+from verisphere.images.faces import Faces
+from verisphere.images.photos import Photos
+from verisphere.images.select import positions_of_listed
+from verisphere.models.named_class import build_named, names_class
+
+#: Package of the data sets that a file may name without being trusted.
+HOUSE = "verisphere.images."
+
+
+def open_faces(
+    path: Path, people: Path | None = None, size: tuple[int, int] = (112, 112), trust: bool = False
+) -> Faces:
+    """A set of face images.
+
+    Args:
+        path: folder Name/image.jpg, zip archive of the same, or list of images, as `Photos` reads them; or a YAML file
+            that describes a data set by `class_path` and `init_args`, by themselves or, as in a recipe, under `data`.
+        people: list of the people to keep; None keeps all.
+        size: (height, width) to which photographs on disk are resampled; a described data set states its own.
+        trust: also build a data set from outside verisphere, which runs its code.
+
+    Raises:
+        FileNotFoundError: `path`, or a file that the data set reads, is not there.
+        ValueError: there are no images, the file describes no data set, or one from outside verisphere without
+            `trust`; or a listed person is not in the set.
+    """
+    if path.suffix not in (".yaml", ".yml"):
+        return Photos(path, people, size=size)
+    check_file(path)
+    content = present_names(read_yaml_file(path))
+    description = content.get("data", content) if isinstance(content, dict) else None
+    if not isinstance(description, dict) or not names_class(description):
+        raise ValueError(f"{path}: names no data set (a class_path, by itself or under data)")
+    with errors_naming(path):
+        faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
+    return faces if people is None else faces.select(positions_of_listed(faces.identities, people))

@@ -1,0 +1,70 @@
+"""Objects of classes that a file names by `class_path` and `init_args`; nothing that the file brought along is run."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+from verisphere.files.json_values import as_kind, shown
+
+T = TypeVar("T")
+
+
+def names_class(value: Any) -> bool:
+    """Whether plain data names a class."""
+    return isinstance(value, dict) and "class_path" in value
+
+
+def build_named(description: Mapping[str, Any], kind: type[T], house: str, what: str, trust: bool) -> T:
+    """The object that a description names; an argument that is such a description is built first.
+
+    Args:
+        description: `class_path` and `init_args`, with present class paths.
+        kind: the class that the named one must derive from.
+        house: package, with a dot at its end, whose classes a file may name without being trusted.
+        what: what to call the object in an error.
+        trust: also import classes from elsewhere, which runs their module's code.
+
+    Raises:
+        ValueError: the class lies elsewhere and is not trusted, is not there, is of another kind, or refuses its
+            arguments.
+        OSError: the class reads a file that is not there or cannot be read.
+    """
+    path, arguments = str(description.get("class_path", "")), description.get("init_args") or {}
+    if not path.startswith(house) and not trust:
+        raise ValueError(
+            f"{what} {shown(path)} is not part of verisphere; building it runs its code: allow it by --trust-code"
+        )
+    module, _, name = path.rpartition(".")
+    try:
+        named = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{what} {shown(path)} cannot be found: {error}") from None
+    # Before the call, not after: a file must not get to call just anything that a module of ours imports.
+    if not (isinstance(named, type) and issubclass(named, kind)):
+        raise ValueError(f"{shown(path)} is not a {what}")
+    try:
+        given = {
+            name: build_named(value, kind, house, what, trust) if names_class(value) else value
+            for name, value in dict(**arguments).items()
+        }
+        if path.startswith(house):
+            given = _of_their_kinds(named, kind, given)
+        build: Callable[..., T] = named
+        return build(**given)
+    except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{what} {shown(path)} with {shown(arguments)} cannot be built: {reason}") from None
+
+
+def _of_their_kinds(named: type, kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the kinds that the constructor of one of our classes declares.
+
+    Raises:
+        ValueError: an argument is of another kind.
+    """
+    hints, known = get_type_hints(named.__init__), inspect.signature(named).parameters  # type: ignore[misc]
+    return {
+        name: value if isinstance(value, kind) or name not in known else as_kind(hints[name], value, name)
+        for name, value in given.items()
+    }
