@@ -34,6 +34,7 @@ from verisphere.decide import (
     share_above,
 )
 from verisphere.report.tables import small, table
+from verisphere.vocabulary import Redrawing
 
 TRUTH = 1_000_000  # comparisons: a FAR of 1e-2 is known to 1 % of itself
 IMAGES = 3  # of each person
@@ -224,8 +225,8 @@ def of_all_pairs(world: World, people: int, sets: int, replicates: int) -> Itera
         def ask(times: int, highest: Callable[[int], PairScores] = highest, seed: int = number):
             pairs = highest(times)
             return (
-                point_intervals(pairs, [far], replicates, seed)[0],
-                approximate_threshold(pairs, far, replicates, seed).threshold if estimated else None,
+                point_intervals(pairs, [far], Redrawing(replicates, seed))[0],
+                approximate_threshold(pairs, far, Redrawing(replicates, seed)).threshold if estimated else None,
             )
 
         found, threshold = ask_deeper(ask)

@@ -5,11 +5,12 @@ import numpy as np
 from verisphere.decide.bootstrap import PairScores, draws_of, tars_at, thresholds_of
 from verisphere.decide.histogram import Histogram
 from verisphere.decide.weights import Weights
+from verisphere.vocabulary import Redrawing
 
 
 def draw_people(people: int, replicates: int, seed: int) -> np.ndarray:
     """How often each person is drawn in each replicate, (replicates, people)."""
-    return np.concatenate(list(draws_of(people, replicates, seed)))
+    return np.concatenate(list(draws_of(people, Redrawing(replicates, seed))))
 
 
 def weighted_tar(pairs: PairScores, draws: np.ndarray, far: str) -> float:

@@ -25,7 +25,8 @@ FLOORS = (
     ("files",),
     ("decide", "score"),
     ("collectives", "device"),
-    ("vocabulary", "compiling", "distributed", "seeds"),
+    ("vocabulary", "compiling", "distributed"),
+    ("seeds",),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 # A floor above would allow these; the design does not: a training loop is handed its validation as a function.

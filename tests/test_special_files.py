@@ -13,11 +13,11 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
 from verisphere.files.npz import read_npz
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.image_files import image_files
 from verisphere.images.photos import Photos
-from verisphere.measure.subjects import subjects_of
+from verisphere.measure.report_inputs import report_inputs
 from verisphere.models.build import read_description
 from verisphere.models.embed import open_model
 from verisphere.models.model_json import read_model_json
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(20)
 
 READERS: dict[str, Callable[[Path], object]] = {
     "a.npz": lambda path: read_npz(path, ("embeddings",)),
-    "sweep.npz": lambda path: SweepFile(path).load(),
+    "sweep.npz": lambda path: ScanState(path).load(),
     "scores.csv": read_scores,
     "scores.npz": read_scores,
     "people.txt": read_people,
@@ -43,7 +43,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "landmarks.json": read_landmarks,
     "landmarks.csv": read_landmarks,
     "calibrated.npz": lambda path: calibrate(path, ["1e-2"], "expected"),
-    "reported.npz": lambda path: subjects_of([path]),
+    "reported.npz": lambda path: report_inputs([path]),
     "calibration.json": read_calibration,
     "figures.json": read_figures,
     "settings.yaml": read_settings,

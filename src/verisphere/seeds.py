@@ -54,3 +54,23 @@ def image_order_seed(seed: int, epoch: int) -> int:
 def group_order_seed(seed: int, epoch: int) -> int:
     """The seed of the order of groups of images in an epoch; see `image_order_seed`."""
     return int(np.random.SeedSequence((seed, epoch, _GROUPS)).generate_state(1, np.uint32)[0])
+
+
+def numpy_generator(seed: int) -> np.random.Generator:
+    """The generator of a draw that the caller seeds directly, such as a bootstrap or a split.
+
+    Raises:
+        ValueError: the seed is negative.
+    """
+    check_seed(seed)
+    return np.random.default_rng(seed)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a negative seed.
+
+    Raises:
+        ValueError: the seed is negative.
+    """
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")

@@ -9,15 +9,22 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from verisphere.seeds import check_seed
+
 T = TypeVar("T")
 
 Rule = Literal["at_most", "nearest", "interpolated"]
 Union = Literal["all", "within"]
 RULES: tuple[Rule, ...] = get_args(Rule)
+#: Type of the products that screen pairs of rows: it sets speed and memory, and changes no figure.
+Precision = Literal["int8", "bfloat16", "float32", "float64"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
+#: Label of a row whose person is none of the classes: whether two such rows show one person is unknown.
+NO_CLASS = -1
 #: Target FARs that are reported where none are asked for.
 FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
-_MOST = 2**63  # comparisons; more are a slip in a file
+_MOST_COMPARISONS = 2**63  # more are a mistake in a file
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -253,6 +260,28 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Redrawing:
+    """How a bootstrap over identities redraws people; equal values give equal draws for equal numbers of people.
+
+    Attributes:
+        replicates: number of bootstrap replicates.
+        seed: seed of the draws.
+    """
+
+    replicates: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.replicates < 1:
+            raise ValueError(f"replicates must be at least 1, got {self.replicates}")
+        check_seed(self.seed)
+
+
+#: The redrawing that is used where none is given.
+REDRAWING = Redrawing()
+
+
+@dataclass(frozen=True)
 class OperatingPoint:
     """What happens at one threshold: accept iff score > threshold.
 
@@ -284,10 +313,7 @@ class OperatingPoint:
     tar_upper_95: float
 
     def __post_init__(self) -> None:
-        check_rate(self.tar, self.genuine_accepted, self.genuine_total)
-        check_rate(self.far, self.impostor_accepted, self.impostor_total)
-        check_bounds(self.far, self.far_lower_95, self.far_upper_95)
-        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
+        check_rates(self)
         if math.isnan(self.threshold):
             raise ValueError("a threshold is NaN, which decides nothing")
 
@@ -308,23 +334,38 @@ def check_word(name: str, word: object, allowed: Any) -> None:
         raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
 
 
-def check_rate(rate: float, accepted: int, total: int) -> None:
-    """Pass over a rate that its counts make.
+def check_rates(point: Any) -> None:
+    """Refuse a TAR or FAR that does not follow from its counts, or lies outside its bounds.
+
+    Args:
+        point: an object with the rates, counts and bounds of an `OperatingPoint`, under the same names.
 
     Raises:
-        ValueError: the counts are none, or make another rate.
+        ValueError: a rate does not follow from its counts, or lies outside its bounds.
     """
-    if not (0 <= accepted <= total and 1 <= total < _MOST):
+    check_rate(point.tar, point.genuine_accepted, point.genuine_total)
+    check_rate(point.far, point.impostor_accepted, point.impostor_total)
+    check_bounds(point.far, point.far_lower_95, point.far_upper_95)
+    check_bounds(point.tar, point.tar_lower_95, point.tar_upper_95)
+
+
+def check_rate(rate: float, accepted: int, total: int) -> None:
+    """Refuse a rate that does not follow from its counts.
+
+    Raises:
+        ValueError: the counts are impossible, or give another rate.
+    """
+    if not (0 <= accepted <= total and 1 <= total < _MOST_COMPARISONS):
         raise ValueError(f"{accepted} of {total} comparisons cannot be: 0 <= accepted <= total with total >= 1")
     if rate != accepted / total:
         raise ValueError(f"a rate of {rate} is not what {accepted} of {total} comparisons make")
 
 
 def check_bounds(rate: float, lower: float, upper: float) -> None:
-    """Pass over bounds of a rate that hold it between them.
+    """Refuse bounds that do not hold their rate between them.
 
     Raises:
-        ValueError: they do not, or one is no rate.
+        ValueError: the rate lies outside its bounds, or a bound lies outside [0, 1].
     """
     if not 0 <= lower <= rate <= upper <= 1:
         raise ValueError(f"bounds {lower} .. {upper} do not hold the rate {rate} between them")

@@ -1,4 +1,4 @@
-"""`verisphere evaluate search`: what it prints and writes, and the one line that a wrong call leaves."""
+"""`verisphere evaluate identification`: what it prints and writes, and the one line that a wrong call leaves."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from verisphere.cli import main
-from verisphere.cli.evaluation import SCREENS
 from verisphere.cli.start import parser
-from verisphere.score.exact.screen import PRECISIONS
+from verisphere.vocabulary import PRECISIONS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -17,9 +16,9 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
     def call(*arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of one search."""
+        """Exit code, standard output and standard error of one call."""
         try:
-            code = main(["--default-allocator", "evaluate", "search", *map(str, arguments)])
+            code = main(["--default-allocator", "evaluate", "identification", *map(str, arguments)])
         except SystemExit as leaving:
             code = leaving.code
         output = capsys.readouterr()
@@ -41,7 +40,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_search_prints_and_writes(run, files: Path):
+def test_identification_prints_and_writes(run, files: Path):
     outputs = files / "out.json", files / "out.csv", files / "out.png"
     code, out, err = run(
         *(files / "probes.npz", "--gallery", files / "gallery.npz", "--fpir", "0.10", "--fpir", "1E-1", "--rank", 2),
@@ -74,9 +73,8 @@ def test_closed_set_and_rule(run, files: Path):
     assert (read["rule"], point["rule"], point["rank"]) == ("nearest", "nearest", 3)
 
 
-@pytest.mark.parametrize("kind", ["search", "all-pairs"])
+@pytest.mark.parametrize("kind", ["identification", "all-pairs"])
 def test_every_screen_can_be_named(kind: str):
-    assert set(SCREENS) == set(PRECISIONS)
     for screen in PRECISIONS:
         assert parser().parse_args(["evaluate", kind, "x", "--screen", screen]).screen == screen
 

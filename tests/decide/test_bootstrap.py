@@ -26,6 +26,7 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide import bootstrap as module
+from verisphere.vocabulary import Redrawing
 
 FARS = ("0", "1e-3", "0.01", "0.1", "0.29", "0.5", "1")
 
@@ -135,29 +136,32 @@ def test_replicates_are_at_least_one(replicates: int):
     with pytest.raises(ValueError, match=f"replicates must be at least 1, got {replicates}"):
         draw_people(5, replicates, seed=0)
     with pytest.raises(ValueError, match="replicates"):
-        accuracy_difference(np.ones(2), np.ones(2), np.array([[0, 0], [0, 1]]), replicates=replicates)
+        accuracy_difference(np.ones(2), np.ones(2), np.array([[0, 0], [0, 1]]), redrawing=Redrawing(replicates))
 
 
 @pytest.mark.parametrize("far", ["0.01", "0.3"])
 def test_a_model_against_itself_differs_by_nothing(far: str):
     pairs = random_pairs(1, people=15)
-    interval = tar_difference(pairs, pairs, far, replicates=50)
+    interval = tar_difference(pairs, pairs, far, redrawing=Redrawing(50))
     assert (interval.value, interval.lower_95, interval.upper_95, interval.replicates) == (0.0, 0.0, 0.0, 50)
     right = np.array([1.0, 0.0, 1.0, 1.0])
-    interval = accuracy_difference(right, right, np.array([[0, 0], [0, 1], [2, 2], [1, 3]]), replicates=50)
+    interval = accuracy_difference(right, right, np.array([[0, 0], [0, 1], [2, 2], [1, 3]]), redrawing=Redrawing(50))
     assert (interval.value, interval.lower_95, interval.upper_95) == (0.0, 0.0, 0.0)
 
 
 def test_the_same_seed_gives_the_same_interval():
     ours, theirs = random_pairs(1, people=15), random_pairs(1, people=15, spread=1.2)
-    assert tar_interval(ours, "0.1", 60, seed=5) == tar_interval(ours, "0.1", 60, seed=5)
-    assert tar_difference(ours, theirs, "0.1", 60) == tar_difference(ours, theirs, "0.1", 60)
-    assert tar_interval(ours, "0.1", 60, seed=5) != tar_interval(ours, "0.1", 60, seed=6)
+    assert tar_interval(ours, "0.1", Redrawing(60, 5)) == tar_interval(ours, "0.1", Redrawing(60, 5))
+    assert tar_difference(ours, theirs, "0.1", Redrawing(60)) == tar_difference(ours, theirs, "0.1", Redrawing(60))
+    assert tar_interval(ours, "0.1", Redrawing(60, 5)) != tar_interval(ours, "0.1", Redrawing(60, 6))
 
 
 def test_a_difference_turns_its_sign_with_the_models():
     ours, theirs = random_pairs(2, people=20), random_pairs(2, people=20, spread=1.2)
-    there, back = tar_difference(ours, theirs, "0.05", 80), tar_difference(theirs, ours, "0.05", 80)
+    there, back = (
+        tar_difference(ours, theirs, "0.05", Redrawing(80)),
+        tar_difference(theirs, ours, "0.05", Redrawing(80)),
+    )
     assert there.value > 0
     assert (there.value, there.lower_95, there.upper_95) == pytest.approx((-back.value, -back.upper_95, -back.lower_95))
     assert there.lower_95 <= there.value <= there.upper_95
@@ -165,7 +169,7 @@ def test_a_difference_turns_its_sign_with_the_models():
 
 def test_models_of_different_images_are_not_compared():
     with pytest.raises(ValueError, match="not given the same images"):
-        tar_difference(random_pairs(1, people=9), random_pairs(2, people=8), "0.1", 10)
+        tar_difference(random_pairs(1, people=9), random_pairs(2, people=8), "0.1", Redrawing(10))
 
 
 def test_the_highest_impostors_are_enough_or_it_says_so():
@@ -173,9 +177,9 @@ def test_the_highest_impostors_are_enough_or_it_says_so():
     half = len(pairs.impostor) // 2
     cut = dataclasses.replace(pairs, impostor=pairs.impostor[:half], impostor_people=pairs.impostor_people[:half])
     assert cut.impostor_total == pairs.impostor_total == len(pairs.impostor)
-    assert tar_interval(cut, "0.05", 40) == tar_interval(pairs, "0.05", 40)
+    assert tar_interval(cut, "0.05", Redrawing(40)) == tar_interval(pairs, "0.05", Redrawing(40))
     with pytest.raises(ValueError, match="do not reach the target FAR in a replicate"):
-        tar_interval(cut, "0.9", 40)
+        tar_interval(cut, "0.9", Redrawing(40))
 
 
 @pytest.mark.parametrize(("far", "total", "count"), [("1e-3", 10**8, 220_000), ("0.5", 100, 100), ("0", 10**9, 20_000)])
@@ -193,11 +197,11 @@ def test_accuracy_counts_pairs_by_their_people():
     # Two people; we are right on the genuine pair of 0 alone, they on that of 1 alone. Both drawn twice or each once.
     ours, theirs = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     people = np.array([[7, 7], [9, 9]])
-    interval = accuracy_difference(ours, theirs, people, replicates=400)
+    interval = accuracy_difference(ours, theirs, people, redrawing=Redrawing(400))
     assert (interval.value, interval.lower_95, interval.upper_95) == (0.0, -1.0, 1.0)
     # An impostor pair counts as often as the product of its people's draws: (2, 0) and (0, 2) leave it out, and a
     # replicate without any pair has no accuracy.
-    interval = accuracy_difference(np.array([1.0]), np.array([0.0]), np.array([[7, 9]]), replicates=400)
+    interval = accuracy_difference(np.array([1.0]), np.array([0.0]), np.array([[7, 9]]), redrawing=Redrawing(400))
     assert (interval.value, interval.lower_95, interval.upper_95) == (1.0, 1.0, 1.0)
 
 
@@ -206,7 +210,9 @@ def test_accuracy_weighs_folds_alike():
     weights = np.array([1 / 6, 1 / 6, 1 / 6, 1 / 2])
     people = np.array([[0, 0], [1, 1], [2, 2], [3, 3]])
     ours, theirs = np.array([1.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 0.0])
-    assert accuracy_difference(ours, theirs, people, weights, replicates=2).value == pytest.approx(1 / 6 + 1 / 2)
+    assert accuracy_difference(ours, theirs, people, weights, redrawing=Redrawing(2)).value == pytest.approx(
+        1 / 6 + 1 / 2
+    )
 
 
 # --- many replicates at once ---
@@ -215,19 +221,22 @@ def test_accuracy_weighs_folds_alike():
 @pytest.mark.parametrize("run", [1, 7, 128, 1000])
 def test_replicates_do_not_hang_on_how_many_go_together(run: int, monkeypatch: pytest.MonkeyPatch):
     pairs = random_pairs(4, people=15, ties=True)
-    expected = tar_interval(pairs, "0.05", 40, seed=2), point_intervals(pairs, ["0.05", "0.3"], 40, seed=2)
+    expected = tar_interval(pairs, "0.05", Redrawing(40, 2)), point_intervals(pairs, ["0.05", "0.3"], Redrawing(40, 2))
     draws = np.random.default_rng(2).multinomial(15, np.full(15, 1 / 15), size=40)  # all at once
-    monkeypatch.setattr(module, "REPLICATES", run)
+    monkeypatch.setattr(module, "REPLICATES_TOGETHER", run)
     assert np.array_equal(draw_people(15, 40, seed=2), draws)
-    assert (tar_interval(pairs, "0.05", 40, seed=2), point_intervals(pairs, ["0.05", "0.3"], 40, seed=2)) == expected
-    thresholds = redrawn_thresholds(pairs, "0.05", 40, seed=2)
+    assert (
+        tar_interval(pairs, "0.05", Redrawing(40, 2)),
+        point_intervals(pairs, ["0.05", "0.3"], Redrawing(40, 2)),
+    ) == expected
+    thresholds = redrawn_thresholds(pairs, "0.05", Redrawing(40, 2))
     assert thresholds.tolist() == [weighted_threshold(pairs, draw, "0.05") for draw in draws.astype(np.int64)]
 
 
 def test_many_people_are_drawn_in_short_runs(monkeypatch: pytest.MonkeyPatch):
     expected = draw_people(50, 20, seed=1)
-    monkeypatch.setattr(module, "COUNTS", 120)  # two replicates of 50 people
-    assert [len(draws) for draws in module.draws_of(50, 5, seed=1)] == [2, 2, 1]
+    monkeypatch.setattr(module, "COUNTS_HELD", 120)  # two replicates of 50 people
+    assert [len(draws) for draws in module.draws_of(50, Redrawing(5, 1))] == [2, 2, 1]
     assert np.array_equal(draw_people(50, 20, seed=1), expected)
 
 
@@ -253,23 +262,25 @@ def test_figures_are_the_quantiles_of_replicates_gone_through_one_by_one(ties: b
         thresholds.append(threshold)
         tars.append((own * (pairs.genuine > threshold)).sum() / own.sum())
         fars.append((weight * (pairs.impostor > fixed)).sum() / total)
-    found = point_intervals(pairs, [far], replicates=60, seed=9)[0]
+    found = point_intervals(pairs, [far], redrawing=Redrawing(60, 9))[0]
     for interval, values in ((found.tar, tars), (found.threshold, thresholds), (found.far, fars)):
         assert (interval.lower_95, interval.upper_95) == tuple(np.quantile(values, [0.025, 0.975]))
     point = operating_point(pairs.genuine, pairs.impostor, far=far)
     assert (found.tar.value, found.threshold.value, found.far.value) == (point.tar, point.threshold, point.far)
     assert (found.far_target, found.rule, found.people, found.seed) == (far, "at_most", 12, 9)
-    assert found.tar == tar_interval(pairs, far, 60, seed=9)
+    assert found.tar == tar_interval(pairs, far, Redrawing(60, 9))
     assert whole_thresholds(pairs, [far]).tolist() == [point.threshold]
 
 
 def test_several_fars_at_once_are_each_by_itself():
     ours, theirs = random_pairs(1, people=15), random_pairs(1, people=15, spread=1.2)
     fars = ["0.3", "0.01", "0.1"]
-    assert tar_differences_at(ours, theirs, fars, 50, seed=3) == tuple(
-        tar_difference(ours, theirs, far, 50, seed=3) for far in fars
+    assert tar_differences_at(ours, theirs, fars, Redrawing(50, 3)) == tuple(
+        tar_difference(ours, theirs, far, Redrawing(50, 3)) for far in fars
     )
-    assert point_intervals(ours, fars, 50, seed=3) == tuple(point_intervals(ours, [far], 50, seed=3)[0] for far in fars)
+    assert point_intervals(ours, fars, Redrawing(50, 3)) == tuple(
+        point_intervals(ours, [far], Redrawing(50, 3))[0] for far in fars
+    )
 
 
 def test_a_list_by_hand():
@@ -289,11 +300,11 @@ def test_a_list_by_hand():
 def test_an_interval_may_end_in_minus_infinity():
     # FAR 1 accepts everything whoever is drawn; at 0.5 a replicate of two people has one impostor pair or none.
     pairs = random_pairs(0, people=5)
-    found = point_intervals(pairs, ["1"], replicates=20)[0]
+    found = point_intervals(pairs, ["1"], redrawing=Redrawing(20))[0]
     assert (found.threshold.value, found.threshold.lower_95, found.threshold.upper_95) == (-np.inf,) * 3
     assert (found.far.value, found.far.lower_95, found.tar.lower_95) == (1.0, 1.0, 1.0)
     two = PairScores(np.array([0.9, 0.8]), np.array([0, 1]), np.array([0.5]), np.array([[0, 1]]), np.array([1, 1]))
-    found = point_intervals(two, ["0.5"], replicates=200)[0]
+    found = point_intervals(two, ["0.5"], redrawing=Redrawing(200))[0]
     assert (found.threshold.lower_95, found.threshold.upper_95) == (-np.inf, 0.5)  # nobody else was drawn, or both were
 
 
@@ -303,7 +314,7 @@ def test_nobody_with_a_genuine_pair_drawn_is_an_error():
     )
     seed = next(seed for seed in range(50) if draw_people(2, 1, seed)[0, 0] == 0)
     with pytest.raises(ValueError, match="none of 1 replicates drew people that have such a pair; take more of them"):
-        tar_interval(pairs, "1", 1, seed)
+        tar_interval(pairs, "1", Redrawing(1, seed))
 
 
 def test_a_negative_seed_is_refused():
@@ -314,7 +325,7 @@ def test_a_negative_seed_is_refused():
 def test_rates_of_several_sets_at_one_threshold():
     """Two sets of the same people; a person is drawn for both together. Against sums over physical copies."""
     first, second = random_pairs(6, people=8), random_pairs(7, people=8)
-    far, tar = rates_at([first, second], 0.3, replicates=30, seed=4)
+    far, tar = rates_at([first, second], 0.3, redrawing=Redrawing(30, 4))
     for replicate, draw in enumerate(draw_people(8, 30, seed=4)):
         for place, pairs in enumerate((first, second)):
             weight, own = draw[pairs.impostor_people].prod(1), draw[pairs.genuine_person]
@@ -329,9 +340,9 @@ def test_a_fixed_threshold_needs_every_score_above_it():
     above = int((pairs.impostor > 0.5).sum())
     cut = dataclasses.replace(pairs, impostor=pairs.impostor[:above], impostor_people=pairs.impostor_people[:above])
     with pytest.raises(TooFewScoresError, match=f"{above} impostor scores do not reach down to the threshold"):
-        rates_at([cut], 0.5, replicates=5)
+        rates_at([cut], 0.5, redrawing=Redrawing(5))
     known = dataclasses.replace(cut, down_to=0.5)
-    for found, expected in zip(rates_at([known], 0.5, 5), rates_at([pairs], 0.5, 5), strict=True):
+    for found, expected in zip(rates_at([known], 0.5, Redrawing(5)), rates_at([pairs], 0.5, Redrawing(5)), strict=True):
         assert np.array_equal(found, expected)
     with pytest.raises(ValueError, match=r"must number the same people, got \[7, 20\]"):
         rates_at([pairs, random_pairs(0)], 0.5)
@@ -355,7 +366,7 @@ def test_more_is_asked_for_until_it_is_enough():
 
 def test_the_interval_of_an_accuracy():
     # Person 0 is right, person 1 wrong, one pair each: a replicate has both, or one of them twice.
-    found = accuracy_interval(np.array([1.0, 0.0]), np.array([[3, 3], [8, 8]]), replicates=300)
+    found = accuracy_interval(np.array([1.0, 0.0]), np.array([[3, 3], [8, 8]]), redrawing=Redrawing(300))
     assert (found.value, found.lower_95, found.upper_95) == (0.5, 0.0, 1.0)
     right = np.random.default_rng(0).integers(0, 2, 200).astype(float)
     people = np.random.default_rng(1).integers(0, 30, (200, 2))
@@ -366,7 +377,7 @@ def test_the_interval_of_an_accuracy():
     for draw in draw_people(len(numbers), 50, seed=6):
         weight = weights * np.where(members[:, 0] == members[:, 1], draw[members[:, 0]], draw[members].prod(1))
         expected.append(weight @ right / weight.sum())
-    found = accuracy_interval(right, people, weights, replicates=50, seed=6)
+    found = accuracy_interval(right, people, weights, redrawing=Redrawing(50, 6))
     assert (found.lower_95, found.upper_95) == pytest.approx(tuple(np.quantile(expected, [0.025, 0.975])), abs=1e-12)
 
 
@@ -412,7 +423,7 @@ def test_intervals_cover_when_people_differ():
     covered = binomial = 0
     for seed in range(120):
         pairs = draw()
-        interval = tar_interval(pairs, "0.01", replicates=120, seed=seed)
+        interval = tar_interval(pairs, "0.01", redrawing=Redrawing(120, seed))
         covered += interval.lower_95 <= truth <= interval.upper_95
         point = operating_point(pairs.genuine, pairs.impostor, far="0.01")
         binomial += point.tar_lower_95 <= truth <= point.tar_upper_95

@@ -23,6 +23,7 @@ from verisphere.decide import (
 )
 from verisphere.decide.order import SortedScores
 from verisphere.decide.sample_size import _binomial_sum
+from verisphere.vocabulary import Redrawing
 
 # ---- the threshold
 
@@ -236,12 +237,12 @@ def test_approximate_is_the_quantile_of_redrawn_thresholds():
     once = np.ones(60, np.int64)
     assert weighted_threshold(pairs, once, "3e-2") == threshold_at(SortedScores(pairs.impostor), "3e-2")
     redrawn = sorted(weighted_threshold(pairs, draw, "3e-2") for draw in draw_people(60, 40, seed=3))
-    found = approximate_threshold(pairs, "3e-2", replicates=40, seed=3)
+    found = approximate_threshold(pairs, "3e-2", redrawing=Redrawing(40, 3))
     assert found.threshold == redrawn[37]  # the 38th of 40: 95 % do not exceed it
     assert sum(threshold <= found.threshold for threshold in redrawn) >= 38
     assert (found.people, found.comparisons, found.replicates, found.seed) == (60, 60 * 59 // 2 * 4, 40, 3)
     assert (found.rank, found.confidence) == (None, 0.59)  # 1 - 0.97 ** 30 = 0.599
-    assert approximate_threshold(pairs, "3e-2", replicates=1, seed=3).threshold == weighted_threshold(
+    assert approximate_threshold(pairs, "3e-2", redrawing=Redrawing(1, 3)).threshold == weighted_threshold(
         pairs, draw_people(60, 1, 3)[0], "3e-2"
     )
 
@@ -253,15 +254,15 @@ def test_approximate_refuses_what_it_cannot_estimate():
     ):
         approximate_threshold(pairs, "1e-2")
     with pytest.raises(ValueError, match="replicates must be at least 1, got 0"):
-        approximate_threshold(pairs, "0.1", replicates=0)
+        approximate_threshold(pairs, "0.1", redrawing=Redrawing(0))
     with pytest.raises(ValueError, match="seed must be 0 or more"):
-        approximate_threshold(pairs, "0.1", seed=-1)
+        approximate_threshold(pairs, "0.1", Redrawing(seed=-1))
     some = replace(pairs, impostor=pairs.impostor[:20], impostor_people=pairs.impostor_people[:20])
     with pytest.raises(TooFewScoresError):
         approximate_threshold(some, "0.1")
     endless = replace(pairs, impostor=np.full(len(pairs.impostor), np.inf))
     with pytest.raises(ValueError, match="would be inf"):
-        approximate_threshold(endless, "0.1", replicates=3)
+        approximate_threshold(endless, "0.1", redrawing=Redrawing(3))
 
 
 # ---- promises kept on people who were not there
@@ -326,7 +327,7 @@ class World:
         approximate, mistaken = [], []
         for seed in range(runs):
             pairs = impostor_pairs(draw_faces(np.random.default_rng([2, seed]), people, images, self.wolves))
-            approximate.append(self.far(approximate_threshold(pairs, far, replicates, seed).threshold))
+            approximate.append(self.far(approximate_threshold(pairs, far, Redrawing(replicates, seed)).threshold))
             mistaken.append(self.far(independent_threshold(pairs.impostor, far, "confident").threshold))
         return np.array(approximate), np.array(mistaken)
 

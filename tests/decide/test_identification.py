@@ -11,15 +11,15 @@ from verisphere.decide import binomial_bounds
 from verisphere.decide.identification import (
     Cmc,
     IdentificationPoint,
+    ProbeScores,
     RankRate,
-    Searches,
     cmc,
     identification_curve,
     identification_point,
     mean_point,
     mean_rank,
+    probe_scores,
     rank_rate,
-    searches_of,
 )
 
 # Two images of ann, one of bob, one of cat. Probes: ann found, ann tied with bob, bob behind both, two strangers.
@@ -37,17 +37,17 @@ SCORES = np.array(
 
 
 @pytest.fixture
-def found() -> Searches:
-    return searches_of(SCORES, PROBES, GALLERY)
+def found() -> ProbeScores:
+    return probe_scores(SCORES, PROBES, GALLERY)
 
 
-def searches(mate: list[float], rival: list[float], rank: list[int], stranger: list[float], people: int) -> Searches:
-    return Searches(
+def searches(mate: list[float], rival: list[float], rank: list[int], stranger: list[float], people: int) -> ProbeScores:
+    return ProbeScores(
         np.array(mate, float), np.array(rival, float), np.array(rank, int), np.array(stranger, float), people
     )
 
 
-def test_searches_of_a_matrix(found: Searches):
+def test_searches_of_a_matrix(found: ProbeScores):
     assert found.mate.tolist() == [0.9, 0.5, 0.6]
     assert found.rival.tolist() == [0.4, 0.5, 0.8]
     assert found.rank.tolist() == [1, 2, 3]  # a tie with bob is lost; ann's two images outrank bob once, cat once
@@ -55,7 +55,7 @@ def test_searches_of_a_matrix(found: Searches):
     assert found.people == 3
 
 
-def test_a_point_by_hand(found: Searches):
+def test_a_point_by_hand(found: ProbeScores):
     # two strangers, FPIR 0.5: one may pass, so the threshold is the second highest of their best scores, 0.4
     point = identification_point(found, "0.5")
     assert (point.threshold, point.fpir, point.nonmated_passed, point.nonmated_total) == (0.4, 0.5, 1, 2)
@@ -70,13 +70,13 @@ def test_a_point_by_hand(found: Searches):
     assert not point.below_resolution
 
 
-def test_everything_may_pass(found: Searches):
+def test_everything_may_pass(found: ProbeScores):
     point = identification_point(found, "1", rank=3)
     assert (point.threshold, point.fpir, point.tpir) == (-math.inf, 1.0, 1.0)
     assert identification_point(found, "1").tpir == 1 / 3  # a rank that is too high is no matter of the threshold
 
 
-def test_bounds_are_exact(found: Searches):
+def test_bounds_are_exact(found: ProbeScores):
     point, rate = identification_point(found, "0.5"), rank_rate(found, 1)
     # Clopper and Pearson by quantiles of the beta distribution: 1 of 3 and 1 of 2
     assert (point.tpir_lower_95, point.tpir_upper_95) == pytest.approx((beta.ppf(0.025, 1, 3), beta.ppf(0.975, 2, 2)))
@@ -94,14 +94,14 @@ def test_the_rule_is_that_of_every_threshold():
     assert identification_point(found, 0.375).fpir_target == "0.375"
 
 
-def test_ranks_and_cmc(found: Searches):
+def test_ranks_and_cmc(found: ProbeScores):
     assert [rank_rate(found, rank).identified for rank in (1, 2, 3, 9)] == [1, 2, 3, 3]
     assert cmc(found) == Cmc((1, 2, 3), (1, 2, 3), 3, 3)
     steps = searches([0.9, 0.8, 0.1, 0.0], [0.1, 0.1, 0.5, 0.5], [1, 1, 4, 7], [], 9)
     assert cmc(steps) == Cmc((1, 4, 7), (2, 3, 4), 4, 9)
 
 
-def test_the_curve_holds_every_point(found: Searches):
+def test_the_curve_holds_every_point(found: ProbeScores):
     curve = identification_curve(found)
     assert curve.tar[-1] == 1 / 3  # outranked mates are never identified
     assert curve.far[-1] == 1.0
@@ -119,7 +119,7 @@ def test_against_plain_loops():
         names = np.array(list("abcdefg"))
         gallery, probes = random.choice(names[:5], random.integers(1, 9)), random.choice(names, random.integers(1, 12))
         scores = random.integers(-2, 3, size=(len(probes), len(gallery))) / 4
-        found = searches_of(scores, probes, gallery)
+        found = probe_scores(scores, probes, gallery)
         mate, rank, stranger = [], [], []
         for probe, row in zip(probes, scores.tolist(), strict=True):
             best = {name: max(s for s, owner in zip(row, gallery, strict=True) if owner == name) for name in gallery}
@@ -145,7 +145,7 @@ def test_against_plain_loops():
         assert (point.nonmated_passed, point.mated_identified) == (len(passes), identified)
 
 
-def test_means_over_galleries(found: Searches):
+def test_means_over_galleries(found: ProbeScores):
     other = searches([0.9, 0.2], [0.1, 0.1], [1, 1], [0.3, 0.1], 3)
     points = [identification_point(one, "0.5") for one in (found, other)]
     mean = mean_point(points)
@@ -160,13 +160,13 @@ def test_means_over_galleries(found: Searches):
 
 
 def test_a_gallery_of_one_person():
-    found = searches_of(np.array([[0.3, 0.2], [0.9, 0.1]]), np.array(["a", "z"]), np.array(["a", "a"]))
+    found = probe_scores(np.array([[0.3, 0.2], [0.9, 0.1]]), np.array(["a", "z"]), np.array(["a", "a"]))
     assert (found.rank.tolist(), found.rival.tolist(), found.people) == ([1], [-np.inf], 1)
     assert identification_point(found, "0").tpir == 0.0
 
 
 def test_infinite_scores_have_an_order():
-    found = searches_of(np.array([[np.inf, np.inf], [-np.inf, 0.0]]), np.array(["a", "z"]), np.array(["a", "b"]))
+    found = probe_scores(np.array([[np.inf, np.inf], [-np.inf, 0.0]]), np.array(["a", "z"]), np.array(["a", "b"]))
     assert found.rank.tolist() == [2]
     assert found.stranger.tolist() == [0.0]
 
@@ -185,12 +185,12 @@ def test_infinite_scores_have_an_order():
             "mated probe 0 has rank 1, which its mate's score 0.1 and the best",
         ),
         (lambda: searches([0.1], [0.1], [1], [], 3), "mated probe 0 has rank 1"),
-        (lambda: searches_of(np.full((5, 4), np.nan), PROBES, GALLERY), "20 of 20 scores are NaN"),
+        (lambda: probe_scores(np.full((5, 4), np.nan), PROBES, GALLERY), "20 of 20 scores are NaN"),
         (
-            lambda: searches_of(SCORES, PROBES[:4], GALLERY),
+            lambda: probe_scores(SCORES, PROBES[:4], GALLERY),
             r"4 probes and 4 images of a gallery do not make scores \(5",
         ),
-        (lambda: searches_of(np.empty((2, 0)), PROBES[:2], GALLERY[:0]), "2 probes and 0 images of a gallery"),
+        (lambda: probe_scores(np.empty((2, 0)), PROBES[:2], GALLERY[:0]), "2 probes and 0 images of a gallery"),
         (lambda: Cmc((1, 1), (1, 2), 2, 3), "a CMC must rise"),
         (lambda: Cmc((1, 2), (1, 2), 3, 3), "a CMC must rise"),
         (lambda: RankRate(1, 0.4, 1, 2, 0.0, 1.0), "a rate of 0.4 is not what 1 of 2 comparisons make"),
@@ -214,7 +214,7 @@ def test_what_cannot_be(call, message: str):
         ({"fpir": "few"}, "an FPIR must be a decimal number such as 1e-4, got 'few'"),
     ],
 )
-def test_wrong_questions(found: Searches, asked: dict, message: str):
+def test_wrong_questions(found: ProbeScores, asked: dict, message: str):
     with pytest.raises(ValueError, match=message):
         identification_point(found, **asked)
 

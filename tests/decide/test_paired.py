@@ -10,6 +10,7 @@ import pytest
 from redrawing import draw_people
 from verisphere.decide import PairScores, one_threshold, tar_difference
 from verisphere.decide.paired import Redrawn, RedrawnSpread, mean_difference, spread_redrawn, tars_redrawn
+from verisphere.vocabulary import Redrawing
 
 FARS = ("0.02", "0.1", "0.29")
 Scored = tuple[np.ndarray, np.ndarray, np.ndarray]  # scores of all pairs of images, person and domain of each image
@@ -69,7 +70,7 @@ def test_a_replicate_is_physical_copies_of_people(far: str, ties: bool):
     for seed in range(3):
         case = scored(seed, people=6, ties=ties)
         domains = {str(number): pairs_of(case, number) for number in (0, 1)}
-        found = spread_redrawn(pairs_of(case), domains, far, replicates=12, seed=seed)
+        found = spread_redrawn(pairs_of(case), domains, far, redrawing=Redrawing(12, seed))
         figures = found.gamma, found.tar_std, found.neg_log10_far_std
         for replicate, draws in enumerate(draw_people(6, 12, seed)):
             expected = spread_of_copies(case, draws, far)
@@ -83,27 +84,27 @@ def test_a_replicate_is_physical_copies_of_people(far: str, ties: bool):
 @pytest.mark.parametrize("far", FARS)
 def test_the_value_is_that_of_one_threshold(far: str):
     case = scored(5)
-    found = spread_redrawn(pairs_of(case), {str(n): pairs_of(case, n) for n in (0, 1)}, far, replicates=1)
+    found = spread_redrawn(pairs_of(case), {str(n): pairs_of(case, n) for n in (0, 1)}, far, redrawing=Redrawing(1))
     expected = spread_of_copies(case, np.ones(8, int), far)
     assert (found.gamma.value, found.tar_std.value, found.neg_log10_far_std.value) == pytest.approx(expected)
 
 
 def test_a_domain_that_accepts_everything_is_no_distance_from_another_that_does():
     case = scored(2)
-    found = spread_redrawn(pairs_of(case), {str(n): pairs_of(case, n) for n in (0, 1)}, "1", replicates=5)
+    found = spread_redrawn(pairs_of(case), {str(n): pairs_of(case, n) for n in (0, 1)}, "1", redrawing=Redrawing(5))
     assert found.gamma.value == found.tar_std.value == found.neg_log10_far_std.value == 0
     assert set(found.gamma.replicates.tolist()) <= {0.0}
 
 
 def test_one_seed_is_the_difference_of_two_models():
     ours, theirs = pairs_of(scored(0)), pairs_of(scored(1))
-    redrawn = [tars_redrawn(pairs, FARS, replicates=40, seed=3) for pairs in (ours, theirs)]
+    redrawn = [tars_redrawn(pairs, FARS, redrawing=Redrawing(40, 3)) for pairs in (ours, theirs)]
     for far, one, other in zip(FARS, *redrawn, strict=True):
-        assert mean_difference([one], [other]) == tar_difference(ours, theirs, far, replicates=40, seed=3)
+        assert mean_difference([one], [other]) == tar_difference(ours, theirs, far, redrawing=Redrawing(40, 3))
 
 
 def test_an_arm_against_itself_differs_by_nothing():
-    arm = [tars_redrawn(pairs_of(scored(seed)), ["0.1"], replicates=20)[0] for seed in range(3)]
+    arm = [tars_redrawn(pairs_of(scored(seed)), ["0.1"], redrawing=Redrawing(20))[0] for seed in range(3)]
     interval = mean_difference(arm, arm)
     assert (interval.value, interval.lower_95, interval.upper_95, interval.holds_zero) == (0.0, 0.0, 0.0, True)
 
@@ -161,7 +162,7 @@ def spread_of(drawing: np.random.Generator, shift: float) -> RedrawnSpread:
         str(name): pairs((domain[first] == name) & (domain[second] == name), np.where(domain == name, 2, 0))
         for name in (0, 1)
     }
-    return spread_redrawn(pairs(everyone, both), inside, "0.05", replicates=60, seed=1)
+    return spread_redrawn(pairs(everyone, both), inside, "0.05", redrawing=Redrawing(60, 1))
 
 
 def test_two_infinite_figures_have_no_difference():

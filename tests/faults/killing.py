@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint, save_checkpoint
 from verisphere.vocabulary import Embeddings
 
@@ -106,12 +106,12 @@ def _read_calibration(folder: Path) -> int:
     return {"0.3": OLD, "0.5": NEW}[threshold.far_target]
 
 
-def _save_sweep(folder: Path, version: int) -> None:
-    SweepFile(folder / "sweep.npz").save({"sweep": np.full(100_000, version), "done": np.full(9, version)})
+def _save_scan(folder: Path, version: int) -> None:
+    ScanState(folder / "scan.npz").save({"sweep": np.full(100_000, version), "done": np.full(9, version)})
 
 
-def _read_sweep(folder: Path) -> int:
-    state = SweepFile(folder / "sweep.npz").load()
+def _read_scan(folder: Path) -> int:
+    state = ScanState(folder / "scan.npz").load()
     assert state is not None
     assert len(np.unique(np.concatenate([state["sweep"], state["done"]]))) == 1
     assert state["sweep"].shape == (100_000,)
@@ -174,7 +174,7 @@ SAVERS = {
     "checkpoint": Saver(_save_checkpoint, _read_checkpoint),
     "embeddings": Saver(_save_embeddings, _read_embeddings),
     "calibration": Saver(_save_calibration, _read_calibration),
-    "all-pairs sweep": Saver(_save_sweep, _read_sweep),
+    "state of an all-pairs scan": Saver(_save_scan, _read_scan),
     "model folder": Saver(_save_model, _read_model, first=True),
     "report": Saver(_save_report, _read_report),
 }

@@ -13,7 +13,7 @@ from faults.verbs import Act, listing, said
 VERBS = {
     "embed": ("embed", "network.yaml", "faces", "--out", "{}/made.npz", "--workers", 0),
     "evaluate": ("evaluate", "all-pairs", "set.npz", "--json", "{}/made.json"),
-    "sweep of all pairs": ("evaluate", "all-pairs", "set.npz", "--sweep", "{}/made.sweep"),
+    "scan of all pairs": ("evaluate", "all-pairs", "set.npz", "--state", "{}/made.state"),
     "calibrate": ("calibrate", "set.npz", "--far", "0.2", "--out", "{}/made.json", "--guarantee", "expected"),
     "render": ("render", "{}/made.zip", "--people", 3, "--images", 2),
     "report": ("report", "set.npz", "--out", "{}/made"),
@@ -57,7 +57,7 @@ def test_a_disk_without_room(verb: str, act: Act, small_disk: Path):
 def refused(act: Act, words: list[str], place: Path, **happens: int) -> None:
     """The verb is refused in one line that names its file, and the place is as it was."""
     (out,) = (Path(word) for word in words if "made" in word)
-    if out.suffix in (".npz", ".json") and "--sweep" not in words:
+    if out.suffix in (".npz", ".json") and "--state" not in words:
         (place / out.name).write_text("old")
     before = listing(place)
     done = act(*words, **happens)

@@ -13,7 +13,7 @@ KILLS = {
     "checkpoint": 12,
     "embeddings": 8,
     "calibration": 8,
-    "all-pairs sweep": 8,
+    "state of an all-pairs scan": 8,
     "model folder": 12,
     "report": 12,
 }

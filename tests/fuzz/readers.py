@@ -24,7 +24,7 @@ from fuzz.containers import (
     with_second_file,
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
-from fuzz.seeds import ask_sweep, rows_of_sweep
+from fuzz.seeds import ask_scan, rows_of_scan
 from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.folder import open_experiment
 from verisphere.experiments.recipes import resolve
@@ -32,11 +32,11 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.metrics import METRICS, read_metrics
+from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.photos import Photos
-from verisphere.measure.subjects import read_log
 from verisphere.models.checkpoint import SHARED, read_checkpoint
 from verisphere.models.embed import embed, open_model
 from verisphere.score import AllPairs
@@ -153,16 +153,16 @@ def _experiment(folder: Path) -> None:
     for runs in open_experiment(out, resolved).values():
         for run in runs:
             assert run.seconds >= 0 or run.seconds < 0
-            read_log(run.folder)
+            read_metrics(run.folder / METRICS)
 
 
-def _kept_sweep(folder: Path) -> None:
-    units, people = rows_of_sweep()
-    batch, scan.BATCH = scan.BATCH, 1
+def _saved_scan(folder: Path) -> None:
+    units, people = rows_of_scan()
+    batch, scan.PAIRS_A_BATCH = scan.PAIRS_A_BATCH, 1
     try:
-        ask_sweep(AllPairs(units, people, block=16, keeper=SweepFile(folder / "sweep.npz")))
+        ask_scan(AllPairs(units, people, block=16, store=ScanState(folder / "sweep.npz")))
     finally:
-        scan.BATCH = batch
+        scan.PAIRS_A_BATCH = batch
 
 
 def _checkpoint(folder: Path) -> None:
@@ -201,14 +201,14 @@ READERS = {
     "recipes": Reader(("recipe", "recipe with terms"), _recipe, ("recipe",), trusted=True),
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
-    "all-pairs sweeps": Reader(("kept sweep",), _kept_sweep),
+    "all-pairs sweeps": Reader(("kept sweep",), _saved_scan),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),
     "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),
     "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),
     "calibrations": Reader(("calibration",), lambda folder: read_calibration(folder / "calibration.json")),
     "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
     "resolved recipes": Reader(("resolved recipe",), lambda folder: read_settings(folder / "recipe.yaml")),
-    "metrics": Reader(("metrics",), read_log),
+    "metrics": Reader(("metrics",), lambda folder: read_metrics(folder / METRICS)),
     "detector weights": Reader(("detector weights",), _weights),
 }
 

@@ -12,7 +12,7 @@ from PIL import Image
 from fuzz.containers import Files, reseal_model, reseal_onnx
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.models.onnx_file import InputFormat
 from verisphere.score import AllPairs, Group, unit_rows
 from verisphere.score.exact import scan
@@ -211,7 +211,7 @@ def _arrays(folder: Path) -> dict[str, Files]:
         "embeddings": {"set.npz": (folder / "set.npz").read_bytes()},
         "plain embeddings": {"set.npz": plain.getvalue()},
         "scores.npz": {"scores.npz": scores.getvalue()},
-        "kept sweep": {"sweep.npz": _kept_sweep(folder / "sweep.npz")},
+        "kept sweep": {"sweep.npz": _saved_scan(folder / "sweep.npz")},
     }
 
 
@@ -219,22 +219,22 @@ class _Stopped(Exception):
     """Ends a pass over all pairs in its middle."""
 
 
-def rows_of_sweep() -> tuple[torch.Tensor, torch.Tensor]:
-    """Unit rows and people of the all-pairs sweep that a file keeps."""
+def rows_of_scan() -> tuple[torch.Tensor, torch.Tensor]:
+    """Unit rows and people of the all-pairs scan whose state a file keeps."""
     generator = np.random.default_rng(0)
     return unit_rows(generator.normal(size=(96, 8)).astype(np.float32)), torch.arange(96) // 3
 
 
-def ask_sweep(pairs: AllPairs) -> list[float]:
-    """What the sweep is asked, and its answers."""
+def ask_scan(pairs: AllPairs) -> list[float]:
+    """The questions that the scan is asked, and its answers."""
     scores = pairs.scores([Group(0, False), Group(None, False)])
     pairs.settle([(scores, 5), (scores, 300)], [(scores, 0.2)])
     return [scores.ranked(5), scores.ranked(300), scores.above(0.2), scores.total]
 
 
-def _kept_sweep(path: Path) -> bytes:
-    units, people = rows_of_sweep()
-    saved, batch = scan.SAVED, scan.BATCH
+def _saved_scan(path: Path) -> bytes:
+    units, people = rows_of_scan()
+    saved, batch = scan.SECONDS_BETWEEN_SAVES, scan.PAIRS_A_BATCH
 
     def stopping(items, description, total=None):  # type: ignore[no-untyped-def]
         for number, item in enumerate(items):
@@ -243,12 +243,12 @@ def _kept_sweep(path: Path) -> bytes:
             yield item
 
     try:
-        scan.SAVED, scan.BATCH = 0.0, 1
-        ask_sweep(AllPairs(units, people, block=16, progress=stopping, keeper=SweepFile(path)))
+        scan.SECONDS_BETWEEN_SAVES, scan.PAIRS_A_BATCH = 0.0, 1
+        ask_scan(AllPairs(units, people, block=16, progress=stopping, store=ScanState(path)))
     except _Stopped:
         pass
     finally:
-        scan.SAVED, scan.BATCH = saved, batch
+        scan.SECONDS_BETWEEN_SAVES, scan.PAIRS_A_BATCH = saved, batch
     return path.read_bytes()
 
 

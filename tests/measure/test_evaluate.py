@@ -18,7 +18,7 @@ from verisphere.measure.evaluate import (
     evaluate_scores,
 )
 from verisphere.protocols import listed_folds
-from verisphere.vocabulary import Comparisons, Embeddings
+from verisphere.vocabulary import Comparisons, Embeddings, Redrawing
 
 POINT = {
     "far_target",
@@ -349,8 +349,8 @@ def test_a_model_against_itself(tmp_path: Path, write):
     path = write("faces.npz", embeddings)
     pairs = write_pairs(tmp_path, embeddings, 6)
     for result in (
-        evaluate_all_pairs(path, options(), [path], 20),
-        evaluate_pairs(path, pairs, options(), [path], 20),
+        evaluate_all_pairs(path, options(redrawing=Redrawing(20)), [path]),
+        evaluate_pairs(path, pairs, options(redrawing=Redrawing(20)), [path]),
     ):
         for difference in result.differences:
             assert (difference.value, difference.lower_95, difference.upper_95) == (0.0, 0.0, 0.0)
@@ -364,7 +364,7 @@ def test_against_another_model_in_another_order(tmp_path: Path, write):
     wide = np.concatenate([noisy.embeddings, np.zeros((60, 3), np.float32)], axis=1)  # the same cosines
     theirs = Embeddings(wide[::-1].copy(), noisy.names[::-1], noisy.identities[::-1])
     path, straight, turned = write("ours.npz", ours), write("straight.npz", noisy), write("turned.npz", theirs)
-    result = evaluate_all_pairs(path, options(), [straight, turned], 30)
+    result = evaluate_all_pairs(path, options(redrawing=Redrawing(30)), [straight, turned])
     assert result.operating_points == evaluate_all_pairs(path, options()).operating_points
     assert [difference.far_target for difference in result.differences] == [far for far in FARS for _ in range(2)]
     expected = [
@@ -380,7 +380,9 @@ def test_against_another_model_in_another_order(tmp_path: Path, write):
     assert result.differences[0].lower_95 > 0  # the noise is far more
     read = read_json(result, tmp_path)
     assert set(read["differences"][0]) >= {"figure", "far_target", "against", "value", "lower_95", "upper_95"}
-    assert evaluate_all_pairs(path, options(), [straight], 30).differences == tuple(result.differences[::2])
+    assert evaluate_all_pairs(path, options(redrawing=Redrawing(30)), [straight]).differences == tuple(
+        result.differences[::2]
+    )
 
 
 def test_against_a_file_that_lacks_images_or_names_other_people(write):
@@ -388,16 +390,16 @@ def test_against_a_file_that_lacks_images_or_names_other_people(write):
     path = write("ours.npz", ours)
     part = write("part.npz", Embeddings(ours.embeddings[1:], ours.names[1:], ours.identities[1:]))
     with pytest.raises(ValueError, match=r"part\.npz: 1 of 18 images are missing, the first is 'p0/0\.jpg'"):
-        evaluate_all_pairs(path, options(), [part], 10)
+        evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [part])
     renamed = write("renamed.npz", Embeddings(ours.embeddings, ours.names, np.roll(ours.identities, 1)))
     with pytest.raises(ValueError, match=r"renamed\.npz: it gives some of the images to other people"):
-        evaluate_all_pairs(path, options(), [renamed], 10)
+        evaluate_all_pairs(path, options(redrawing=Redrawing(10)), [renamed])
 
 
 def test_a_difference_inside_the_noise_is_said_so_in_words(tmp_path: Path, write):
     ours, alike, noisy = faces(12, 5), faces(12, 5, seed=3), faces(12, 5, seed=1, noise=1.8)
     path, near, far = write("ours.npz", ours), write("near.npz", alike), write("far.npz", noisy)
-    result = evaluate_all_pairs(path, options(fars=("0.1",)), [near, far], 60)
+    result = evaluate_all_pairs(path, options(fars=("0.1",), redrawing=Redrawing(60)), [near, far])
     inside, beyond = read_json(result, tmp_path)["differences"]
     assert (inside["inside_noise"], beyond["inside_noise"]) == (True, False)
     assert (inside["rule"], inside["compared"]) == ("at_most", 12 * 10)
@@ -411,8 +413,8 @@ def test_listed_pairs_are_compared_by_accuracy_and_by_tar(tmp_path: Path, write)
     ours, theirs = faces(10, 5), faces(10, 5, seed=1, noise=1.6)
     path, other = write("ours.npz", ours), write("theirs.npz", theirs)
     pairs = write_pairs(tmp_path, ours, 6)
-    how = options(fars=("0.1", "1e-3"))  # 60 impostors cannot show the second
-    result = evaluate_pairs(path, pairs, how, [other], 40)
+    how = options(fars=("0.1", "1e-3"), redrawing=Redrawing(40))  # 60 impostors cannot show the second
+    result = evaluate_pairs(path, pairs, how, [other])
     accuracy, tar = result.differences
     assert [(one.figure, one.far_target, one.rule) for one in result.differences] == [
         ("accuracy", None, None),
@@ -425,7 +427,7 @@ def test_listed_pairs_are_compared_by_accuracy_and_by_tar(tmp_path: Path, write)
     assert accuracy.only_ours - accuracy.only_theirs == pytest.approx(120 * accuracy.value)  # folds of one size
     assert tar.only_ours - tar.only_theirs == pytest.approx(60 * tar.value)
     # at another rule only the accuracy, which knows no rule, is compared
-    assert len(evaluate_pairs(path, pairs, options(rule="nearest"), [other], 5).differences) == 1
+    assert len(evaluate_pairs(path, pairs, options(rule="nearest", redrawing=Redrawing(5)), [other]).differences) == 1
 
 
 # --- over redrawn people ---
@@ -434,7 +436,7 @@ def test_listed_pairs_are_compared_by_accuracy_and_by_tar(tmp_path: Path, write)
 def test_intervals_of_all_pairs(tmp_path: Path, write):
     embeddings = faces(12, 5)
     path = write("faces.npz", embeddings)
-    result = evaluate_all_pairs(path, options(intervals=True, seed=4), replicates=30)
+    result = evaluate_all_pairs(path, options(intervals=True, redrawing=Redrawing(30, 4)))
     assert result.operating_points == evaluate_all_pairs(path, options()).operating_points
     assert [one.far_target for one in result.intervals] == list(FARS)
     read = read_json(result, tmp_path)
@@ -445,14 +447,14 @@ def test_intervals_of_all_pairs(tmp_path: Path, write):
             assert one[figure]["lower_95"] <= one[figure]["upper_95"]
     found = result.intervals[0].tar
     assert f"{found.lower_95:.4f} .. {found.upper_95:.4f}" in result.text()
-    assert evaluate_all_pairs(path, options(intervals=True, seed=4), replicates=30) == result
-    assert evaluate_all_pairs(path, options(intervals=True, seed=5), replicates=30) != result
+    assert evaluate_all_pairs(path, options(intervals=True, redrawing=Redrawing(30, 4))) == result
+    assert evaluate_all_pairs(path, options(intervals=True, redrawing=Redrawing(30, 5))) != result
 
 
 def test_intervals_of_listed_pairs(tmp_path: Path, write):
     embeddings = faces(10, 5)
     path, pairs = write("faces.npz", embeddings), write_pairs(tmp_path, embeddings, 6)
-    result = evaluate_pairs(path, pairs, options(fars=("0.1", "1e-3"), intervals=True, seed=1), replicates=40)
+    result = evaluate_pairs(path, pairs, options(fars=("0.1", "1e-3"), intervals=True, redrawing=Redrawing(40, 1)))
     (found,) = result.intervals  # FAR 1e-3 is below the resolution of 60 impostors
     with pairs.open() as file:
         rows = list(csv.DictReader(file))
@@ -464,7 +466,7 @@ def test_intervals_of_listed_pairs(tmp_path: Path, write):
     scores = PairScores.of_list(
         (units[sides[:, 0]] * units[sides[:, 1]]).sum(1), np.array([row["label"] == "1" for row in rows]), person
     )
-    (expected,) = point_intervals(scores, ["0.1"], 40, seed=1)
+    (expected,) = point_intervals(scores, ["0.1"], Redrawing(40, 1))
     assert found.tar == expected.tar
     assert found.threshold.lower_95 == pytest.approx(expected.threshold.lower_95, abs=1e-12)
     interval = result.accuracy_interval
@@ -477,8 +479,8 @@ def test_intervals_of_listed_pairs(tmp_path: Path, write):
 def test_intervals_of_domains_and_of_one_threshold(tmp_path: Path, write):
     path = write("faces.npz", faces(12, 6, ("day", "night")))
     plain = evaluate_one_threshold([path], options(fars=("0.1",)))
-    redrawn = evaluate_one_threshold([path], options(fars=("0.1",), intervals=True), 30)
-    assert redrawn == evaluate_all_pairs(path, options(fars=("0.1",), intervals=True), replicates=30)
+    redrawn = evaluate_one_threshold([path], options(fars=("0.1",), intervals=True, redrawing=Redrawing(30)))
+    assert redrawn == evaluate_all_pairs(path, options(fars=("0.1",), intervals=True, redrawing=Redrawing(30)))
     (before,), (after,) = plain.group_differences, redrawn.group_differences
     assert before == differences_of(plain.one_threshold[0])
     assert (before.far_max_min.value, before.far_max_min.bounds) == (after.far_max_min.value, "binomial")
@@ -489,7 +491,7 @@ def test_intervals_of_domains_and_of_one_threshold(tmp_path: Path, write):
 def test_intervals_that_would_not_fit_are_left_out_and_named(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("verisphere.measure.evaluate.MOST_SCORES", 100)
     path = write("faces.npz", faces(12, 6, ("day", "night")))
-    result = evaluate_all_pairs(path, options(intervals=True), replicates=5)
+    result = evaluate_all_pairs(path, options(intervals=True, redrawing=Redrawing(5)))
     assert result.intervals == ()
     assert {one.far_max_min.bounds for one in result.group_differences} == {"binomial"}
     note = "no interval at FAR 0.10: it would take 2,376 impostor scores in memory, more than 100"
@@ -521,13 +523,6 @@ def test_people_are_not_redrawn_where_they_are_unknown_or_at_another_rule(tmp_pa
 def test_a_slip_in_an_option_is_told_before_any_work(changed: dict, says: str):
     with pytest.raises(ValueError, match=says):
         options(**changed)
-
-
-def test_replicates_are_checked_before_any_work(write, monkeypatch: pytest.MonkeyPatch):
-    path = write("faces.npz", faces(6, 3))
-    monkeypatch.setattr("verisphere.measure.evaluate.PairsOfSet", None)
-    with pytest.raises(ValueError, match="replicates must be at least 1, got 0"):
-        evaluate_all_pairs(path, options(intervals=True), replicates=0)
 
 
 def test_a_third_decimal_inside_the_noise_is_said_so(tmp_path: Path):

@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from verisphere.files.embeddings import read_embeddings, write_embeddings
-from verisphere.measure.identification import CANDIDATE_COLUMNS, SearchOptions, search_files, search_split
-from verisphere.protocols.identification import identification, search_gallery, split_gallery
+from verisphere.measure.identification import (
+    CANDIDATE_COLUMNS,
+    IdentificationOptions,
+    evaluate_galleries,
+    evaluate_split,
+)
+from verisphere.protocols.identification import identification, score_probes, split_gallery
 from verisphere.score import pair_scores, unit_rows
 from verisphere.vocabulary import Embeddings, Origin
 
@@ -38,16 +43,16 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-OPTIONS = SearchOptions(fpirs=("1e-1", "0.5"), ranks=(1, 2))
+OPTIONS = IdentificationOptions(fpirs=("1e-1", "0.5"), ranks=(1, 2))
 
 
 def test_galleries_of_files(files: Path):
-    found = search_files(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], OPTIONS)
+    found = evaluate_galleries(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], OPTIONS)
     probes = read_embeddings(files / "probes.npz")
     searches = {}
     for name in ("g1", "g2"):
         gallery = read_embeddings(files / f"{name}.npz")
-        searches[name] = search_gallery(probes, gallery), len(gallery)
+        searches[name] = score_probes(probes, gallery), len(gallery)
     assert found.result == identification(searches, ("1e-1", "0.5"), (1, 2))
     assert found.result.galleries["g1"].mated_probes == 45
     assert found.result.galleries["g2"].nonmated_probes == 36
@@ -58,9 +63,9 @@ def test_galleries_of_files(files: Path):
 
 
 def test_galleries_drawn_from_one_file(files: Path):
-    found = search_split(files / "probes.npz", OPTIONS, strangers=0.4, seed=5, galleries=2)
+    found = evaluate_split(files / "probes.npz", OPTIONS, strangers=0.4, seed=5, galleries=2)
     probes, gallery = split_gallery(read_embeddings(files / "probes.npz"), strangers=0.4, seed=6)
-    wanted = identification({"seed 6": (search_gallery(probes, gallery), len(gallery))}, ("1e-1", "0.5"), (1, 2))
+    wanted = identification({"seed 6": (score_probes(probes, gallery), len(gallery))}, ("1e-1", "0.5"), (1, 2))
     assert list(found.result.galleries) == ["seed 5", "seed 6"]
     assert found.result.galleries["seed 6"] == wanted.galleries["seed 6"]
     assert found.split is not None
@@ -68,7 +73,7 @@ def test_galleries_drawn_from_one_file(files: Path):
 
 
 def test_json(files: Path):
-    found = search_files(files / "probes.npz", [files / "g1.npz"], OPTIONS)
+    found = evaluate_galleries(files / "probes.npz", [files / "g1.npz"], OPTIONS)
     found.write_json(files / "out.json")
     read = json.loads((files / "out.json").read_text())
     assert set(read) == {"rule", "sources", "galleries"}
@@ -83,7 +88,7 @@ def test_json(files: Path):
 
 
 def test_json_of_a_split(files: Path):
-    search_split(files / "probes.npz", OPTIONS, galleries=2).write_json(files / "out.json")
+    evaluate_split(files / "probes.npz", OPTIONS, galleries=2).write_json(files / "out.json")
     read = json.loads((files / "out.json").read_text())
     assert read["split"] == {"enrol": 1, "strangers": 0.5, "seeds": [0, 1]}
     assert [mean["galleries"] for mean in read["mean_points"]] == [2, 2]
@@ -91,8 +96,10 @@ def test_json_of_a_split(files: Path):
 
 
 def test_candidates(files: Path):
-    options = SearchOptions(fpirs=("0.5",), top=4)
-    search_files(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], options).write_candidates(files / "c.csv")
+    options = IdentificationOptions(fpirs=("0.5",), top=4)
+    evaluate_galleries(files / "probes.npz", [files / "g1.npz", files / "g2.npz"], options).write_candidates(
+        files / "c.csv"
+    )
     with open(files / "c.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert tuple(lines[0]) == CANDIDATE_COLUMNS
@@ -115,7 +122,7 @@ def test_candidates(files: Path):
 
 def test_the_screen_changes_no_figure(files: Path):
     results = [
-        search_split(files / "probes.npz", SearchOptions(fpirs=("1e-1",), screen=screen)).result
+        evaluate_split(files / "probes.npz", IdentificationOptions(fpirs=("1e-1",), screen=screen)).result
         for screen in ("int8", "bfloat16", "float32", "float64")
     ]
     assert results[0] == results[1] == results[2]
@@ -123,18 +130,20 @@ def test_the_screen_changes_no_figure(files: Path):
 
 def test_closed_set(files: Path):
     write_embeddings(files / "known.npz", people(range(10), 2, 4))
-    options = SearchOptions(fpirs=(), ranks=(1,))
-    found = search_files(files / "known.npz", [files / "g1.npz"], options)
+    options = IdentificationOptions(fpirs=(), ranks=(1,))
+    found = evaluate_galleries(files / "known.npz", [files / "g1.npz"], options)
     assert found.result.galleries["g1"].operating_points == ()
     assert "FPIR" not in found.text()
     found.write_plot(files / "cmc.png")
     with pytest.raises(ValueError, match=r"known\.npz searched in .*g1\.npz: all 20 probes show people of the gallery"):
-        search_files(files / "known.npz", [files / "g1.npz"], OPTIONS)
+        evaluate_galleries(files / "known.npz", [files / "g1.npz"], OPTIONS)
 
 
 def test_open_rank_reaches_the_points(files: Path):
     one, two = (
-        search_files(files / "probes.npz", [files / "g1.npz"], SearchOptions(fpirs=("0.5",), open_rank=rank))
+        evaluate_galleries(
+            files / "probes.npz", [files / "g1.npz"], IdentificationOptions(fpirs=("0.5",), open_rank=rank)
+        )
         for rank in (1, 15)
     )
     first, second = (found.result.galleries["g1"].operating_points[0] for found in (one, two))
@@ -143,7 +152,7 @@ def test_open_rank_reaches_the_points(files: Path):
 
 
 def test_plot(files: Path):
-    search_split(files / "probes.npz", OPTIONS, galleries=2).write_plot(files / "deep" / "out.svg")
+    evaluate_split(files / "probes.npz", OPTIONS, galleries=2).write_plot(files / "deep" / "out.svg")
     assert (files / "deep" / "out.svg").stat().st_size > 10_000
 
 
@@ -152,22 +161,22 @@ def test_files_that_do_not_fit(files: Path):
     wide = Embeddings(np.ones((2, 9), np.float32), np.array(["a", "b"]), np.array(["a", "b"]))
     write_embeddings(files / "wide.npz", wide)
     with pytest.raises(ValueError, match=r"wide\.npz: 9 numbers a row, but .*probes\.npz has 8"):
-        search_files(probes, [files / "wide.npz"], OPTIONS)
+        evaluate_galleries(probes, [files / "wide.npz"], OPTIONS)
     with pytest.raises(
         ValueError, match=r"90 of its images are probes in .*probes\.npz too, the first is 'p0/1_0\.jpg'"
     ):
-        search_files(probes, [probes], OPTIONS)
+        evaluate_galleries(probes, [probes], OPTIONS)
     write_embeddings(files / "others.npz", people(range(30, 40), 2, 5))
     with pytest.raises(ValueError, match=r"others\.npz: none of 90 probes shows a person of the gallery"):
-        search_files(probes, [files / "others.npz"], OPTIONS)
+        evaluate_galleries(probes, [files / "others.npz"], OPTIONS)
     (files / "deep").mkdir()
     write_embeddings(files / "deep" / "g1.npz", people(range(15), 2, 6))
     with pytest.raises(ValueError, match="two galleries are both called 'g1'; rename one file"):
-        search_files(probes, [files / "g1.npz", files / "deep" / "g1.npz"], OPTIONS)
+        evaluate_galleries(probes, [files / "g1.npz", files / "deep" / "g1.npz"], OPTIONS)
     with pytest.raises(FileNotFoundError, match=r"no\.npz: there is no such file"):
-        search_files(probes, [files / "no.npz"], OPTIONS)
+        evaluate_galleries(probes, [files / "no.npz"], OPTIONS)
     with pytest.raises(ValueError, match="31 candidates were asked for, but there are 30 images"):
-        search_files(probes, [files / "g1.npz"], SearchOptions(top=31))
+        evaluate_galleries(probes, [files / "g1.npz"], IdentificationOptions(top=31))
 
 
 def test_embeddings_of_two_models(files: Path):
@@ -175,19 +184,19 @@ def test_embeddings_of_two_models(files: Path):
     write_embeddings(files / "probes.npz", people(range(30), 3, 1, made["one"]))
     write_embeddings(files / "same.npz", people(range(15), 2, 2, made["one"]))
     write_embeddings(files / "other.npz", people(range(15), 2, 2, made["two"]))
-    assert search_files(files / "probes.npz", [files / "same.npz"], OPTIONS).sources[0].origin == made["one"]
+    assert evaluate_galleries(files / "probes.npz", [files / "same.npz"], OPTIONS).sources[0].origin == made["one"]
     with pytest.raises(ValueError, match=r"other\.npz: not made by the model, or with the mirror image, as"):
-        search_files(files / "probes.npz", [files / "other.npz"], OPTIONS)
+        evaluate_galleries(files / "probes.npz", [files / "other.npz"], OPTIONS)
 
 
 def test_files_that_cannot_be_split(files: Path):
     write_embeddings(files / "single.npz", people(range(10), 1, 7))
     with pytest.raises(ValueError, match=r"single\.npz: none of 5 probes shows a person of the gallery"):
-        search_split(files / "single.npz", OPTIONS)
+        evaluate_split(files / "single.npz", OPTIONS)
     with pytest.raises(ValueError, match=r"single\.npz: enrolling 1 images a person leaves no image to search with"):
-        search_split(files / "single.npz", OPTIONS, strangers=0.0)
+        evaluate_split(files / "single.npz", OPTIONS, strangers=0.0)
     with pytest.raises(ValueError, match="galleries must be at least 1, got 0"):
-        search_split(files / "single.npz", OPTIONS, galleries=0)
+        evaluate_split(files / "single.npz", OPTIONS, galleries=0)
 
 
 @pytest.mark.parametrize(
@@ -201,4 +210,4 @@ def test_files_that_cannot_be_split(files: Path):
 )
 def test_options_are_checked_before_work(asked: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        SearchOptions(**asked)
+        IdentificationOptions(**asked)

@@ -15,9 +15,10 @@ from PIL import Image
 from verisphere.decide import operating_point, point_at
 from verisphere.decide.order import SortedScores
 from verisphere.files.embeddings import write_embeddings
+from verisphere.images import SyntheticFaces
 from verisphere.measure import report_folder
-from verisphere.measure.report import Subject, make_report, subjects_of
-from verisphere.measure.subjects import distinct_titles, read_log
+from verisphere.measure.report import ReportInput, make_report, report_inputs
+from verisphere.measure.report_inputs import distinct_titles
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.ship.calibrate import calibrate
 from verisphere.vocabulary import Embeddings, Origin
@@ -92,7 +93,7 @@ def written(path: Path, embeddings: Embeddings) -> Path:
 def report(out: Path, *paths: Path, faces: Path | None = None, **options: Any) -> dict[str, Any]:
     """The numbers of a report made of these paths."""
     options = {"fars": FARS, "one_far": "1e-2", "replicates": 20, **options}
-    make_report(subjects_of(paths, faces), out, **options)
+    make_report(report_inputs(paths, faces), out, **options)
     return json.loads((out / "figures.json").read_text())
 
 
@@ -108,7 +109,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_the_folder_of_a_report(tmp_path: Path, run: Path, faces: Path):
     written(run / "test.npz", some(domains=True))
     out = tmp_path / "out" / "report"
-    result = make_report(subjects_of([run], faces), out, fars=FARS, one_far="1e-2", replicates=20)
+    result = make_report(report_inputs([run], faces), out, fars=FARS, one_far="1e-2", replicates=20)
     assert result.page == out / "report.html"
     plots = {"roc", "det", "scores-1-test", "domains-1-test", "training-1-first"}
     expected = {f"plots/{name}.{kind}" for name in plots for kind in ("png", "svg")}
@@ -144,7 +145,7 @@ def test_the_samples_are_the_extremes(tmp_path: Path, faces: Path):
     embeddings = some(noise=1.5)
     (one,) = report(tmp_path / "out", written(tmp_path / "a.npz", embeddings), faces=faces)["sets"]
     pairs = PairsOfSet(embeddings)
-    genuine, impostor = pairs.all_scores(genuine=True)[0], pairs.all_scores(genuine=False)[0]
+    genuine, impostor = (pairs.all_scores(genuine=kind).scores for kind in (True, False))
     hardest, closest = one["hardest_genuine"], one["closest_impostors"]
     assert hardest[0]["score"] == genuine[-1]
     assert closest[0]["score"] == impostor[0]
@@ -189,7 +190,7 @@ def test_of_a_run_every_embeddings_file_is_taken_and_nothing_else(tmp_path: Path
     written(run / "b.npz", some())
     written(run / "a.npz", some(noise=0.9))
     np.savez(run / "scores.npz", score=np.zeros(3), label=np.zeros(3))
-    assert [subject.title for subject in subjects_of([run])] == ["a", "b"]
+    assert [entry.title for entry in report_inputs([run])] == ["a", "b"]
     assert len(report(tmp_path / "out", run)["training"]) == 1
 
 
@@ -210,10 +211,35 @@ def test_the_page_says_whether_the_run_made_the_embeddings(tmp_path: Path, run: 
 
 def test_images_are_found_where_they_were_embedded(tmp_path: Path, faces: Path):
     origin = Origin("ab" * 32, False, "float32", str(faces))
-    (subject,) = subjects_of([written(tmp_path / "a.npz", some(origin=origin))])
-    assert subject.faces is not None
+    (entry,) = report_inputs([written(tmp_path / "a.npz", some(origin=origin))])
+    assert entry.faces is not None
     report(tmp_path / "out", tmp_path / "a.npz")
     assert "data:image/jpeg" in page(tmp_path / "out")
+
+
+DRAWN = "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 12, images: 4, size: 48}\n"
+
+
+def test_images_of_a_described_data_set_are_shown(tmp_path: Path):
+    described = tmp_path / "drawn.yaml"
+    described.write_text(DRAWN)
+    names = np.array(SyntheticFaces(people=12, images=4, size=48).names)
+    given = written(tmp_path / "given.npz", replace(some(), names=names))
+    report(tmp_path / "out", given, faces=described)
+    assert "data:image/jpeg" in page(tmp_path / "out")
+    origin = Origin("ab" * 32, False, "float32", str(described))
+    (entry,) = report_inputs([written(tmp_path / "known.npz", replace(some(origin=origin), names=names))])
+    assert entry.faces is not None
+
+
+def test_a_data_set_from_outside_is_built_only_where_it_is_trusted(tmp_path: Path):
+    described = tmp_path / "own.yaml"
+    described.write_text("class_path: some.where.Faces\n")
+    path = written(tmp_path / "a.npz", some())
+    with pytest.raises(ValueError, match=r"own\.yaml: data set 'some\.where\.Faces' is not part of verisphere"):
+        report_inputs([path], described)
+    with pytest.raises(ValueError, match="cannot be found"):
+        report_inputs([path], described, trust=True)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +274,7 @@ def test_an_image_that_cannot_be_decoded_costs_the_pictures_alone(tmp_path: Path
 def test_images_of_others_are_refused(tmp_path: Path, faces: Path):
     strange = replace(some(), names=np.array([f"x{name}" for name in NAMES]))
     with pytest.raises(ValueError, match=r"faces: its images are not those of the embeddings: 48 of 48 images"):
-        subjects_of([written(tmp_path / "a.npz", strange)], faces)
+        report_inputs([written(tmp_path / "a.npz", strange)], faces)
 
 
 @pytest.mark.usefixtures("drawn")
@@ -314,7 +340,7 @@ def test_calibrated_thresholds_are_tried_on_the_sets_of_their_model(tmp_path: Pa
     assert found["own"] == []
     threshold = calibration.thresholds[0].threshold
     pairs = PairsOfSet(some(seed=0))
-    genuine, impostor = (SortedScores(pairs.all_scores(genuine=kind)[0]) for kind in (True, False))
+    genuine, impostor = (SortedScores(pairs.all_scores(genuine=kind).scores) for kind in (True, False))
     expected = point_at(genuine, impostor, threshold, "1e-1", "expected")
     assert shipped["sets"]["same"]["all_pairs"]["far"] == expected.far
     assert shipped["sets"]["same"]["all_pairs"]["tar"] == expected.tar
@@ -339,7 +365,7 @@ def test_domains_without_pairs_are_named_and_left_out(tmp_path: Path):
 
 def test_a_far_below_resolution_has_no_headline(tmp_path: Path):
     path = written(tmp_path / "a.npz", some())
-    result = make_report(subjects_of([path]), tmp_path / "out", fars=("1e-1",), one_far="1e-5", replicates=20)
+    result = make_report(report_inputs([path]), tmp_path / "out", fars=("1e-1",), one_far="1e-5", replicates=20)
     assert re.search(r"\| a .* - \| +- \|", result.text())
     words = page(tmp_path / "out").replace('<span class="nowrap">', "").replace("</span>", "")
     assert "cannot show FAR 1e-5, which takes at least 100,000" in words
@@ -352,7 +378,7 @@ def test_a_far_written_twice_is_one(tmp_path: Path):
     found = report(tmp_path / "out", path, fars=("0.01", "1e-1", "1e-2"), one_far="1e-2")
     assert [point["far_target"] for point in found["sets"][0]["operating_points"]] == ["1e-1", "1e-2"]
     pairs = PairsOfSet(some())
-    genuine, impostor = (pairs.all_scores(genuine=kind)[0] for kind in (True, False))
+    genuine, impostor = (pairs.all_scores(genuine=kind).scores for kind in (True, False))
     assert found["sets"][0]["operating_points"][1]["tar"] == operating_point(genuine, impostor, "1e-2").tar
 
 
@@ -373,14 +399,14 @@ def test_a_set_without_pairs_is_refused(tmp_path: Path, identities: list[str], m
 def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
     path = written(tmp_path / "a.npz", some())
     with pytest.raises(ValueError, match=r"not a run of `verisphere train` \(it holds no recipe\.yaml\)"):
-        subjects_of([tmp_path])
+        report_inputs([tmp_path])
     with pytest.raises(FileNotFoundError, match=r"missing\.npz: there is no such file"):
-        subjects_of([tmp_path / "missing.npz"])
+        report_inputs([tmp_path / "missing.npz"])
     with pytest.raises(ValueError, match=r"a\.npz: named twice"):
-        subjects_of([path, tmp_path / "." / "a.npz"])
+        report_inputs([path, tmp_path / "." / "a.npz"])
     (run / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(ValueError, match=r"broken\.npz: not an \.npz file"):
-        subjects_of([run])
+        report_inputs([run])
     with pytest.raises(ValueError, match="a FAR must lie between 0 and 1"):
         report(tmp_path / "out", path, one_far="2")
     for far in ("0", "1", 0.0):
@@ -388,23 +414,11 @@ def test_bad_paths_and_fars_are_one_clear_line(tmp_path: Path, run: Path):
             report(tmp_path / "out", path, one_far=far)
     with pytest.raises(ValueError, match="replicates must be at least 1"):
         report(tmp_path / "out", path, replicates=0)
-    with pytest.raises(ValueError, match="no subject"):
+    with pytest.raises(ValueError, match="no input"):
         make_report([], tmp_path / "out")
-    twice = [Subject("one", some(), "", None, None)] * 2
-    with pytest.raises(ValueError, match="two subjects are called 'one'"):
+    twice = [ReportInput("one", some(), "", None, None)] * 2
+    with pytest.raises(ValueError, match="two inputs are called 'one'"):
         make_report(twice, tmp_path / "out")
-
-
-def test_a_log_that_was_cut_short_is_read_and_a_damaged_one_named(tmp_path: Path, run: Path):
-    log = run / "metrics.jsonl"
-    log.write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "lo')
-    assert read_log(run) == [{"step": 1, "loss": 2.0}]
-    for line in ("[1]", '{"step": "two"}', "nonsense"):
-        log.write_text(f'{{"step": 1, "loss": 2.0}}\n{line}\n{{"step": 3, "loss": 1.0}}\n')
-        with pytest.raises(ValueError, match=r"metrics\.jsonl: line 2 is not a line of figures"):
-            read_log(run)
-    log.unlink()
-    assert read_log(run) == []
 
 
 def test_titles_are_as_short_as_they_can_be():
@@ -443,9 +457,9 @@ def test_images_are_looked_for_from_here_and_from_beside_the_embeddings(tmp_path
     path = written(tmp_path / "a.npz", some(origin=origin))
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path / "else")
-    assert subjects_of([path])[0].faces is not None
+    assert report_inputs([path])[0].faces is not None
     monkeypatch.chdir(tmp_path)
     other = written(tmp_path / "else" / "b.npz", some(origin=origin))
-    assert subjects_of([other])[0].faces is not None
+    assert report_inputs([other])[0].faces is not None
     faces.rename(tmp_path / "moved")
-    assert "faces: no such folder" in subjects_of([path])[0].no_faces
+    assert "faces: no such folder" in report_inputs([path])[0].no_faces

@@ -17,7 +17,8 @@ from verisphere.pairs import AngularTriplet, Step, Training
 from verisphere.pairs.pair_term import GlobalBatch
 from verisphere.pairs.triplet_mining import CELLS, Mining, hinge, triplets
 from verisphere.score.cosine import angle, unit
-from verisphere.score.stored import EMPTY, NO_CLASS, Stored
+from verisphere.score.stored import EMPTY, Stored
+from verisphere.vocabulary import NO_CLASS
 
 MININGS: tuple[Mining, ...] = "all", "hard", "semihard"
 

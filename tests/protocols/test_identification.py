@@ -1,4 +1,4 @@
-"""Searches in galleries against every pair scored by itself, on sets with and without exact ties."""
+"""Probes in galleries against every pair scored by itself, on sets with and without exact ties."""
 
 import sys
 from collections.abc import Callable
@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.decide.identification import Searches, identification_point, rank_rate, searches_of
+from verisphere.decide.identification import ProbeScores, identification_point, probe_scores, rank_rate
 from verisphere.files.embeddings import read_embeddings
-from verisphere.protocols.identification import identification, people_reaching, search_gallery, split_gallery
+from verisphere.protocols.identification import identification, people_reaching, score_probes, split_gallery
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.exact.screen import PRECISIONS, Precision
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import PRECISIONS, Embeddings, Precision
 
 
 def faces(rows: np.ndarray, people: np.ndarray, prefix: str = "") -> Embeddings:
@@ -40,14 +39,14 @@ def ties(rows: int, people: int, seed: int, prefix: str = "") -> Embeddings:
 KINDS: dict[str, Callable[..., Embeddings]] = {"spread": spread, "ties": ties}
 
 
-def brute(probes: Embeddings, gallery: Embeddings) -> Searches:
+def brute(probes: Embeddings, gallery: Embeddings) -> ProbeScores:
     units, rows = unit_rows(probes.embeddings), unit_rows(gallery.embeddings)
     every = torch.arange(len(rows))
     scores = [pair_scores(units, torch.full((len(rows),), number), every, rows) for number in range(len(units))]
-    return searches_of(torch.stack(scores).numpy(), probes.identities, gallery.identities)
+    return probe_scores(torch.stack(scores).numpy(), probes.identities, gallery.identities)
 
 
-def assert_same(found: Searches, wanted: Searches) -> None:
+def assert_same(found: ProbeScores, wanted: ProbeScores) -> None:
     for field in ("mate", "rival", "rank", "stranger", "people"):
         assert np.array_equal(getattr(found, field), getattr(wanted, field)), field
 
@@ -61,7 +60,7 @@ def test_equals_every_pair_scored(kind: str, precision: Precision):
     assert len(wanted.stranger)
     assert wanted.rank.max() > 5
     for block in (1, 10, 64, 2048):
-        assert_same(search_gallery(probes, gallery, precision, block), wanted)
+        assert_same(score_probes(probes, gallery, precision, block), wanted)
 
 
 def test_random_cases():
@@ -70,54 +69,54 @@ def test_random_cases():
         make = KINDS[["spread", "ties"][seed % 2]]
         probes = make(int(random.integers(1, 40)), int(random.integers(1, 30)), seed)
         gallery = make(int(random.integers(1, 60)), int(random.integers(1, 20)), seed + 1000)
-        found = search_gallery(probes, gallery, PRECISIONS[seed % 3], int(random.integers(1, 80)))
+        found = score_probes(probes, gallery, PRECISIONS[seed % 3], int(random.integers(1, 80)))
         assert_same(found, brute(probes, gallery))
 
 
 def test_the_order_of_rows_changes_nothing():
     probes, gallery = ties(60, 20, 2), ties(90, 15, 3)
-    wanted = search_gallery(probes, gallery)
+    wanted = score_probes(probes, gallery)
     order = np.random.default_rng(0).permutation(90)
     other = faces(gallery.embeddings[order], gallery.identities[order])
-    assert_same(search_gallery(probes, other, "bfloat16", 16), wanted)
+    assert_same(score_probes(probes, other, "bfloat16", 16), wanted)
 
 
 def test_small_tiles_and_lists(monkeypatch: pytest.MonkeyPatch):
     probes, gallery = ties(60, 20, 4), ties(90, 15, 5)
-    wanted = search_gallery(probes, gallery)
+    wanted = score_probes(probes, gallery)
     module = sys.modules["verisphere.protocols.identification"]  # the package's name is the function
-    monkeypatch.setattr(module, "TILE", 100)
-    monkeypatch.setattr(module, "LISTED", 7)
-    assert_same(search_gallery(probes, gallery, block=20), wanted)
+    monkeypatch.setattr(module, "TILE_PRODUCTS", 100)
+    monkeypatch.setattr(module, "PAIRS_AT_ONCE", 7)
+    assert_same(score_probes(probes, gallery, block=20), wanted)
 
 
 def test_a_person_with_more_images_than_a_block():
     people = np.repeat(["a", "b", "c"], [1, 30, 2])
     gallery = faces(np.random.default_rng(0).normal(size=(33, 4)), people)
     probes = faces(np.random.default_rng(1).normal(size=(9, 4)), np.array(["a", "b", "c"] * 3))
-    assert_same(search_gallery(probes, gallery, block=8), brute(probes, gallery))
+    assert_same(score_probes(probes, gallery, block=8), brute(probes, gallery))
 
 
 def test_a_person_counts_once():
     """Three images of b stand above a's mate, and one of c: rank 3, not 5."""
     rows = np.array([[4, 3], [1, 0], [1, 0], [1, 0], [24, 7]])
     gallery = faces(rows, np.array(["a", "b", "b", "b", "c"]))
-    found = search_gallery(faces(np.array([[1, 0]]), np.array(["a"])), gallery)
+    found = score_probes(faces(np.array([[1, 0]]), np.array(["a"])), gallery)
     assert (found.rank.tolist(), found.rival.tolist()) == ([3], [1.0])
     assert found.mate[0] == np.float32(0.8)
 
 
 def test_nobody_else_and_nobody_mated():
     gallery = spread(5, 1, 6)
-    assert search_gallery(spread(3, 1, 7), gallery).rank.tolist() == [1, 1, 1]
-    strangers = search_gallery(faces(np.eye(8)[:2], np.array(["x", "y"])), gallery)
+    assert score_probes(spread(3, 1, 7), gallery).rank.tolist() == [1, 1, 1]
+    strangers = score_probes(faces(np.eye(8)[:2], np.array(["x", "y"])), gallery)
     assert (len(strangers.mate), len(strangers.stranger)) == (0, 2)
 
 
 def test_names_of_other_lengths_are_the_same_people():
     """A fixed-width string array of one file may be wider than the other's."""
     probes = faces(np.eye(3), np.array(["a", "long name", "b"]))
-    found = search_gallery(probes, faces(np.eye(3), np.array(["a", "b", "c"])))
+    found = score_probes(probes, faces(np.eye(3), np.array(["a", "b", "c"])))
     assert (len(found.mate), len(found.stranger)) == (2, 1)
 
 
@@ -128,15 +127,15 @@ def test_progress_is_shown():
         seen.append(description)
         yield from items
 
-    search_gallery(ties(30, 5, 8), ties(30, 5, 9), progress=progress)
+    score_probes(ties(30, 5, 8), ties(30, 5, 9), progress=progress)
     assert seen == ["searching 30 rows", "counting who outranks a mate"]
 
 
 def test_wrong_calls():
     with pytest.raises(ValueError, match="probes have 5 numbers a row but the gallery has 8"):
-        search_gallery(ties(4, 2, 0), spread(4, 2, 0))
+        score_probes(ties(4, 2, 0), spread(4, 2, 0))
     with pytest.raises(ValueError, match="there are no probes to search"):
-        search_gallery(faces(np.empty((0, 5)), np.empty(0, "U1")), ties(4, 2, 0))
+        score_probes(faces(np.empty((0, 5)), np.empty(0, "U1")), ties(4, 2, 0))
 
 
 def test_no_one_to_count():
@@ -209,7 +208,7 @@ def test_galleries_apart_then_averaged():
     searches = {}
     for seed in range(3):
         probes, gallery = split_gallery(whole, seed=seed)
-        searches[f"seed {seed}"] = search_gallery(probes, gallery), len(gallery)
+        searches[f"seed {seed}"] = score_probes(probes, gallery), len(gallery)
     result = identification(searches, ("1e-1", "1e-2"), (1, 3), open_rank=2)
     assert list(result.galleries) == ["seed 0", "seed 1", "seed 2"]
     for name, one in result.galleries.items():
@@ -229,7 +228,7 @@ def test_galleries_apart_then_averaged():
 
 def test_one_gallery_has_no_mean():
     probes, gallery = split_gallery(spread(100, 20, 14))
-    result = identification({"only": (search_gallery(probes, gallery), len(gallery))}, fpirs=())
+    result = identification({"only": (score_probes(probes, gallery), len(gallery))}, fpirs=())
     assert (result.mean_points, result.mean_ranks) == (None, None)
     assert result.galleries["only"].operating_points == ()
 
@@ -238,9 +237,9 @@ def test_lfw(real_data: Path):
     """The whole of LFW: the same integers in every screen, and every pair scored for some of the probes."""
     whole = read_embeddings(real_data / "lfw_embeddings.npz")
     probes, gallery = split_gallery(whole)
-    found = search_gallery(probes, gallery)
-    assert_same(search_gallery(probes, gallery, "bfloat16", 1000), found)
+    found = score_probes(probes, gallery)
+    assert_same(score_probes(probes, gallery, "bfloat16", 1000), found)
     some = np.arange(0, len(probes), 25)
     few = Embeddings(probes.embeddings[some], probes.names[some], probes.identities[some])
-    assert_same(search_gallery(few, gallery), brute(few, gallery))
+    assert_same(score_probes(few, gallery), brute(few, gallery))
     assert rank_rate(found).rate > 0.9

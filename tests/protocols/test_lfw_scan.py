@@ -1,4 +1,4 @@
-"""One sweep over LFW's 87 million pairs: the same integers by every way, and those of brute force on a part."""
+"""One scan over LFW's 87 million pairs: the same integers by every way, and those of brute force on a part."""
 
 from pathlib import Path
 
@@ -8,8 +8,7 @@ import pytest
 from verisphere.decide import operating_point
 from verisphere.files.embeddings import read_embeddings
 from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.score.exact.screen import Precision
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import Embeddings, Precision
 
 FARS = [f"1e-{digit}" for digit in range(1, 9)]
 

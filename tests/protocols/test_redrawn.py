@@ -8,8 +8,8 @@ import pytest
 from redrawing import draw_people
 from verisphere.decide import differences_of, operating_point, point_intervals, tar_difference
 from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.protocols.redrawn import differences_of_sets, domain_bounds, intervals_of_set
-from verisphere.vocabulary import Embeddings
+from verisphere.protocols.redrawn import domain_bounds, intervals_of_set, tar_differences
+from verisphere.vocabulary import Embeddings, Redrawing
 
 
 def some(people: int = 12, images: int = 6, noise: float = 0.9, seed: int = 0, domains: bool = False) -> Embeddings:
@@ -27,21 +27,21 @@ def some(people: int = 12, images: int = 6, noise: float = 0.9, seed: int = 0, d
 
 def test_intervals_are_those_of_all_scores():
     pairs = PairsOfSet(some())
-    found = intervals_of_set(pairs, ["0.05", "1e-3"], replicates=40, seed=3)
-    assert found == point_intervals(pairs.highest("1", times=1), ["0.05", "1e-3"], replicates=40, seed=3)
-    assert intervals_of_set(pairs, [], replicates=40) == ()
+    found = intervals_of_set(pairs, ["0.05", "1e-3"], redrawing=Redrawing(40, 3))
+    assert found == point_intervals(pairs.highest("1", times=1), ["0.05", "1e-3"], redrawing=Redrawing(40, 3))
+    assert intervals_of_set(pairs, [], redrawing=Redrawing(40)) == ()
 
 
 def test_differences_count_the_pairs_that_one_model_alone_accepts():
     ours, theirs = some(), some(noise=1.4, seed=1)
     sets = [PairsOfSet(embeddings) for embeddings in (ours, theirs)]
     fars = ["0.05", "0.01"]
-    (found,) = differences_of_sets(sets[0], sets[1:], fars, replicates=30, seed=2)
+    (found,) = tar_differences(sets[0], sets[1:], fars, redrawing=Redrawing(30, 2))
     left, right = np.triu_indices(len(ours), 1)
     same = ours.identities[left] == ours.identities[right]
     for far, difference in zip(fars, found, strict=True):
         both = [pairs.highest("1", times=1) for pairs in sets]
-        assert difference.interval == tar_difference(*both, far, 30, seed=2)
+        assert difference.interval == tar_difference(*both, far, Redrawing(30, 2))
         accepted = []
         for embeddings in (ours, theirs):
             units = embeddings.embeddings / np.linalg.norm(embeddings.embeddings, axis=1, keepdims=True)
@@ -60,9 +60,10 @@ def test_domains_are_redrawn_as_physical_copies_of_people():
     pairs = PairsOfSet(embeddings)
     result = all_pairs(pairs, ["0.3"]).one_threshold[0]
     groups = differences_of(result, alpha=1.0)  # of FDR only the spread of FAR counts
-    redrawn = domain_bounds(pairs, groups, replicates=25, seed=8)
+    redrawn = domain_bounds(pairs, groups, redrawing=Redrawing(25, 8))
     score = {}
-    for scores, rows in (pairs.all_scores(genuine) for genuine in (True, False)):
+    for scored in (pairs.all_scores(genuine) for genuine in (True, False)):
+        scores, rows = scored.scores, scored.rows
         score |= {tuple(sorted(row)): value for row, value in zip(rows.tolist(), scores.tolist(), strict=True)}
     person = np.unique(embeddings.identities, return_inverse=True)[1]
     spreads = []

@@ -1,14 +1,15 @@
 """A set's figures in each replicate: what only the highest scores say is what all of them say."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 from verisphere.decide import PairScores
 from verisphere.decide.paired import spread_redrawn, tars_redrawn
 from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.protocols import redrawn as module
 from verisphere.protocols.redrawn import redrawn_set
-from verisphere.vocabulary import Embeddings
+from verisphere.vocabulary import Embeddings, Redrawing
 
 FIGURES = ("gamma", "tar_std", "neg_log10_far_std")
 
@@ -32,13 +33,14 @@ def whole(pairs: PairsOfSet, domain: str | None = None) -> PairScores:
     """Every pair of the set, or within a domain."""
     parts = []
     for genuine in (True, False):
-        scores, rows = pairs.all_scores(genuine)
+        scored = pairs.all_scores(genuine)
+        scores, rows = scored.scores, scored.rows
         inside = np.ones(len(rows), bool)
         if domain is not None:
-            inside = (pairs.pairs.domains.numpy()[rows] == pairs.domains.index(domain)).all(1)
-        parts.append((scores[inside], pairs.person.numpy()[rows[inside]]))
-    here = slice(None) if domain is None else pairs.pairs.domains.numpy() == pairs.domains.index(domain)
-    images = np.bincount(pairs.person.numpy()[here], minlength=len(pairs.people))
+            inside = (pairs.domain[rows] == pairs.domains.index(domain)).all(1)
+        parts.append((scores[inside], pairs.person[rows[inside]]))
+    here = slice(None) if domain is None else pairs.domain == pairs.domains.index(domain)
+    images = np.bincount(pairs.person[here], minlength=len(pairs.people))
     (genuine_scores, genuine_people), (impostor, people) = parts
     return PairScores(genuine_scores, genuine_people[:, 0], impostor, people, images)
 
@@ -52,13 +54,15 @@ def test_the_highest_scores_say_what_all_do(few: bool, monkeypatch: pytest.Monke
         return min(total, times * 40)
 
     if few:  # too few at first, so that more are asked for
-        monkeypatch.setattr(module, "enough", few_scores)
+        monkeypatch.setattr(import_module("verisphere.protocols.all_pairs"), "enough", few_scores)
     pairs = PairsOfSet(some())
-    found = redrawn_set(pairs, ["0.1", "0.01"], "0.02", replicates=30, seed=4)
-    for one, other in zip(found.tars, tars_redrawn(whole(pairs), ["0.1", "0.01"], 30, 4), strict=True):
+    found = redrawn_set(pairs, ["0.1", "0.01"], "0.02", redrawing=Redrawing(30, 4))
+    for one, other in zip(found.tars, tars_redrawn(whole(pairs), ["0.1", "0.01"], Redrawing(30, 4)), strict=True):
         assert one.value == other.value
         assert np.array_equal(one.replicates, other.replicates)
-    expected = spread_redrawn(whole(pairs), {name: whole(pairs, name) for name in pairs.domains}, "0.02", 30, 4)
+    expected = spread_redrawn(
+        whole(pairs), {name: whole(pairs, name) for name in pairs.domains}, "0.02", Redrawing(30, 4)
+    )
     assert found.spread is not None
     for name in FIGURES:
         one, other = getattr(found.spread, name), getattr(expected, name)
@@ -69,7 +73,7 @@ def test_the_highest_scores_say_what_all_do(few: bool, monkeypatch: pytest.Monke
 
 def test_values_are_those_of_the_evaluation():
     pairs = PairsOfSet(some(seed=1))
-    found, result = redrawn_set(pairs, ["0.1"], "0.05", replicates=2), all_pairs(pairs, ["0.1", "0.05"])
+    found, result = redrawn_set(pairs, ["0.1"], "0.05", redrawing=Redrawing(2)), all_pairs(pairs, ["0.1", "0.05"])
     assert found.tars[0].value == result.operating_points[0].tar
     assert found.spread is not None
     assert result.one_threshold is not None
@@ -80,8 +84,8 @@ def test_values_are_those_of_the_evaluation():
 
 
 def test_models_of_the_same_images_see_the_same_draws():
-    without = redrawn_set(PairsOfSet(some()), ["0.1"], None, replicates=9, seed=2)
-    beside = redrawn_set(PairsOfSet(some()), ["0.1", "0.3"], "0.1", replicates=9, seed=2)
+    without = redrawn_set(PairsOfSet(some()), ["0.1"], None, redrawing=Redrawing(9, 2))
+    beside = redrawn_set(PairsOfSet(some()), ["0.1", "0.3"], "0.1", redrawing=Redrawing(9, 2))
     assert without.spread is None
     assert np.array_equal(without.tars[0].replicates, beside.tars[0].replicates)
 
@@ -90,4 +94,4 @@ def test_a_set_without_domains_has_no_one_threshold():
     embeddings = some()
     plain = Embeddings(embeddings.embeddings, embeddings.names, embeddings.identities)
     with pytest.raises(ValueError, match="no domain"):
-        redrawn_set(PairsOfSet(plain), ["0.1"], "0.1", replicates=2)
+        redrawn_set(PairsOfSet(plain), ["0.1"], "0.1", redrawing=Redrawing(2))

@@ -28,7 +28,7 @@ def faces(count: int) -> Embeddings:
 @pytest.mark.parametrize("rows", [6, 40, 70_000])
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_found_is_what_sets_find(rows: int, seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.score.listing.SHARE", 7)
+    monkeypatch.setattr("verisphere.score.listing.PAIRS_AT_ONCE", 7)
     left, right = np.random.default_rng(seed).integers(0, rows, (2, 60))
     left[50:53], right[50:53] = right[20:23], left[20:23].copy()
     found = repeated_pairs(pairs(left, right))

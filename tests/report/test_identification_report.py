@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from verisphere.decide.identification import (
-    Searches,
+    ProbeScores,
     cmc,
     identification_curve,
     identification_point,
@@ -18,11 +18,11 @@ from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
 
 
-def searches(seed: int = 0, mates: int = 50, strangers: int = 40, people: int = 30) -> Searches:
+def scores(seed: int = 0, mates: int = 50, strangers: int = 40, people: int = 30) -> ProbeScores:
     random = np.random.default_rng(seed)
     mate, rival = random.normal(0.6, 0.2, mates), random.normal(0.3, 0.1, mates)
     rank = np.where(mate > rival, 1, random.integers(2, people + 1, mates)).astype(np.int64)
-    return Searches(mate, rival, rank, random.normal(0.3, 0.1, strangers), people)
+    return ProbeScores(mate, rival, rank, random.normal(0.3, 0.1, strangers), people)
 
 
 def cells(text: str) -> list[list[str]]:
@@ -30,7 +30,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_open_set_table():
-    found = searches()
+    found = scores()
     points = [identification_point(found, fpir) for fpir in ("1e-1", "1e-2")]
     text = open_set_table({"G1": points})
     head, first, second = cells(text)
@@ -47,7 +47,7 @@ def test_open_set_table():
 
 def test_means_rank_and_rule_are_told():
     points = {
-        name: [identification_point(searches(seed), "1e-1", rank=5, rule="nearest")]
+        name: [identification_point(scores(seed), "1e-1", rank=5, rule="nearest")]
         for seed, name in enumerate(("G1", "G2"))
     }
     mean = mean_point([own[0] for own in points.values()])
@@ -58,13 +58,13 @@ def test_means_rank_and_rule_are_told():
 
 
 def test_a_mean_below_resolution_has_no_tpir():
-    points = {name: [identification_point(searches(seed), "1e-3")] for seed, name in enumerate(("G1", "G2"))}
+    points = {name: [identification_point(scores(seed), "1e-3")] for seed, name in enumerate(("G1", "G2"))}
     text = open_set_table(points, [mean_point([own[0] for own in points.values()])])
     assert cells(text)[-1][1:4] == ["1e-3*", "", "-"]
 
 
 def test_ranks_table():
-    rates = {name: [rank_rate(searches(seed), rank) for rank in (1, 5)] for seed, name in enumerate(("G1", "G2"))}
+    rates = {name: [rank_rate(scores(seed), rank) for rank in (1, 5)] for seed, name in enumerate(("G1", "G2"))}
     means = [mean_rank([own[place] for own in rates.values()]) for place in range(2)]
     rows = cells(ranks_table(rates, means))
     assert len(rows) == 1 + 4 + 2
@@ -78,7 +78,9 @@ def drawn(figure: Figure) -> list[list[tuple[list[float], list[float]]]]:
 
 
 def test_the_picture_has_the_figures():
-    found = Searches(np.array([0.9, 0.8, 0.2]), np.array([0.1, 0.2, 0.5]), np.array([1, 1, 4]), np.array([0.3, 0.6]), 9)
+    found = ProbeScores(
+        np.array([0.9, 0.8, 0.2]), np.array([0.1, 0.2, 0.5]), np.array([1, 1, 4]), np.array([0.3, 0.6]), 9
+    )
     figure = identification_plot({"G1": cmc(found)}, {"G1": identification_curve(found)}, "identification")
     (ranks,), (curve,) = drawn(figure)
     assert ranks == ([1, 1, 4, 9], pytest.approx([2 / 3, 2 / 3, 1, 1]))
@@ -89,13 +91,13 @@ def test_the_picture_has_the_figures():
 
 
 def test_nobody_at_rank_one():
-    found = Searches(np.array([0.2]), np.array([0.5]), np.array([3]), np.empty(0), 4)
+    found = ProbeScores(np.array([0.2]), np.array([0.5]), np.array([3]), np.empty(0), 4)
     ((line,),) = drawn(identification_plot({"G1": cmc(found)}, {}, "closed set"))
     assert line == ([1, 3, 4], [0, 1, 1])
 
 
 def test_several_galleries_are_told_apart_and_saved(tmp_path):
-    found = {name: searches(seed) for seed, name in enumerate(("G1", "_G2"))}
+    found = {name: scores(seed) for seed, name in enumerate(("G1", "_G2"))}
     figure = identification_plot(
         {name: cmc(one) for name, one in found.items()},
         {name: identification_curve(one) for name, one in found.items()},

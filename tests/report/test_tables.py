@@ -31,6 +31,7 @@ from verisphere.report.tables import (
     small,
     table,
 )
+from verisphere.vocabulary import Redrawing
 
 GENUINE, IMPOSTOR = [0.9, 0.8, 0.3], [0.5, 0.4, 0.2, 0.1]
 
@@ -155,7 +156,7 @@ def some_intervals(far: str = "0.25"):
         np.array([True] * 3 + [False] * 4),
         np.array([[0, 0], [1, 1], [2, 2], [0, 1], [1, 2], [2, 3], [3, 0]]),
     )
-    return point_intervals(pairs, [far], replicates=50)
+    return point_intervals(pairs, [far], redrawing=Redrawing(50))
 
 
 def test_an_interval_over_people_stands_beside_its_tar():

@@ -69,20 +69,20 @@ def ranks_to_ask(total: int) -> Iterable[int]:
     return sorted({*range(1, min(total, 25) + 1), total // 3 + 1, total // 2 + 1, *range(max(total - 3, 1), total + 1)})
 
 
-def check(sweep: AllPairs, groups: list[Group], expected: torch.Tensor) -> None:
-    scores = sweep.scores(groups)
+def check(scan: AllPairs, groups: list[Group], expected: torch.Tensor) -> None:
+    scores = scan.scores(groups)
     assert scores.total == len(expected)
     if not len(expected):
         return
     ranks = ranks_to_ask(scores.total)
     thresholds = [-np.inf, np.inf, -3.0, 3.0, 0.0, 0.123]
     # together here; whether questions may also come one by one is asked elsewhere
-    sweep.settle([(scores, rank) for rank in ranks], [(scores, cut) for cut in thresholds])
+    scan.settle([(scores, rank) for rank in ranks], [(scores, cut) for cut in thresholds])
     for rank in ranks:
         value = float(expected[rank - 1])
         assert scores.ranked(rank) == value
         thresholds += [value, float(np.nextafter(value, -np.inf)), float(np.nextafter(value, np.inf))]
-    sweep.settle(thresholds=[(scores, cut) for cut in thresholds])
+    scan.settle(thresholds=[(scores, cut) for cut in thresholds])
     for threshold in thresholds:
         assert scores.above(threshold) == int((expected > threshold).sum())
 
@@ -102,9 +102,9 @@ def test_ranks_and_counts_are_those_of_a_sort(shape: str, block: int):
     units = unit_rows(SHAPES[shape].astype(np.float32))
     people = people_of(len(units), 12)
     expected = by_group(units, people, None)
-    sweep = AllPairs(units, people, block=max(block, len(units) // 20))  # a pass of some hundred blocks
+    scan = AllPairs(units, people, block=max(block, len(units) // 20))  # a pass of some hundred blocks
     for genuine in GROUPS:
-        check(sweep, [Group(0, genuine)], expected[Group(0, genuine)])
+        check(scan, [Group(0, genuine)], expected[Group(0, genuine)])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 9])
@@ -120,34 +120,34 @@ def test_domains_apart_and_together(count: int):
     units = unit_rows(repeated().astype(np.float32))
     people, domains = people_of(len(units), 12), torch.arange(len(units)) % count
     expected = by_group(units, people, domains)
-    sweep = AllPairs(units, people, domains, block=32)
+    scan = AllPairs(units, people, domains, block=32)
     for group in [*list(expected)[:8], Group(None, True), Group(None, False)]:
-        check(sweep, [group], expected[group])
+        check(scan, [group], expected[group])
     impostors = [group for group in expected if not group.genuine]
-    check(sweep, impostors, torch.cat([expected[group] for group in impostors]).sort(descending=True).values)
+    check(scan, impostors, torch.cat([expected[group] for group in impostors]).sort(descending=True).values)
     within = [group for group in impostors if group.domain is not None]
-    check(sweep, within, torch.cat([expected[group] for group in within]).sort(descending=True).values)
+    check(scan, within, torch.cat([expected[group] for group in within]).sort(descending=True).values)
 
 
 def test_a_group_named_twice_counts_once():
-    sweep = AllPairs(unit_rows(spread(20).astype(np.float32)), people_of(20, 3))
-    once, twice = sweep.scores([Group(0, False)]), sweep.scores([Group(0, False)] * 2)
+    scan = AllPairs(unit_rows(spread(20).astype(np.float32)), people_of(20, 3))
+    once, twice = scan.scores([Group(0, False)]), scan.scores([Group(0, False)] * 2)
     assert once.total == twice.total
 
 
 def test_more_equal_scores_than_are_held_at_once(monkeypatch: pytest.MonkeyPatch):
     """Equal scores are merged on the way; merging early and often changes nothing."""
     units, people = unit_rows(repeated().astype(np.float32)), people_of(90, 12)
-    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 10)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 10)
     expected = by_group(units, people, None)[Group(0, False)]
-    sweep = AllPairs(units, people, block=8)
-    check(sweep, [Group(0, False)], expected)
+    scan = AllPairs(units, people, block=8)
+    check(scan, [Group(0, False)], expected)
 
 
 def test_two_rows():
     units = unit_rows(np.array([[3, 4], [4, 3]], np.float32))
-    sweep = AllPairs(units, torch.tensor([0, 1]))
-    genuine, impostor = (sweep.scores([Group(0, kind)]) for kind in GROUPS)
+    scan = AllPairs(units, torch.tensor([0, 1]))
+    genuine, impostor = (scan.scores([Group(0, kind)]) for kind in GROUPS)
     assert (genuine.total, impostor.total, impostor.above(0.95), impostor.above(0.97)) == (0, 1, 1, 0)
     assert impostor.ranked(1) == float(pair_scores(units, torch.tensor([0]), torch.tensor([1])))
 
@@ -160,11 +160,11 @@ def test_questions_asked_together_share_a_pass():
         return items
 
     units = unit_rows(spread(300).astype(np.float32))
-    sweep = AllPairs(units, people_of(300, 30), progress=count, block=64)
-    scores = sweep.scores([Group(0, False)])
+    scan = AllPairs(units, people_of(300, 30), progress=count, block=64)
+    scores = scan.scores([Group(0, False)])
     assert not passes
     ranks = (1, 10, 100, 1000, 10_000)
-    sweep.settle([(scores, rank) for rank in ranks])
+    scan.settle([(scores, rank) for rank in ranks])
     assert len(passes) == 1
     for rank in ranks:
         assert scores.above(scores.ranked(rank)) == rank - 1

@@ -18,8 +18,8 @@ from verisphere.decide import accepted_impostors, operating_point, threshold_at
 from verisphere.distributed import ALONE, world
 from verisphere.score import batch_tiles, pair_scores, unit_rows
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
-from verisphere.score.exact.screen import PRECISIONS
-from verisphere.score.stored import EMPTY, NO_CLASS, Stored, same_label
+from verisphere.score.stored import EMPTY, Stored, same_label
+from verisphere.vocabulary import NO_CLASS, PRECISIONS
 
 INFINITE = math.inf
 
@@ -131,13 +131,13 @@ def test_every_answer_is_that_of_a_sort(
 ):
     one = case(seed, rows, stored, dim, kind, classes, unknown, empty, groups, dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_tiles, "ROWS", block)
+        patch.setattr(batch_tiles, "TILE_ROWS", block)
         check(one, BatchPairs(one.units, one.labels, one.stored, one.groups, precision=precision, keys=1), together)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_more_rows_than_a_tile_has(precision):
-    one = case(1, rows=batch_tiles.ROWS + 90, stored=100, dim=3, kind="repeated", groups=2, unknown=0.1, empty=0.1)
+    one = case(1, rows=batch_tiles.TILE_ROWS + 90, stored=100, dim=3, kind="repeated", groups=2, unknown=0.1, empty=0.1)
     check(one, BatchPairs(one.units, one.labels, one.stored, one.groups, precision=precision, keys=1 << 16))
 
 

@@ -9,7 +9,7 @@ from verisphere.score.genuine import genuine_count, genuine_pairs
 
 @pytest.mark.parametrize("portion", [1, 7, 1 << 18])
 def test_every_pair_of_one_person_once(portion: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(genuine, "LISTED", portion)
+    monkeypatch.setattr(genuine, "PAIRS_AT_ONCE", portion)
     random = np.random.default_rng(0)
     people, others = random.integers(0, 8, 40), random.integers(3, 11, 30)
     found = [(a, b) for left, right in genuine_pairs(people) for a, b in zip(left, right, strict=True)]

@@ -11,11 +11,10 @@ import torch
 
 from verisphere.decide import operating_point
 from verisphere.score import listed, listing, pair_scores, unit_rows
-from verisphere.score.exact.screen import PRECISIONS
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listed import ListedPairs
 from verisphere.score.listing import Listing, PackedListing, Strips, side_of, strips_of
-from verisphere.vocabulary import RULES
+from verisphere.vocabulary import PRECISIONS, RULES
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # left rows, right rows, genuine
 ROWS = 60
@@ -110,9 +109,9 @@ def check(scores, expected: np.ndarray) -> None:
 @pytest.fixture
 def by_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of any size and density go by products, in shares of odd size."""
-    monkeypatch.setattr(listed, "FEW", 0)
-    monkeypatch.setattr(listing, "SPARSE", 1e9)
-    monkeypatch.setattr(listing, "SHARE", 777)
+    monkeypatch.setattr(listed, "PAIRS_WITHOUT_KEYS", 0)
+    monkeypatch.setattr(listing, "PRODUCTS_A_GATHERED_SCORE", 1e9)
+    monkeypatch.setattr(listing, "PAIRS_AT_ONCE", 777)
 
 
 # --- pairs from anywhere ---------------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def test_gathered_scores_are_those_of_a_sort(shape: str):
 
 @pytest.mark.parametrize("bits", [0, 2, 5])
 def test_groups_of_left_rows_change_nothing(bits: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.score.gathered._GROUP", bits)
+    monkeypatch.setattr("verisphere.score.gathered._GROUP_BITS", bits)
     units, (left, right, _) = unit_rows(spread().astype(np.float32)), some_pairs(4000)
     scores = GatheredScores(units, left, right)
     assert scores.group == bits
@@ -195,7 +194,7 @@ def test_any_list_in_any_strips(order: str, tile: int):
 @pytest.mark.usefixtures("by_products")
 def test_narrow_windows_that_do_not_hold_the_rank_are_widened(order: str, monkeypatch: pytest.MonkeyPatch):
     """A first window that is far too narrow, and windows that are never given up for one of everything."""
-    monkeypatch.setattr(listed, "MOST", 2.0)
+    monkeypatch.setattr(listed, "WIDEST_SHARE", 2.0)
     monkeypatch.setattr(listed, "SLACKS", (-0.5, 2.0, np.inf))
     units, pairs = unit_rows(spread(300).astype(np.float32)), LISTS[order]()
     scores = ListedPairs(units, *pairs).scores(False)
@@ -213,7 +212,7 @@ def test_ties_open_one_window_for_all_questions():
 
 @pytest.mark.usefixtures("by_products")
 def test_questions_prepared_together_need_no_more_windows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(listed, "MOST", 2.0)
+    monkeypatch.setattr(listed, "WIDEST_SHARE", 2.0)
     units, pairs = unit_rows(spread(300).astype(np.float32)), some_pairs()
     expected = sorted_scores(units, pairs, False)
     scores = ListedPairs(units, *pairs).scores(False)
@@ -274,7 +273,7 @@ def test_each_strip_meets_only_later_rows_where_both_sides_are_the_same():
 
 @pytest.mark.parametrize("order", ["any order", "two sides, shuffled", "every pair, turned", "every pair, shuffled"])
 def test_other_lists_are_grouped_by_strip(order: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(listing, "SHARE", 100)
+    monkeypatch.setattr(listing, "PAIRS_AT_ONCE", 100)
     pairs = LISTS[order]()
     strips = gone_through(pairs, 300)
     assert strips is not None

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.pairs import COLUMNS, NUMBERS, rough_error, rough_scores
+from verisphere.score.pairs import COLUMNS_SUMMED, NUMBERS_AT_ONCE, rough_error, rough_scores
 
 
 def random_units(rows: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -72,7 +72,7 @@ def test_a_score_is_the_same_alone_turned_round_and_in_company(dim: int):
     assert torch.equal(torch.cat(few), together)
 
 
-@pytest.mark.parametrize("dim", [1, 17, 128, 512, COLUMNS + 5])
+@pytest.mark.parametrize("dim", [1, 17, 128, 512, COLUMNS_SUMMED + 5])
 def test_a_score_is_the_same_for_any_threads_and_any_layout_of_the_rows(dim: int):
     units = random_units(12, dim)
     left, right = every_pair(12)
@@ -109,7 +109,7 @@ def test_pairs_of_equal_rows_are_ties_and_pairs_of_equal_sums_nearly():
 def test_more_pairs_than_one_gathering_takes():
     units = random_units(8, 4)
     left, right = every_pair(8)
-    times = 2 * NUMBERS // units.shape[1] // len(left) + 1
+    times = 2 * NUMBERS_AT_ONCE // units.shape[1] // len(left) + 1
     many = pair_scores(units, left.repeat(times), right.repeat(times))
     assert torch.equal(many, pair_scores(units, left, right).repeat(times))
 

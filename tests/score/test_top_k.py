@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.exact.screen import PRECISIONS, Precision, Screen, products, rounded
+from verisphere.score.exact.screen import Screen, products, rounded
 from verisphere.score.top_k import as_tensor, top_k
+from verisphere.vocabulary import PRECISIONS, Precision
 
 GENERATOR = np.random.default_rng
 
@@ -141,9 +142,9 @@ def test_small_tiles_and_few_probes_at_a_time(monkeypatch: pytest.MonkeyPatch):
     probes, gallery = ties(30, 5, 10), ties(300, 5, 11)
     wanted = top_k(probes, gallery, 8)
     module = sys.modules["verisphere.score.top_k"]  # the package's name is the function
-    monkeypatch.setitem(module.TILE, "cpu", 256)
-    monkeypatch.setattr(module, "PROBES", 7)
-    monkeypatch.setattr(module, "SCORED", 64)
+    monkeypatch.setitem(module.TILE_PRODUCTS, "cpu", 256)
+    monkeypatch.setattr(module, "PROBES_TOGETHER", 7)
+    monkeypatch.setattr(module, "NUMBERS_MULTIPLIED", 64)
     seen = []
 
     def progress(items, description, total=None):

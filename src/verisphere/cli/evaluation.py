@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
-from verisphere.vocabulary import FARS, RULES
+from verisphere.vocabulary import FARS, PRECISIONS, REDRAWING, RULES, Redrawing
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Evaluation, Options
-
-SCREENS = ("int8", "bfloat16", "float32", "float64")
 
 
 def evaluate_scores(options: argparse.Namespace) -> str:
@@ -33,7 +31,6 @@ def evaluate_pairs(options: argparse.Namespace) -> str:
             options.pairs,
             _options(options, options.embeddings, options.pairs, *options.against),
             options.against,
-            options.replicates,
         ),
     )
 
@@ -43,8 +40,7 @@ def evaluate_all_pairs(options: argparse.Namespace) -> str:
     from verisphere.measure import evaluate
 
     asked = _options(options, options.embeddings, *options.against)
-    result = evaluate.evaluate_all_pairs(options.embeddings, asked, options.against, options.replicates)
-    return _show(options, result)
+    return _show(options, evaluate.evaluate_all_pairs(options.embeddings, asked, options.against))
 
 
 def evaluate_one_threshold(options: argparse.Namespace) -> str:
@@ -52,12 +48,12 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
     from verisphere.measure import evaluate
 
     asked = _options(options, *options.embeddings)
-    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked, options.replicates))
+    return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked))
 
 
-def evaluate_search(options: argparse.Namespace) -> str:
+def evaluate_identification(options: argparse.Namespace) -> str:
     """Identification: probes searched in galleries (1:N)."""
-    from verisphere.measure.identification import SearchOptions, search_files, search_split
+    from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
     from verisphere.protocols.identification import FPIRS, RANKS
 
     _check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
@@ -65,7 +61,7 @@ def evaluate_search(options: argparse.Namespace) -> str:
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
     if options.closed_set and options.fpir:
         raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
-    asked = SearchOptions(
+    asked = IdentificationOptions(
         fpirs=() if options.closed_set else options.fpir or FPIRS,
         ranks=options.rank or RANKS,
         rule=options.rule,
@@ -79,9 +75,9 @@ def evaluate_search(options: argparse.Namespace) -> str:
     if options.gallery and drawing:
         raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; leave it out beside --gallery")
     if options.gallery:
-        result = search_files(options.probes, options.gallery, asked)
+        result = evaluate_galleries(options.probes, options.gallery, asked)
     else:
-        result = search_split(options.probes, asked, **drawing)
+        result = evaluate_split(options.probes, asked, **drawing)
     for out, write in (
         (options.json, result.write_json),
         (options.candidates, result.write_candidates),
@@ -96,7 +92,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     """What an evaluation of these files is asked for."""
     from verisphere.measure.evaluate import Options
 
-    _check_outputs(options, ("json", "curve", "plot", "sweep"), [*inputs, options.calibration])
+    _check_outputs(options, ("json", "curve", "plot", "state"), [*inputs, options.calibration])
     return Options(
         fars=options.far or FARS,
         rule=options.rule,
@@ -105,13 +101,13 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         skip_empty=options.skip_empty,
         progress=progress(),
         intervals=options.intervals,
-        seed=options.seed,
+        redrawing=Redrawing(options.replicates, options.seed),
         alpha=options.alpha,
         curve=options.curve is not None or options.plot is not None,
         processes=options.processes,
         screen=options.screen,
         device=options.device,
-        sweep=options.sweep,
+        state=options.state,
         points_only=options.points_only,
         keep_repeated=options.keep_repeated,
     )
@@ -179,12 +175,12 @@ def add_evaluate(verbs: Verbs) -> None:
     _against(verb)
     _redrawing(verb)
     _curve(verb)
-    _sweeping(verb)
+    _scan(verb)
     verb = _evaluation(kinds, "one-threshold", evaluate_one_threshold, shared=True)
     verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings files, each a domain; or one with domains")
     _redrawing(verb)
-    _sweeping(verb)
-    _search(kinds)
+    _scan(verb)
+    _identification(kinds)
 
 
 def _evaluation(
@@ -226,7 +222,15 @@ def _evaluation(
         help="weight of FAR in FDR, IR and GARBE of the domains, FRR has 1 - A (0.5)",
     )
     verb.set_defaults(
-        intervals=False, seed=0, curve=None, plot=None, processes=1, screen=None, device="cpu", sweep=None
+        intervals=False,
+        replicates=REDRAWING.replicates,
+        seed=REDRAWING.seed,
+        curve=None,
+        plot=None,
+        processes=1,
+        screen=None,
+        device="cpu",
+        state=None,
     )
     verb.set_defaults(points_only=False, keep_repeated=False)
     return verb
@@ -262,24 +266,30 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--replicates", type=int, default=1000, help="bootstrap replicates of --intervals and --against (1000)"
     )
-    verb.add_argument("--seed", type=int, default=0, help="of the redrawing (0)")
+    verb.add_argument("--seed", type=int, default=0, help="seed of the redrawing (0)")
 
 
-def _sweeping(verb: argparse.ArgumentParser) -> None:
+def _scan(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--processes", type=int, default=1, help="how many compare the pairs; the figures are the same (1)"
     )
-    verb.add_argument(
-        "--screen",
-        choices=SCREENS,
-        help="type of the products that screen the pairs; the figures are the same (the fastest, by a sample)",
-    )
+    _screen(verb)
     verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")
     verb.add_argument(
-        "--sweep",
+        "--state",
         type=Path,
         metavar="FILE",
-        help="keep the comparison in this file every 20 seconds; an interrupted one goes on from it",
+        help="save the state of the comparison in this file every 20 seconds; an interrupted one continues from it",
+    )
+
+
+def _screen(verb: argparse.ArgumentParser, default: str | None = None) -> None:
+    verb.add_argument(
+        "--screen",
+        choices=PRECISIONS,
+        default=default,
+        help="type of the products that screen the pairs; the figures are the same "
+        f"({default or 'the fastest, by a sample'})",
     )
 
 
@@ -293,8 +303,8 @@ def _curve(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw ROC and DET (.png or .svg)")
 
 
-def _search(kinds: Verbs) -> None:
-    verb = new_verb(kinds, "search", evaluate_search)
+def _identification(kinds: Verbs) -> None:
+    verb = new_verb(kinds, "identification", evaluate_identification)
     verb.add_argument("probes", type=Path, help="embeddings file to search with; without --gallery to draw one from")
     verb.add_argument(
         "--gallery",
@@ -327,9 +337,4 @@ def _search(kinds: Verbs) -> None:
     verb.add_argument("--candidates", type=Path, metavar="OUT.csv", help="where to list them")
     verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
     verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw CMC and TPIR over FPIR (.png or .svg)")
-    verb.add_argument(
-        "--screen",
-        choices=SCREENS,
-        default="float32",
-        help="type of the products that screen the pairs; the figures are the same (float32)",
-    )
+    _screen(verb, "float32")

@@ -199,12 +199,12 @@ def _use(verb: argparse.ArgumentParser) -> None:
 def report(options: argparse.Namespace) -> str:
     """Write a page with figures and plots of runs, which opens anywhere and needs no network."""
     from verisphere.files.disk import refuse_overwriting
-    from verisphere.measure.report import make_report, subjects_of
+    from verisphere.measure.report import make_report, report_inputs
     from verisphere.ship.calibrate import read_calibration
 
     refuse_overwriting(options.out, [*options.runs, options.faces, options.calibration])
     return make_report(
-        subjects_of(options.runs, options.faces),
+        report_inputs(options.runs, options.faces, options.trust_code),
         options.out,
         fars=options.far or FARS,
         one_far=options.one_far,
@@ -220,8 +220,12 @@ def add_report(verbs: Verbs) -> None:
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
     verb.add_argument("--out", type=Path, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
     verb.add_argument(
-        "--faces", type=Path, help="the images of the embeddings, for sample pairs (where embed read them)"
+        "--faces",
+        type=Path,
+        help="the images of the embeddings, for sample pairs: a folder, archive or list, or a YAML file that describes "
+        "a data set (where embed read them)",
     )
+    add_trust_code(verb)
     verb.add_argument("--far", action="append", metavar="F", help=f"target FAR; repeat ({' '.join(FARS)})")
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
     verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")

@@ -25,7 +25,7 @@ def add_demo(verbs: Verbs) -> None:
 def train(options: argparse.Namespace) -> str:
     """Train as a recipe says."""
     from verisphere.distributed import world
-    from verisphere.measure.subjects import read_log
+    from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
     from verisphere.report.outcome import training_outcome
     from verisphere.train.recipe import read_recipe
@@ -49,7 +49,7 @@ def train(options: argparse.Namespace) -> str:
     )
     if not world().first:
         return ""
-    outcome, run = training_outcome(read_log(options.out)).text(), printable(str(options.out))
+    outcome, run = training_outcome(read_metrics(options.out / METRICS)).text(), printable(str(options.out))
     trained = f"{run}: trained; next: verisphere embed {run} FACES --out EMBEDDINGS.npz"
     return f"{outcome}\n{trained}" if outcome else trained
 

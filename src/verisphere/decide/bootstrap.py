@@ -23,12 +23,13 @@ from jaxtyping import Bool, Float64, Int64
 
 from verisphere.decide.point import Far, exact_rate
 from verisphere.decide.weights import Weights, first_over, weight_of_first
-from verisphere.vocabulary import Progress, quietly
+from verisphere.seeds import numpy_generator
+from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 T = TypeVar("T")
 
-REPLICATES = 128  # gone through together: the draws of a block's people then stay in the cache
-COUNTS = 1 << 24  # draws held at once, where there are so many people that fewer replicates must do
+REPLICATES_TOGETHER = 128  # the draws of a block's people then stay in the cache
+COUNTS_HELD = 1 << 24  # numbers drawn at once; bounds the replicates of a run where there are many people
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,35 +132,24 @@ def ask_deeper(ask: Callable[[int], T], times: int = 2) -> T:
 # --- draws ---
 
 
-def draws_of(people: int, replicates: int, seed: int) -> Iterator[Int64[np.ndarray, "some people"]]:
-    """How often each person is drawn in each replicate, in runs of replicates, so that memory is bounded.
-
-    Raises:
-        ValueError: fewer than one replicate, or a negative seed.
-    """
-    if replicates < 1:
-        raise ValueError(f"replicates must be at least 1, got {replicates}")
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")
-    random = np.random.default_rng(seed)
+def draws_of(people: int, redrawing: Redrawing) -> Iterator[Int64[np.ndarray, "some people"]]:
+    """How often each person is drawn in each replicate; in runs of replicates, so that memory stays bounded."""
+    random = numpy_generator(redrawing.seed)
     shares = np.full(people, 1 / people)
-    for done in range(0, replicates, _run(people)):
-        size = min(_run(people), replicates - done)
+    for done in range(0, redrawing.replicates, _run(people)):
+        size = min(_run(people), redrawing.replicates - done)
         yield random.multinomial(people, shares, size=size).astype(np.int64)
 
 
 def _run(people: int) -> int:
-    return min(REPLICATES, max(COUNTS // people, 1))
+    """Number of replicates in a run."""
+    return min(REPLICATES_TOGETHER, max(COUNTS_HELD // people, 1))
 
 
-def redrawn(people: int, replicates: int, seed: int, progress: Progress) -> Iterator[Weights]:
-    """The replicates of `draws_of`, run by run, ready for sums over pairs.
-
-    Raises:
-        ValueError: fewer than one replicate, or a negative seed.
-    """
-    runs = -(-replicates // _run(people))
-    for draws in progress(draws_of(people, replicates, seed), "redrawing people", runs):
+def redrawn(people: int, redrawing: Redrawing, progress: Progress) -> Iterator[Weights]:
+    """The replicates of `draws_of`, run by run, ready for sums over pairs."""
+    runs = -(-redrawing.replicates // _run(people))
+    for draws in progress(draws_of(people, redrawing), "redrawing people", runs):
         yield Weights(draws)
 
 
@@ -177,7 +167,7 @@ def thresholds_of(pairs: PairScores, weights: Weights, fars: Sequence[Far]) -> F
     Raises:
         TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
     """
-    rates, totals = [exact_rate(far) for far in fars], _impostor_weight(pairs, weights).tolist()
+    rates, totals = [exact_rate(far) for far in fars], impostor_totals(pairs, weights).tolist()
     allowed = np.array([[int(rate * total) for total in totals] for rate in rates], np.int64)
     first = first_over(weights, pairs.impostor_people, allowed)
     beyond = first == len(pairs.impostor)
@@ -210,15 +200,15 @@ def fars_at(
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
     accepted = [np.count_nonzero(pairs.impostor > threshold) for threshold in thresholds]
     ends = np.repeat(np.array(accepted, np.int64)[:, None], len(weights), axis=1)
-    return _share(weight_of_first(weights, pairs.impostor_people, ends), _impostor_weight(pairs, weights))
+    return _share(weight_of_first(weights, pairs.impostor_people, ends), impostor_totals(pairs, weights))
 
 
-def _impostor_weight(pairs: PairScores, weights: Weights) -> Int64[np.ndarray, " replicates"]:
-    """How many impostor pairs each replicate has."""
+def impostor_totals(pairs: PairScores, weights: Weights) -> Int64[np.ndarray, " replicates"]:
+    """How many impostor pairs each replicate has; pairs within the copies of one person are no impostor pairs."""
     if pairs.listed:
         return weights.total(pairs.impostor_people)
     images = weights.draws * pairs.images
-    return (images.sum(1) ** 2 - (images**2).sum(1)) // 2  # pairs within one person's copies are no impostors
+    return (images.sum(1) ** 2 - (images**2).sum(1)) // 2
 
 
 def _share(
@@ -228,12 +218,12 @@ def _share(
 
 
 def redrawn_thresholds(
-    pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+    pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> Float64[np.ndarray, " replicates"]:
     """The threshold at a target FAR in each replicate.
 
     Raises:
         TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
     """
-    runs = redrawn(len(pairs.images), replicates, seed, progress)
+    runs = redrawn(len(pairs.images), redrawing, progress)
     return np.concatenate([thresholds_of(pairs, weights, [far])[0] for weights in runs])

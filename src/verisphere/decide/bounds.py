@@ -50,3 +50,12 @@ def mean_bounds(values: Sequence[float], confidence: float = 0.95) -> tuple[floa
     mean = fmean(values)
     half = float(stdtrit(len(values) - 1, (1 + confidence) / 2)) * stdev(values) / sqrt(len(values))
     return mean - half, mean + half
+
+
+def holds_zero(lower: float, upper: float) -> bool:
+    """Whether an interval of a difference holds zero: the difference may be chance. A NaN bound excludes nothing.
+
+    >>> holds_zero(-0.1, 0.2), holds_zero(0.1, 0.2), holds_zero(float("nan"), float("nan"))
+    (True, False, True)
+    """
+    return not (lower > 0 or upper < 0)

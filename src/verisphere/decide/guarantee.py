@@ -30,7 +30,6 @@ from verisphere.decide.order import Ordered, ScoresLike, ordered
 from verisphere.decide.point import Far, far_text
 from verisphere.decide.sample_size import (
     CONFIDENCE,
-    GUARANTEES,
     Guarantee,
     confidence_limit,
     independent_rank,
@@ -40,13 +39,17 @@ from verisphere.decide.sample_size import (
     share_above,
     too_few,
 )
+from verisphere.seeds import numpy_generator
 from verisphere.vocabulary import (
+    REDRAWING,
     ImageSource,
     OperatingPoint,
     Progress,
+    Redrawing,
     TrainingRecord,
     check_bounds,
     check_rate,
+    check_word,
     quietly,
 )
 
@@ -126,8 +129,7 @@ class GuaranteedThreshold:
 
     def __post_init__(self) -> None:
         promised_rate(self.far_target)
-        if self.guarantee not in GUARANTEES:
-            raise ValueError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {self.guarantee!r}")
+        check_word("guarantee", self.guarantee, Guarantee)
         if not math.isfinite(self.threshold):
             raise ValueError(f"a threshold that is shipped must be finite, got {self.threshold}")
         if self.comparisons < 1 or (self.people is not None and self.people < 2):
@@ -201,8 +203,7 @@ def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.nd
     Raises:
         ValueError: a negative seed.
     """
-    _refuse_negative(seed)
-    random = np.random.default_rng(seed)
+    random = numpy_generator(seed)
     rows = np.argsort(person, kind="stable")  # each person's rows side by side
     _, first, images = np.unique(person[rows], return_index=True, return_counts=True)
     chosen = rows[first + random.integers(images)]  # one image of each person
@@ -257,7 +258,7 @@ def independent_threshold(
 
 
 def approximate_threshold(
-    pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+    pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> GuaranteedThreshold:
     """The 95 % quantile of the threshold at a FAR over redrawn people, from all pairs of a set.
 
@@ -267,22 +268,19 @@ def approximate_threshold(
     Args:
         pairs: the impostor scores with their people.
         far: target FAR.
-        replicates: how often people are redrawn.
-        seed: of the draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
 
     Raises:
         TooFewComparisonsError: fewer people than `people_needed`.
         TooFewScoresError: more of the highest scores are needed than were handed over.
-        ValueError: a quantile that would be infinite, fewer than one replicate, a negative seed, a FAR that nothing can
-            promise.
+        ValueError: a quantile that would be infinite, or a FAR that nothing can promise.
     """
-    _refuse_negative(seed)
     people = len(pairs.images)
     if people < people_needed(far, "approximate"):
         raise TooFewComparisonsError(too_few(far, "approximate", people // 2, people))
-    found = np.sort(redrawn_thresholds(pairs, far, replicates, seed, progress))
-    threshold = float(found[math.ceil(Fraction(95, 100) * replicates) - 1])
+    thresholds = np.sort(redrawn_thresholds(pairs, far, redrawing, progress))
+    threshold = float(thresholds[math.ceil(Fraction(95, 100) * redrawing.replicates) - 1])
     if not math.isfinite(threshold):
         raise ValueError(f"the threshold at FAR {far_text(far)} would be {threshold}; a shipped one must be finite")
     return GuaranteedThreshold(
@@ -293,11 +291,6 @@ def approximate_threshold(
         rank=None,
         people=people,
         confidence=confidence_limit(people, far),
-        replicates=replicates,
-        seed=seed,
+        replicates=redrawing.replicates,
+        seed=redrawing.seed,
     )
-
-
-def _refuse_negative(seed: int) -> None:
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")

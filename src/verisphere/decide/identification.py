@@ -24,8 +24,8 @@ from verisphere.vocabulary import Rule, check_bounds, check_rate
 
 
 @dataclass(frozen=True, eq=False)
-class Searches:
-    """What searching one gallery with many probes gave.
+class ProbeScores:
+    """The scores of many probes in one gallery, as far as identification needs them.
 
     Attributes:
         mate: each mated probe's score with its own person.
@@ -62,16 +62,16 @@ class Searches:
             )
 
 
-def searches_of(scores: Float64[np.ndarray, "probes images"], probes: np.ndarray, gallery: np.ndarray) -> Searches:
-    """The searches that a matrix of scores describes.
+def probe_scores(scores: Float64[np.ndarray, "probes images"], probes: np.ndarray, gallery: np.ndarray) -> ProbeScores:
+    """Reduce a matrix of scores to what identification needs of each probe.
 
-    >>> scores = np.array([[0.9, 0.2, 0.3], [0.5, 0.5, 0.1], [0.4, 0.6, 0.2]])
-    >>> found = searches_of(scores, np.array(["a", "a", "z"]), np.array(["a", "b", "c"]))
-    >>> found.mate.tolist(), found.rank.tolist(), found.stranger.tolist()
+    >>> matrix = np.array([[0.9, 0.2, 0.3], [0.5, 0.5, 0.1], [0.4, 0.6, 0.2]])
+    >>> scores = probe_scores(matrix, np.array(["a", "a", "z"]), np.array(["a", "b", "c"]))
+    >>> scores.mate.tolist(), scores.rank.tolist(), scores.stranger.tolist()
     ([0.9, 0.5], [1, 2], [0.6])
 
     Args:
-        scores: of each probe with each image of the gallery.
+        scores: one row for each probe, one column for each image of the gallery.
         probes: the person on each probe.
         gallery: the person on each image of the gallery; one person may have several.
 
@@ -93,7 +93,7 @@ def searches_of(scores: Float64[np.ndarray, "probes images"], probes: np.ndarray
     mate = best[mated][rows, own]
     others = best[mated]
     others[rows, own] = -np.inf
-    return Searches(
+    return ProbeScores(
         mate=mate,
         rival=others.max(axis=1, initial=-np.inf),
         rank=(best[mated] >= mate[:, None]).sum(axis=1, dtype=np.int64),  # the mate itself makes the 1
@@ -155,17 +155,19 @@ class IdentificationPoint:
 
 
 def identification_point(
-    searches: Searches, fpir: Far = "1e-2", rank: int = 1, rule: Rule = "at_most"
+    scores: ProbeScores, fpir: Far = "1e-2", rank: int = 1, rule: Rule = "at_most"
 ) -> IdentificationPoint:
     """TPIR at a target FPIR, the threshold chosen as `threshold_at` does from the non-mated probes' best scores.
 
-    >>> found = Searches(np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2]), np.array([0.6, 0.3]), people=3)
-    >>> point = identification_point(found, fpir="0.5")
+    >>> scores = ProbeScores(
+    ...     np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2]), np.array([0.6, 0.3]), people=3
+    ... )
+    >>> point = identification_point(scores, fpir="0.5")
     >>> point.threshold, point.tpir, point.fpir
     (0.3, 0.5, 0.5)
 
     Args:
-        searches: of one gallery.
+        scores: the scores of the probes in one gallery.
         fpir: target FPIR.
         rank: a mate counts where its rank is no higher.
         rule: see `threshold_at`.
@@ -175,9 +177,9 @@ def identification_point(
     """
     exact_fpir(fpir)
     _check_rank(rank)
-    _check_mated(searches)
-    _check_strangers(searches)
-    point = operating_point(_identifiable(searches, rank), searches.stranger, fpir, rule)
+    _check_mated(scores)
+    _check_strangers(scores)
+    point = operating_point(_identifiable(scores, rank), scores.stranger, fpir, rule)
     return IdentificationPoint(
         fpir_target=point.far_target,
         rule=point.rule,
@@ -197,16 +199,16 @@ def identification_point(
     )
 
 
-def identification_curve(searches: Searches, rank: int = 1) -> Curve:
+def identification_curve(scores: ProbeScores, rank: int = 1) -> Curve:
     """The exact curve of TPIR (its `tar`) over FPIR (its `far`), a point for each threshold that changes a decision.
 
     Raises:
         ValueError: there are no mated or no non-mated probes; a bad rank.
     """
     _check_rank(rank)
-    _check_mated(searches)
-    _check_strangers(searches)
-    return roc(_identifiable(searches, rank), searches.stranger)
+    _check_mated(scores)
+    _check_strangers(scores)
+    return roc(_identifiable(scores, rank), scores.stranger)
 
 
 @dataclass(frozen=True)
@@ -231,15 +233,15 @@ class RankRate:
         check_bounds(self.rate, self.lower_95, self.upper_95)
 
 
-def rank_rate(searches: Searches, rank: int = 1) -> RankRate:
+def rank_rate(scores: ProbeScores, rank: int = 1) -> RankRate:
     """The rank-k identification rate of the mated probes.
 
     Raises:
         ValueError: there are no mated probes; a rank below 1.
     """
     _check_rank(rank)
-    _check_mated(searches)
-    identified, total = int((searches.rank <= rank).sum()), len(searches.rank)
+    _check_mated(scores)
+    identified, total = int((scores.rank <= rank).sum()), len(scores.rank)
     return RankRate(rank, identified / total, identified, total, *binomial_bounds(identified, total))
 
 
@@ -266,15 +268,15 @@ class Cmc:
             raise ValueError("a CMC must rise from rank to rank up to the number of mated probes, within the people")
 
 
-def cmc(searches: Searches) -> Cmc:
+def cmc(scores: ProbeScores) -> Cmc:
     """The cumulative match characteristic.
 
     Raises:
         ValueError: there are no mated probes.
     """
-    _check_mated(searches)
-    ranks, counts = np.unique(searches.rank, return_counts=True)
-    return Cmc(tuple(ranks.tolist()), tuple(counts.cumsum().tolist()), len(searches.rank), searches.people)
+    _check_mated(scores)
+    ranks, counts = np.unique(scores.rank, return_counts=True)
+    return Cmc(tuple(ranks.tolist()), tuple(counts.cumsum().tolist()), len(scores.rank), scores.people)
 
 
 @dataclass(frozen=True)
@@ -335,9 +337,9 @@ def mean_rank(rates: Sequence[RankRate]) -> MeanRank:
     return MeanRank(rates[0].rank, fmean(rate.rate for rate in rates), len(rates))
 
 
-def _identifiable(searches: Searches, rank: int) -> Float64[np.ndarray, " mated"]:
+def _identifiable(scores: ProbeScores, rank: int) -> Float64[np.ndarray, " mated"]:
     """The mate's score where its rank is good enough, else minus infinity, which passes no threshold."""
-    return np.where(searches.rank <= rank, searches.mate, -np.inf)
+    return np.where(scores.rank <= rank, scores.mate, -np.inf)
 
 
 def _check_rank(rank: int) -> None:
@@ -345,15 +347,15 @@ def _check_rank(rank: int) -> None:
         raise ValueError(f"a rank must be at least 1, got {rank}")
 
 
-def _check_mated(searches: Searches) -> None:
-    if not len(searches.mate):
+def _check_mated(scores: ProbeScores) -> None:
+    if not len(scores.mate):
         raise ValueError(
-            f"none of {len(searches.stranger)} probes is mated: no person on them is enrolled, so no TPIR can be stated"
+            f"none of {len(scores.stranger)} probes is mated: no person on them is enrolled, so no TPIR can be stated"
         )
 
 
-def _check_strangers(searches: Searches) -> None:
-    if not len(searches.stranger):
+def _check_strangers(scores: ProbeScores) -> None:
+    if not len(scores.stranger):
         raise ValueError(
-            f"all {len(searches.mate)} probes are mated: everybody on them is enrolled, so no FPIR can be stated"
+            f"all {len(scores.mate)} probes are mated: everybody on them is enrolled, so no FPIR can be stated"
         )

@@ -15,8 +15,9 @@ from verisphere.decide.bootstrap import (
     tars_at,
     thresholds_of,
 )
+from verisphere.decide.bounds import holds_zero
 from verisphere.decide.point import Far, far_text
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 _PAIRS = 1 << 15  # of a list, weighed at once in every replicate of a run
 #: How often intervals of TAR, threshold and FAR held the truth in benchmarks/promises.py; stated beside each table.
@@ -41,8 +42,8 @@ class Interval:
 
     @property
     def holds_zero(self) -> bool:
-        """As a difference, it may be chance."""
-        return self.lower_95 <= 0 <= self.upper_95
+        """Whether a difference with this interval may be chance."""
+        return holds_zero(self.lower_95, self.upper_95)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class PairedDifference:
 
 
 def point_intervals(
-    pairs: PairScores, fars: Sequence[Far], replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+    pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at the fixed threshold, for each target FAR, with their intervals over redrawn people.
 
@@ -106,7 +107,7 @@ def point_intervals(
     fixed = thresholds_of(pairs, whole, fars)
     tar, far = tars_at(pairs, whole, fixed), fars_at(pairs, whole, fixed[:, 0])
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    for weights in redrawn(people, replicates, seed, progress):
+    for weights in redrawn(people, redrawing, progress):
         thresholds = thresholds_of(pairs, weights, fars)
         found.append((tars_at(pairs, weights, thresholds), thresholds, fars_at(pairs, weights, fixed[:, 0])))
     tars, thresholds, rates = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
@@ -118,7 +119,7 @@ def point_intervals(
             threshold=percentile_interval(float(fixed[place, 0]), thresholds[place]),
             far=percentile_interval(float(far[place, 0]), rates[place]),
             people=people,
-            seed=seed,
+            seed=redrawing.seed,
         )
         for place, target in enumerate(fars)
     )
@@ -133,21 +134,20 @@ def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarr
     return thresholds_of(pairs, everyone(len(pairs.images)), fars)[:, 0]
 
 
-def tar_interval(pairs: PairScores, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
+def tar_interval(pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING) -> Interval:
     """TAR at a target FAR with its interval over redrawn people, the middle 95 % of the replicates.
 
     Raises:
         TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
     """
-    return percentile_interval(*redrawn_tars(pairs, [far], replicates, seed, quietly)[0])
+    return percentile_interval(*redrawn_tars(pairs, [far], redrawing, quietly)[0])
 
 
 def tar_difference(
     ours: PairScores,
     theirs: PairScores,
     far: Far,
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> Interval:
     """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
@@ -158,37 +158,36 @@ def tar_difference(
         TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
         ValueError: the two do not describe the same images of the same people.
     """
-    return tar_differences_at(ours, theirs, [far], replicates, seed, progress)[0]
+    return tar_differences_at(ours, theirs, [far], redrawing, progress)[0]
 
 
 def tar_differences_at(
     ours: PairScores,
     theirs: PairScores,
     fars: Sequence[Far],
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> tuple[Interval, ...]:
     """`tar_difference` at several target FARs, of the same draws."""
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")
-    both = [redrawn_tars(pairs, fars, replicates, seed, progress) for pairs in (ours, theirs)]
+    both = [redrawn_tars(pairs, fars, redrawing, progress) for pairs in (ours, theirs)]
     return tuple(percentile_interval(one[0] - other[0], one[1] - other[1]) for one, other in zip(*both, strict=True))
 
 
 def redrawn_tars(
-    pairs: PairScores, fars: Sequence[Far], replicates: int, seed: int, progress: Progress
+    pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing, progress: Progress
 ) -> list[tuple[float, Float64[np.ndarray, " replicates"]]]:
     """TAR of the set itself and of each replicate, for each target FAR."""
     whole = everyone(len(pairs.images))
     value = tars_at(pairs, whole, thresholds_of(pairs, whole, fars))[:, 0]
-    runs = redrawn(len(pairs.images), replicates, seed, progress)
+    runs = redrawn(len(pairs.images), redrawing, progress)
     tars = np.concatenate([tars_at(pairs, weights, thresholds_of(pairs, weights, fars)) for weights in runs], axis=1)
     return [(float(value[place]), tars[place]) for place in range(len(fars))]
 
 
 def rates_at(
-    sets: Sequence[PairScores], threshold: float, replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+    sets: Sequence[PairScores], threshold: float, redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[Float64[np.ndarray, "sets replicates"], Float64[np.ndarray, "sets replicates"]]:
     """FAR and TAR of several sets of the same people at one fixed threshold, in each replicate.
 
@@ -203,7 +202,7 @@ def rates_at(
         raise ValueError(f"sets that are redrawn together must number the same people, got {sorted(people)}")
     cut = np.array([threshold])
     far, tar = [], []
-    for weights in redrawn(people.pop(), replicates, seed, progress):
+    for weights in redrawn(people.pop(), redrawing, progress):
         fixed = np.full((1, len(weights)), threshold)
         far.append(np.concatenate([fars_at(pairs, weights, cut) for pairs in sets]))
         tar.append(np.concatenate([tars_at(pairs, weights, fixed) for pairs in sets]))
@@ -217,8 +216,7 @@ def accuracy_interval(
     right: Float64[np.ndarray, " pairs"],
     people: Int64[np.ndarray, "pairs 2"],
     weights: Float64[np.ndarray, " pairs"] | None = None,
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
 ) -> Interval:
     """Share of right decisions on listed pairs, with its interval over redrawn people.
 
@@ -236,7 +234,7 @@ def accuracy_interval(
     members = members.reshape(people.shape)
     same = members[:, 0] == members[:, 1]
     means = []
-    for draws in draws_of(len(numbers), replicates, seed):
+    for draws in draws_of(len(numbers), redrawing):
         total, hit = np.zeros(len(draws)), np.zeros(len(draws))
         for start in range(0, len(right), _PAIRS):
             part = slice(start, start + _PAIRS)
@@ -253,8 +251,7 @@ def accuracy_difference(
     theirs: Float64[np.ndarray, " pairs"],
     people: Int64[np.ndarray, "pairs 2"],
     weights: Float64[np.ndarray, " pairs"] | None = None,
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
 ) -> Interval:
     """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
 
@@ -264,7 +261,7 @@ def accuracy_difference(
         people: the two people of each pair.
         weights: of each pair in the mean.
     """
-    return accuracy_interval(ours - theirs, people, weights, replicates, seed)
+    return accuracy_interval(ours - theirs, people, weights, redrawing)
 
 
 def percentile_interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:

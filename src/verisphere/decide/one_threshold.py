@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import fmean, pvariance
-from typing import get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
 from verisphere.decide.point import Far, exact_rate, operating_point, point_at, threshold_at
-from verisphere.vocabulary import RULES, OperatingPoint, Rule, Union, check_bounds, check_rate
+from verisphere.vocabulary import OperatingPoint, Rule, Union, check_rate, check_rates, check_word
 
-_NAMED = 10  # domains that an error lists
-UNIONS = (*get_args(Union), "calibration")
+_DOMAINS_NAMED = 10  # most domains that an error lists
+ThresholdSource = Literal["all", "within", "calibration"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,9 @@ class DomainResult:
     tar_upper_95: float
 
     def __post_init__(self) -> None:
-        check_rate(self.tar, self.genuine_accepted, self.genuine_total)
-        check_rate(self.far, self.impostor_accepted, self.impostor_total)
+        check_rates(self)
         check_rate(self.tar_own, self.genuine_accepted_own, self.genuine_total)
         check_rate(self.far_own, self.impostor_accepted_own, self.impostor_total)
-        check_bounds(self.far, self.far_lower_95, self.far_upper_95)
-        check_bounds(self.tar, self.tar_lower_95, self.tar_upper_95)
 
 
 @dataclass(frozen=True)
@@ -90,10 +87,8 @@ class OneThreshold:
 
     def __post_init__(self) -> None:
         exact_rate(self.far_target)
-        if self.rule not in RULES:
-            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
-        if self.union not in UNIONS:
-            raise ValueError(f"union must be one of {', '.join(UNIONS)}, got {self.union!r}")
+        check_word("rule", self.rule, Rule)
+        check_word("union", self.union, ThresholdSource)
         if math.isnan(self.calibration_threshold):
             raise ValueError("the one threshold is NaN, which decides nothing")
 
@@ -129,8 +124,7 @@ def one_threshold(
     Raises:
         ValueError: NaN scores; no impostors at all; an empty domain without `skip_empty`; no domain left.
     """
-    if union not in ("all", "within"):
-        raise ValueError(f"union must be all or within, got {union!r}")
+    check_word("union", union, Union)
     split = {
         name: (SortedScores(genuine, f"{name}: genuine"), SortedScores(impostor, f"{name}: impostor"))
         for name, (genuine, impostor) in domains.items()
@@ -160,19 +154,20 @@ def compare_domains(
         ValueError: a domain without impostors or without genuine pairs, unless they are to be skipped; no domain left.
     """
     totals = {name: {"genuine": same.total, "impostor": other.total} for name, (same, other) in domains.items()}
-    lacking = {name: kinds for name, some in totals.items() if (kinds := [kind for kind in some if not some[kind]])}
+    missing = {name: [kind for kind, count in counts.items() if not count] for name, counts in totals.items()}
+    lacking = {name: kinds for name, kinds in missing.items() if kinds}
     if lacking and not skip_empty:
         raise ValueError(
             f"{lacking_text(lacking)}, so there is no rate at any threshold; skip such domains by --skip-empty "
             "(skip_empty=True)"
         )
-    kept = {name: scores for name, scores in domains.items() if name not in lacking}
-    if not kept:
+    usable = {name: scores for name, scores in domains.items() if name not in lacking}
+    if not usable:
         raise ValueError(f"no domain has both genuine and impostor comparisons (looked at {len(domains)})")
 
     threshold = threshold_at(pooled, far, rule)
-    at_common = {name: point_at(*scores, threshold, far, rule) for name, scores in kept.items()}
-    at_own = {name: operating_point(*scores, far, rule) for name, scores in kept.items()}
+    at_common = {name: point_at(*scores, threshold, far, rule) for name, scores in usable.items()}
+    at_own = {name: operating_point(*scores, far, rule) for name, scores in usable.items()}
     bounded = tuple(name for name, point in at_common.items() if point.impostor_accepted == 0)
     tars = [point.tar for point in at_common.values()]
     distances = [_distance(point.threshold, threshold) for point in at_own.values()]
@@ -182,7 +177,7 @@ def compare_domains(
         rule=rule,
         calibration_threshold=threshold,
         union=union,
-        domains={name: _both(at_common[name], at_own[name]) for name in kept},
+        domains={name: _both(at_common[name], at_own[name]) for name in usable},
         tar_mean=fmean(tars),
         tar_variance=pvariance(tars),
         neg_log10_far_mean=fmean(exponents),
@@ -200,8 +195,8 @@ def lacking_text(lacking: Mapping[str, Sequence[str]]) -> str:
     "domain 'day' has no genuine comparison, domain 'night' has no genuine and no impostor comparison"
     """
     parts = [f"domain {name[:60]!r} has no {' and no '.join(kinds)} comparison" for name, kinds in lacking.items()]
-    more = [f"and {len(parts) - _NAMED} more lack one or both"] if len(parts) > _NAMED else []
-    return ", ".join([*parts[:_NAMED], *more])
+    more = [f"and {len(parts) - _DOMAINS_NAMED} more lack one or both"] if len(parts) > _DOMAINS_NAMED else []
+    return ", ".join([*parts[:_DOMAINS_NAMED], *more])
 
 
 def _distance(own: float, common: float) -> float:
@@ -209,23 +204,16 @@ def _distance(own: float, common: float) -> float:
 
 
 def _both(common: OperatingPoint, own: OperatingPoint) -> DomainResult:
+    """A domain's result: the fields of the point at the common threshold, and of the one at its own threshold."""
+    names = {field.name for field in fields(DomainResult)}
+    at_common = {name: value for name, value in vars(common).items() if name in names and name != "threshold"}
     return DomainResult(
-        tar=common.tar,
-        far=common.far,
+        **at_common,
         threshold=own.threshold,
         tar_own=own.tar,
         far_own=own.far,
-        genuine_accepted=common.genuine_accepted,
-        genuine_total=common.genuine_total,
-        impostor_accepted=common.impostor_accepted,
-        impostor_total=common.impostor_total,
         genuine_accepted_own=own.genuine_accepted,
         impostor_accepted_own=own.impostor_accepted,
-        below_resolution=common.below_resolution,
-        far_lower_95=common.far_lower_95,
-        far_upper_95=common.far_upper_95,
-        tar_lower_95=common.tar_lower_95,
-        tar_upper_95=common.tar_upper_95,
     )
 
 

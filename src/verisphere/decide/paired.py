@@ -1,6 +1,6 @@
 """Figures of several trainings in the same redrawings of people, so that what the people have in common cancels.
 
-Whoever redraws with the same number of people, replicates and seed gets the same draws (`bootstrap.py`), so replicate
+Equal redrawings of equally many people give the same draws (`bootstrap.py`), so replicate
 r of one model pairs with replicate r of any other of the same images. Figures are kept by replicate, and subtracted
 there; the pairs themselves need not be held for more than one model at a time.
 """
@@ -9,13 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
-from verisphere.decide.bootstrap import PairScores, TooFewScoresError, everyone, redrawn, tars_at, thresholds_of
+from verisphere.decide.bootstrap import (
+    PairScores,
+    TooFewScoresError,
+    everyone,
+    impostor_totals,
+    redrawn,
+    tars_at,
+    thresholds_of,
+)
 from verisphere.decide.intervals import Interval, percentile_interval, redrawn_tars
 from verisphere.decide.point import Far
 from verisphere.decide.weights import Weights, weight_of_first
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +58,21 @@ class RedrawnSpread:
 
 
 def tars_redrawn(
-    pairs: PairScores, fars: Sequence[Far], replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+    pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[Redrawn, ...]:
     """TAR at each target FAR, each replicate at the threshold that it finds anew.
 
     Raises:
         TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
-        ValueError: fewer than one replicate, or a negative seed.
     """
-    return tuple(Redrawn(*one) for one in redrawn_tars(pairs, fars, replicates, seed, progress))
+    return tuple(Redrawn(*tars) for tars in redrawn_tars(pairs, fars, redrawing, progress))
 
 
 def spread_redrawn(
     pooled: PairScores,
     domains: Mapping[str, PairScores],
     far: Far,
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> RedrawnSpread:
     """How far domains lie apart at one threshold; each replicate finds t_c and every t_d anew.
@@ -78,13 +84,12 @@ def spread_redrawn(
         pooled: all pairs of the set, those across domains included, which set t_c.
         domains: the pairs within each domain; people are numbered as in `pooled`, `images` are the domain's own.
         far: target FAR.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
 
     Raises:
         TooFewScoresError: the impostors handed over do not reach a threshold in a replicate.
-        ValueError: no domain, or one that numbers other people; fewer than one replicate, or a negative seed.
+        ValueError: no domain, or a domain that numbers other people.
     """
     people = len(pooled.images)
     others = [name for name, pairs in domains.items() if len(pairs.images) != people or pairs.listed]
@@ -94,7 +99,7 @@ def spread_redrawn(
         )
     parts = list(domains.values())
     value = _spreads(pooled, parts, everyone(people), far)[:, 0]
-    runs = redrawn(people, replicates, seed, progress)
+    runs = redrawn(people, redrawing, progress)
     found = np.concatenate([_spreads(pooled, parts, weights, far) for weights in runs], axis=1)
     return RedrawnSpread(*(Redrawn(float(one), row, spread=True) for one, row in zip(value, found, strict=True)))
 
@@ -162,12 +167,6 @@ def _exponents(
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
     above = len(pairs.impostor) - np.searchsorted(pairs.impostor[::-1], thresholds, side="right")
     accepted = weight_of_first(weights, pairs.impostor_people, above[None])[0]
-    total = _impostors(pairs, weights)
+    total = impostor_totals(pairs, weights)
     share = np.divide(np.maximum(accepted, 1), total, out=np.full(len(weights), np.nan), where=total > 0)
     return -np.log10(share)
-
-
-def _impostors(pairs: PairScores, weights: Weights) -> Int64[np.ndarray, " replicates"]:
-    """How many impostor pairs a set has in each replicate: pairs within one person's copies are none."""
-    images = weights.draws * pairs.images
-    return (images.sum(1) ** 2 - (images**2).sum(1)) // 2

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.order import Ordered, ScoresLike, ordered
-from verisphere.vocabulary import RULES, OperatingPoint, Rule
+from verisphere.vocabulary import OperatingPoint, Rule, check_word
 
 Far: TypeAlias = str | float | int | Decimal
 _DECIMAL = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
@@ -76,8 +76,7 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
     rate, total = exact_rate(far), impostor.total
     wanted = rate * total
     allowed = math.floor(wanted)
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    check_word("rule", rule, Rule)
     if allowed >= total:
         return -math.inf
     strict = impostor.ranked(allowed + 1)

@@ -18,7 +18,7 @@ from verisphere.files.results import json_text
 from verisphere.images.decoded_faces import in_memory
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces, contact_sheet
 from verisphere.measure.evaluate import Evaluation, evaluated
-from verisphere.measure.report import Subject, make_report
+from verisphere.measure.report import ReportInput, make_report
 from verisphere.measure.validation import validation_figures
 from verisphere.models.embed import embed, open_model
 from verisphere.models.onnx_file import require_export
@@ -120,8 +120,8 @@ def run_demo(
     )
     report = make_report(
         [
-            Subject("trained", sets["trained"], str(test_file), out / "run", faces),
-            Subject("untrained", sets["untrained"], "the same network with its start weights", None, faces),
+            ReportInput("trained", sets["trained"], str(test_file), out / "run", faces),
+            ReportInput("untrained", sets["untrained"], "the same network with its start weights", None, faces),
         ],
         out / "report",
         fars=FARS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import fmean, pstdev
 
-from verisphere.decide.bounds import mean_bounds
+from verisphere.decide.bounds import holds_zero, mean_bounds
 from verisphere.decide.paired import Redrawn, mean_difference
 from verisphere.experiments.measure import Figure, SetFigures
 
@@ -59,7 +59,7 @@ class Difference:
             inside_noise=interval.holds_zero,
             lower_95_over_seeds=lower,
             upper_95_over_seeds=upper,
-            inside_seed_noise=not (lower > 0 or upper < 0) if len(per_seed) > 1 else None,
+            inside_seed_noise=holds_zero(lower, upper) if len(per_seed) > 1 else None,
         )
 
 

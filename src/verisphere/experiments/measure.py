@@ -17,14 +17,14 @@ from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import MeasuredSet
 from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.decoded_faces import in_memory
-from verisphere.measure.subjects import read_log
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
 from verisphere.score.cosine import cosine
-from verisphere.vocabulary import Embeddings, Origin, Progress, quietly
+from verisphere.vocabulary import Embeddings, Origin, Progress, Redrawing, quietly
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Measurer:
         self.sets = dict(sets)
         self.described = described
         self.device = device
-        self.replicates, self.seed, self.progress = replicates, seed, progress
+        self.redrawing, self.progress = Redrawing(replicates, seed), progress
 
     def measure(self, run: Run) -> dict[str, SetFigures]:
         """The figures of a finished training on every set."""
@@ -109,7 +109,7 @@ class Measurer:
         asked = self.sets[name]
         pairs = PairsOfSet(embeddings if asked.one_far is not None else replace(embeddings, domains=None))
         points = all_pairs(pairs, asked.far).operating_points
-        redrawn = redrawn_set(pairs, asked.far, asked.one_far, self.replicates, self.seed)
+        redrawn = redrawn_set(pairs, asked.far, asked.one_far, self.redrawing)
         figures = [Figure(name, TAR, point.far_target) for point in points]
         values = {figure: point.tar for figure, point in zip(figures, points, strict=True)}
         over_people = dict(zip(figures, redrawn.tars, strict=True))
@@ -168,7 +168,7 @@ def _still(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, images
 def training_figures(run: Run) -> dict[str, float]:
     """The last value of each figure in a training's log, and the wall time of its process in seconds."""
     last: dict[str, float] = {}
-    for entry in read_log(run.folder):
+    for entry in read_metrics(run.folder / METRICS):
         last |= {name: float(value) for name, value in entry.items() if value is not None and name != "step"}
     return {"seconds": run.seconds} | last
 

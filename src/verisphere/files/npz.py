@@ -16,8 +16,8 @@ import numpy as np
 from verisphere.files.disk import check_file, regular
 from verisphere.files.json_values import shown
 
-# An archive may unpack to `_MOST_UNPACKED` bytes, and beyond that to `_MOST_COMPRESSION` its own size. What `numpy.savez` writes unpacks
-# to its own size, so a large file is never refused unless it was compressed a hundredfold.
+# An archive may unpack to `_MOST_UNPACKED` bytes, and beyond that to `_MOST_COMPRESSION` times its own size. What
+# `numpy.savez` writes unpacks to its own size, so a large file is only refused if it was compressed a hundredfold.
 _MOST_UNPACKED, _MOST_COMPRESSION = 1 << 26, 100
 _LONGEST_HEADER = 10_000  # bytes; as numpy has it, whose own headers take about a hundred
 _BYTES_AT_ONCE = 1 << 20

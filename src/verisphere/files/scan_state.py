@@ -1,4 +1,4 @@
-"""Where a sweep over all pairs is kept while it runs, so that an interrupted one can be gone on with."""
+"""The file that keeps a scan over all pairs while it runs, so that an interrupted scan can continue."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,21 +12,21 @@ from verisphere.files.npz import names_in_npz, read_npz
 _SEAL = "seal"  # array with the SHA-256 of all others; shows an edit or damage, not a forgery
 
 
-class SweepFile:
-    """Keeps the state of a sweep in one `.npz` file, which is replaced as a whole each time and sealed."""
+class ScanState:
+    """Keeps the state of a scan in one `.npz` file, which each save replaces as a whole and seals."""
 
     def __init__(self, path: Path) -> None:
-        """Keep a sweep in this file; nothing is written yet."""
+        """Name the file; nothing is written yet."""
         self.path = path
 
     def __str__(self) -> str:
         return str(self.path)
 
     def load(self) -> Mapping[str, np.ndarray] | None:
-        """What the file holds, or None where there is no file.
+        """Read the saved arrays; None if there is no file.
 
         Raises:
-            ValueError: it is no `.npz` file of plain arrays, or not as it was saved.
+            ValueError: the file is no `.npz` file of plain arrays, or differs from what was saved.
         """
         if not self.path.exists():
             return None
@@ -34,17 +34,18 @@ class SweepFile:
         seal = state.pop(_SEAL, None)
         if seal is None:
             raise ValueError(
-                f"{self.path}: it holds no sweep that was interrupted, or one of an earlier version; name another file"
+                f"{self.path}: not the state of an interrupted scan, or written by an earlier version; name another "
+                "file"
             )
         if seal.dtype != np.uint8 or seal.tobytes() != _digest(state):
             raise ValueError(
-                f"{self.path}: its arrays are not those that were saved, by their seal, so it was edited or damaged; "
-                "name another file, and the sweep begins anew"
+                f"{self.path}: its arrays do not match their seal, so the file was edited or damaged; name another "
+                "file, and the scan starts from the beginning"
             )
         return state
 
     def save(self, state: Mapping[str, np.ndarray]) -> None:
-        """Replace what the file holds."""
+        """Replace the file's content."""
         sealed = {**state, _SEAL: np.frombuffer(_digest(state), np.uint8)}
 
         def write(partial: Path) -> None:

@@ -18,8 +18,8 @@ from verisphere.decide.point import far_text
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure.evaluation import Difference
 from verisphere.protocols import ListedPairsResult, PairsOfSet
-from verisphere.protocols.redrawn import differences_of_sets
-from verisphere.vocabulary import Embeddings, Progress, quietly
+from verisphere.protocols.redrawn import tar_differences
+from verisphere.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
 
 
 def difference(figure: str, far: Far | None, against: Path, found: PairedDifference) -> Difference:
@@ -46,8 +46,7 @@ def all_pairs_against(
     embeddings: Embeddings,
     against: Sequence[Path],
     fars: Sequence[Far],
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> list[Difference]:
     """TAR over all pairs, at each target FAR and against each other model.
@@ -56,7 +55,7 @@ def all_pairs_against(
         ValueError: a model misses images, or gives one to another person.
     """
     others = [PairsOfSet(same_rows(embeddings, file), progress) for file in against]
-    found = differences_of_sets(pairs, others, fars, replicates, seed, progress)
+    found = tar_differences(pairs, others, fars, redrawing, progress)
     return [
         difference("tar", far, file, row[place])
         for place, far in enumerate(fars)
@@ -70,8 +69,7 @@ def listed_against(
     people: Int64[np.ndarray, "pairs 2"],
     file: Path,
     fars: Sequence[Far],
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> list[Difference]:
     """Accuracy of one list of pairs, and TAR at each target FAR, against another model.
@@ -82,18 +80,17 @@ def listed_against(
         people: the two people of each pair.
         file: the other model's.
         fars: target FARs; both models' thresholds are found by the rule `at_most`.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
     """
     genuine = ours.scores.genuine
-    interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, replicates, seed)
+    interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, redrawing)
     right = ours.right_decisions > 0, theirs.right_decisions > 0
     found = [difference("accuracy", None, file, PairedDifference.of(interval, *right))]
     if not fars:
         return found
     first, second = (PairScores.of_list(result.scores.score, genuine, people) for result in (ours, theirs))
-    gaps = tar_differences_at(first, second, fars, replicates, seed, progress)
+    gaps = tar_differences_at(first, second, fars, redrawing, progress)
     cuts = zip(whole_thresholds(first, fars), whole_thresholds(second, fars), strict=True)
     for far, gap, (own, other) in zip(fars, gaps, cuts, strict=True):
         accepted = ours.scores.score[genuine] > own, theirs.scores.score[genuine] > other

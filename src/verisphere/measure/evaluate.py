@@ -35,7 +35,7 @@ from verisphere.files.embeddings import pool_embeddings, read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.lists import read_pairs
 from verisphere.files.results import EvaluatedFile
-from verisphere.files.scan_state import SweepFile
+from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.measure.comparison import Difference, all_pairs_against, listed_against
 from verisphere.measure.evaluation import Evaluation
@@ -47,16 +47,19 @@ from verisphere.protocols import (
     listed_operating_points,
     listed_pairs,
     repeated_text,
+    require_pairs,
 )
-from verisphere.protocols.pictures import thinned_curve
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
-from verisphere.score import Precision
+from verisphere.protocols.score_distribution import thinned_curve
 from verisphere.vocabulary import (
+    REDRAWING,
     Comparisons,
     Embeddings,
     OperatingPoint,
     Origin,
+    Precision,
     Progress,
+    Redrawing,
     Rule,
     Scores,
     Union,
@@ -74,29 +77,29 @@ __all__ = [
 ]
 
 MOST_SCORES = 1 << 25  # impostor scores that a bootstrap may hold: 4 GB while they are collected, 0.8 GB after
-WHOLE = 20_000  # scores of which every one is a point of the curve
+MOST_CURVE_POINTS = 20_000  # with more scores than this the curve is thinned
 
 
 def evaluated(path: Path, origin: Origin | None = None) -> EvaluatedFile:
-    """How a result names a file."""
+    """The record of an evaluated file: its name, its digest and the origin of its embeddings."""
     return EvaluatedFile(path.name, digest(path), origin)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What every kind of evaluation takes; see `threshold_at` and `one_threshold`.
+    """The options of every kind of evaluation; see `threshold_at` and `one_threshold`.
 
     Attributes:
-        intervals: redraw people for the interval of each figure, as often as each evaluation is told.
-        seed: of every redrawing.
+        intervals: redraw people for the interval of each figure.
+        redrawing: how often people are redrawn for intervals and differences, and the seed of the draws.
         alpha: weight of FAR against FRR in the differences of groups.
         curve: also make the curve of all thresholds.
-        processes: how many compare pairs, where all pairs of a set are compared.
-        screen: type of the products that screen them; chosen by itself without.
-        device: where they are compared.
-        sweep: file that keeps the comparison of all pairs, so that an interrupted one goes on.
+        processes: number of processes that compare all pairs of a set.
+        screen: type of the products that screen them; None chooses by a sample.
+        device: where all pairs are compared.
+        state: file that keeps the state of the scan of all pairs, so that an interrupted one can continue.
         points_only: of listed pairs, operating points alone, which needs no score of each pair.
-        keep_repeated: of listed pairs, count those of an image with itself and those that are listed twice.
+        keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
     """
 
     fars: Sequence[Far]
@@ -106,13 +109,13 @@ class Options:
     skip_empty: bool = False
     progress: Progress = quietly
     intervals: bool = False
-    seed: int = 0
+    redrawing: Redrawing = REDRAWING
     alpha: float = 0.5
     curve: bool = False
     processes: int = 1
     screen: Precision | None = None
     device: str = "cpu"
-    sweep: Path | None = None
+    state: Path | None = None
     points_only: bool = False
     keep_repeated: bool = False
 
@@ -120,9 +123,7 @@ class Options:
         if self.processes < 1:
             raise ValueError(f"processes must be at least 1, got {self.processes}")
         for far in self.fars:
-            exact_rate(far)  # a slip in a FAR is told before minutes of work, not after
-        if self.seed < 0:
-            raise ValueError(f"seed must be 0 or more, got {self.seed}")
+            exact_rate(far)  # refuse a malformed FAR before minutes of work, not after
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must lie between 0 and 1, got {self.alpha}")
 
@@ -157,11 +158,9 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
     )
 
 
-def evaluate_pairs(
-    path: Path, pairs: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
-) -> Evaluation:
+def evaluate_pairs(path: Path, pairs: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
     """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points."""
-    _check_redrawing(options, against, replicates)
+    _check_redrawing(options)
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
     kept = repeated_text(embeddings, comparisons) if options.keep_repeated else ""
@@ -191,8 +190,7 @@ def evaluate_pairs(
             people,
             file,
             resolved if options.rule == "at_most" else (),
-            replicates,
-            options.seed,
+            options.redrawing,
             options.progress,
         )
     calibration = _calibration_impostors(embeddings, path, options)
@@ -204,8 +202,8 @@ def evaluate_pairs(
         common,
         tuple(differences) or None,
         _apart(common, options),
-        _listed_intervals(result, people, resolved, replicates, options) if options.intervals else None,
-        accuracy_interval(result.right_decisions, people, result.weights, replicates, options.seed)
+        _listed_intervals(result, people, resolved, options) if options.intervals else None,
+        accuracy_interval(result.right_decisions, people, result.weights, options.redrawing)
         if options.intervals
         else None,
         _curve(result.scores, result.operating_points) if options.curve else None,
@@ -213,21 +211,19 @@ def evaluate_pairs(
     )
 
 
-def evaluate_all_pairs(
-    path: Path, options: Options, against: Sequence[Path] = (), replicates: int = 1000
-) -> Evaluation:
+def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
     embeddings = read_embeddings(path)
-    return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against, replicates)
+    return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against)
 
 
-def evaluate_one_threshold(paths: Sequence[Path], options: Options, replicates: int = 1000) -> Evaluation:
+def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
     """Figures of several embeddings files, each a domain, or of one with domains, at one threshold."""
     sets = [(path.stem, read_embeddings(path)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
     sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
-    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options, (), replicates)
+    return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options)
 
 
 def _all_pairs(
@@ -236,21 +232,16 @@ def _all_pairs(
     source: str,
     options: Options,
     against: Sequence[Path] = (),
-    replicates: int = 1000,
 ) -> Evaluation:
-    images = np.unique(embeddings.identities, return_counts=True)[1]
-    if len(images) == 1:
-        raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
-    if images.max() == 1:
-        raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
+    require_pairs(embeddings, source)
     if against and options.rule != "at_most":
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
-    _check_redrawing(options, against, replicates)
+    _check_redrawing(options)
     calibration = _calibration_impostors(embeddings, source, options)
-    keeper = None if options.sweep is None else SweepFile(options.sweep)
+    store = None if options.state is None else ScanState(options.state)
     device = choose_device(options.device)
     with errors_naming(source):
-        pairs = PairsOfSet(embeddings, options.progress, options.processes, keeper, options.screen, device, world())
+        pairs = PairsOfSet(embeddings, options.progress, options.processes, store, options.screen, device, world())
         result = all_pairs(
             pairs,
             options.fars,
@@ -260,7 +251,7 @@ def _all_pairs(
             options.skip_empty,
             options.progress,
         )
-    how = replicates, options.seed, options.progress
+    how = options.redrawing, options.progress
     groups, intervals, notes = _apart(result.one_threshold, options), None, list[str]()
     if options.intervals:
         within, notes = _within_memory(result.operating_points)
@@ -295,10 +286,8 @@ def _all_pairs(
 # --- over redrawn people ---
 
 
-def _check_redrawing(options: Options, against: Sequence[Path], replicates: int) -> None:
-    """Tell a slip before minutes of work."""
-    if (against or options.intervals) and replicates < 1:
-        raise ValueError(f"replicates must be at least 1, got {replicates}")
+def _check_redrawing(options: Options) -> None:
+    """Refuse intervals at another rule, before minutes of work."""
     if options.intervals and options.rule != "at_most":
         raise ValueError(f"--intervals redraws people at the rule at_most; leave --rule {options.rule} out")
 
@@ -316,10 +305,10 @@ def _within_memory(points: Sequence[OperatingPoint]) -> tuple[list[str], list[st
 
 
 def _listed_intervals(
-    result: ListedPairsResult, people: np.ndarray, fars: Sequence[str], replicates: int, options: Options
+    result: ListedPairsResult, people: np.ndarray, fars: Sequence[str], options: Options
 ) -> tuple[PointIntervals, ...]:
     scores = PairScores.of_list(result.scores.score, result.scores.genuine, people)
-    return point_intervals(scores, fars, replicates, options.seed, options.progress) if fars else ()
+    return point_intervals(scores, fars, options.redrawing, options.progress) if fars else ()
 
 
 # --- groups and curves ---
@@ -332,7 +321,7 @@ def _apart(common: Sequence[OneThreshold] | None, options: Options) -> tuple[Gro
 def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
     """The curve of scores in memory; of many of them thinned, but for the operating points."""
     genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
-    if len(scores.score) <= WHOLE:
+    if len(scores.score) <= MOST_CURVE_POINTS:
         return with_points(roc(genuine, impostor), points)
     return with_points(thinned_roc(SortedScores(genuine), SortedScores(impostor)), points)
 
@@ -399,7 +388,5 @@ def _calibration_impostors(embeddings: Embeddings, source: str | Path, options: 
             f"{options.calibration}: {theirs} numbers a row, but {source} has {ours}; a threshold holds for the scores "
             "of one model alone"
         )
-    try:
+    with errors_naming(options.calibration):
         return calibration_impostors(calibration, options.fars, options.progress)
-    except ValueError as error:
-        raise ValueError(f"{options.calibration}: {error}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from verisphere.decide.identification import Searches, exact_fpir, identification_curve
+from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import digest, write_whole
 from verisphere.files.embeddings import read_embeddings
@@ -18,23 +18,22 @@ from verisphere.protocols.identification import (
     RANKS,
     IdentificationResult,
     identification,
-    search_gallery,
+    score_probes,
     split_gallery,
 )
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
-from verisphere.score.exact.screen import Precision
 from verisphere.score.pairs import unit_rows
 from verisphere.score.top_k import top_k
-from verisphere.vocabulary import Embeddings, Progress, Rule, printable, quietly
+from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
 
 CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """What searches are asked for; see `identification`.
+class IdentificationOptions:
+    """What an identification evaluation computes; see `identification`.
 
     Attributes:
         fpirs: target FPIRs; none asks for closed-set ranks alone.
@@ -54,7 +53,7 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for fpir in self.fpirs:
-            exact_fpir(fpir)  # a slip is told before minutes of work, not after
+            exact_fpir(fpir)  # refuse a malformed rate before minutes of work, not after
         for name, ranks in (("rank", self.ranks), ("open_rank", [self.open_rank])):
             if min(ranks, default=1) < 1:
                 raise ValueError(f"{name} must be at least 1, got {min(ranks)}")
@@ -69,7 +68,7 @@ class Split:
     Attributes:
         enrol: images a person in a gallery.
         strangers: share of the people who are not enrolled.
-        seeds: of each gallery's draw.
+        seeds: the seed of each gallery's draw.
     """
 
     enrol: int
@@ -83,10 +82,10 @@ class Candidates:
 
     Attributes:
         gallery: its name.
-        probes: what was searched.
-        enrolled: what it was searched in.
-        scores: of each probe, descending.
-        rows: rows of `enrolled`; of equal scores the lower row first.
+        probes: the images that were searched.
+        enrolled: the images of the gallery.
+        scores: the highest scores of each probe, descending.
+        rows: the row of `enrolled` that has each score; of equal scores the lower row first.
     """
 
     gallery: str
@@ -96,33 +95,33 @@ class Candidates:
     rows: Int64[np.ndarray, "probes top"]
 
     def lines(self) -> Iterator[list[str | int]]:
-        """One for each candidate, as `CANDIDATE_COLUMNS` says."""
+        """One line for each candidate, with the columns of `CANDIDATE_COLUMNS`."""
         for probe, (scores, rows) in enumerate(zip(self.scores.tolist(), self.rows.tolist(), strict=True)):
             name, identity = str(self.probes.names[probe]), str(self.probes.identities[probe])
             for place, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
                 person = str(self.enrolled.identities[row])
-                found = str(self.enrolled.names[row])
-                yield [self.gallery, name, identity, place, found, person, repr(score), int(person == identity)]
+                image = str(self.enrolled.names[row])
+                yield [self.gallery, name, identity, place, image, person, repr(score), int(person == identity)]
 
 
 @dataclass(frozen=True, eq=False)
-class SearchEvaluation:
-    """Everything one call of `verisphere evaluate search` found.
+class IdentificationEvaluation:
+    """The results of one call of `verisphere evaluate identification`.
 
     Attributes:
         result: figures of each gallery, and their mean.
         sources: files that were read.
-        options: what was asked for.
-        split: where probes and galleries were drawn from one file.
-        searches: of each gallery.
-        candidates: of each gallery, where asked for.
+        options: the options of the evaluation.
+        split: how probes and galleries were drawn; None where they were given as files.
+        scores: the probes' scores in each gallery, by the gallery's name.
+        candidates: the best images of each gallery; empty unless `options.top` asks for them.
     """
 
     result: IdentificationResult
     sources: tuple[EvaluatedFile, ...]
-    options: SearchOptions
+    options: IdentificationOptions
     split: Split | None
-    searches: Mapping[str, Searches]
+    scores: Mapping[str, ProbeScores]
     candidates: tuple[Candidates, ...]
 
     def text(self) -> str:
@@ -130,19 +129,20 @@ class SearchEvaluation:
         galleries = self.result.galleries
         parts = [
             "\n".join(
-                f"{printable(name)}: {one.people:,} people by {one.images:,} images; {one.mated_probes:,} mated and "
-                f"{one.nonmated_probes:,} non-mated probes"
-                for name, one in galleries.items()
+                f"{printable(name)}: {gallery.people:,} people by {gallery.images:,} images; "
+                f"{gallery.mated_probes:,} mated and {gallery.nonmated_probes:,} non-mated probes"
+                for name, gallery in galleries.items()
             )
         ]
         if self.options.fpirs:
-            points = {name: one.operating_points for name, one in galleries.items()}
+            points = {name: gallery.operating_points for name, gallery in galleries.items()}
             parts.append(open_set_table(points, self.result.mean_points))
-        parts.append(ranks_table({name: one.ranks for name, one in galleries.items()}, self.result.mean_ranks))
+        ranks = {name: gallery.ranks for name, gallery in galleries.items()}
+        parts.append(ranks_table(ranks, self.result.mean_ranks))
         return "\n\n".join(parts)
 
     def write_json(self, path: Path) -> None:
-        """Write the figures; keys of what was not asked for are left out."""
+        """Write the figures; figures that were not asked for have no key."""
         present = {
             "rule": self.options.rule,
             "sources": self.sources,
@@ -151,8 +151,8 @@ class SearchEvaluation:
             "mean_points": self.result.mean_points,
             "mean_ranks": self.result.mean_ranks,
         }
-        kept = {name: value for name, value in present.items() if value is not None}
-        write_whole(path, lambda partial: partial.write_text(json_text(kept)))
+        requested = {name: value for name, value in present.items() if value is not None}
+        write_whole(path, lambda partial: partial.write_text(json_text(requested)))
 
     def write_candidates(self, path: Path) -> None:
         """Write every probe's candidates as CSV."""
@@ -161,22 +161,24 @@ class SearchEvaluation:
             with open(partial, "w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(CANDIDATE_COLUMNS)
-                for one in self.candidates:
-                    writer.writerows(one.lines())
+                for candidates in self.candidates:
+                    writer.writerows(candidates.lines())
 
         write_whole(path, write)
 
     def write_plot(self, path: Path) -> None:
         """Draw the CMC, and TPIR over FPIR unless only ranks were asked for."""
-        cmcs = {name: one.cmc for name, one in self.result.galleries.items()}
+        cmcs = {name: gallery.cmc for name, gallery in self.result.galleries.items()}
         curves = {}
         if self.options.fpirs:
             rank = self.options.open_rank
-            curves = {name: identification_curve(found, rank) for name, found in self.searches.items()}
+            curves = {name: identification_curve(scores, rank) for name, scores in self.scores.items()}
         save_plot(identification_plot(cmcs, curves, "identification"), path)
 
 
-def search_files(probes: Path, galleries: Sequence[Path], options: SearchOptions) -> SearchEvaluation:
+def evaluate_galleries(
+    probes: Path, galleries: Sequence[Path], options: IdentificationOptions
+) -> IdentificationEvaluation:
     """Figures of a file of probes searched in one or more files of galleries.
 
     Raises:
@@ -198,18 +200,23 @@ def search_files(probes: Path, galleries: Sequence[Path], options: SearchOptions
     return _evaluate(sides, tuple(sources), options, None)
 
 
-def search_split(
-    path: Path, options: SearchOptions, enrol: int = 1, strangers: float = 0.5, seed: int = 0, galleries: int = 1
-) -> SearchEvaluation:
+def evaluate_split(
+    path: Path,
+    options: IdentificationOptions,
+    enrol: int = 1,
+    strangers: float = 0.5,
+    seed: int = 0,
+    galleries: int = 1,
+) -> IdentificationEvaluation:
     """Figures of one file, of which probes and galleries are drawn.
 
     Args:
         path: embeddings file.
-        options: what is asked for.
+        options: which figures are computed.
         enrol: images a person in a gallery.
         strangers: share of the people who are not enrolled.
-        seed: of the first gallery's draw; the others have the seeds that follow.
-        galleries: how many are drawn.
+        seed: seed of the first gallery's draw; the others have the seeds that follow.
+        galleries: number of galleries that are drawn.
 
     Raises:
         FileNotFoundError: the file is missing.
@@ -232,34 +239,34 @@ def search_split(
 def _evaluate(
     sides: Sequence[tuple[str, str, Embeddings, Embeddings]],
     sources: tuple[EvaluatedFile, ...],
-    options: SearchOptions,
+    options: IdentificationOptions,
     split: Split | None,
-) -> SearchEvaluation:
-    """Figures of searches, each given by its gallery's name, what it is called in an error, probes and gallery."""
-    searches: dict[str, tuple[Searches, int]] = {}
+) -> IdentificationEvaluation:
+    """Evaluate several galleries, each given by its name, its name in an error, its probes and its images."""
+    galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []
     for name, where, probes, gallery in sides:
         if options.top > len(gallery):
             raise ValueError(f"{where}: {options.top} candidates were asked for, but there are {len(gallery)} images")
-        found = search_gallery(probes, gallery, options.screen, progress=options.progress)
-        if not len(found.mate):
+        probe_scores = score_probes(probes, gallery, options.screen, progress=options.progress)
+        if not len(probe_scores.mate):
             raise ValueError(f"{where}: none of {len(probes)} probes shows a person of the gallery, so none is mated")
-        if options.fpirs and not len(found.stranger):
+        if options.fpirs and not len(probe_scores.stranger):
             raise ValueError(
                 f"{where}: all {len(probes)} probes show people of the gallery, so there is no FPIR; "
                 "--closed-set asks for ranks alone"
             )
-        searches[name] = found, len(gallery)
+        galleries[name] = probe_scores, len(gallery)
         if options.top:
             units, rows = unit_rows(probes.embeddings), unit_rows(gallery.embeddings)
             scores, best = top_k(units, rows, options.top, options.screen, progress=options.progress)
             candidates.append(Candidates(name, probes, gallery, scores.numpy(), best.numpy()))
-    return SearchEvaluation(
-        identification(searches, options.fpirs, options.ranks, options.rule, options.open_rank),
+    return IdentificationEvaluation(
+        identification(galleries, options.fpirs, options.ranks, options.rule, options.open_rank),
         sources,
         options,
         split,
-        {name: found for name, (found, _) in searches.items()},
+        {name: scores for name, (scores, _) in galleries.items()},
         tuple(candidates),
     )
 

@@ -15,14 +15,15 @@ from verisphere.files.calibration import Calibration
 from verisphere.files.disk import MAX_TABLE, digest, real_path
 from verisphere.files.documents import LARGEST_YAML, read_text
 from verisphere.files.errors import errors_naming
+from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.measure.report_folder import require_free, write_report
+from verisphere.measure.report_inputs import ReportInput, distinct_titles, report_inputs
 from verisphere.measure.report_samples import find_samples
-from verisphere.measure.subjects import Subject, distinct_titles, read_log, subjects_of
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
-from verisphere.protocols import PairsOfSet, all_pairs, tar_differences
-from verisphere.protocols.all_pairs import interval_of_tar
-from verisphere.protocols.pictures import genuine_pairs, histograms, thinned_curve
+from verisphere.protocols import PairsOfSet, all_pairs, require_pairs, tar_differences
+from verisphere.protocols.redrawn import interval_of_tar
+from verisphere.protocols.score_distribution import histograms, thinned_curve
 from verisphere.report.findings import ALL, Calibrated, Comparison, Contents, File, Findings, Shipped, Training
 from verisphere.report.tables import number, table
 from verisphere.vocabulary import (
@@ -32,12 +33,13 @@ from verisphere.vocabulary import (
     OperatingPoint,
     Origin,
     Progress,
+    Redrawing,
     TrainingRecord,
     printable,
     quietly,
 )
 
-__all__ = ["ReportResult", "Subject", "make_report", "subjects_of"]
+__all__ = ["ReportInput", "ReportResult", "make_report", "report_inputs"]
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,17 @@ class ReportResult:
 
 
 @dataclass(frozen=True)
-class _How:
-    """What is asked of every set."""
+class _Asked:
+    """The figures that are computed of every set; see `make_report`."""
 
     targets: tuple[Far, ...]
     one_far: Far
-    replicates: int
-    seed: int
+    redrawing: Redrawing
     progress: Progress
 
 
 def make_report(
-    subjects: Sequence[Subject],
+    inputs: Sequence[ReportInput],
     out: Path,
     *,
     fars: Sequence[Far] = FARS,
@@ -85,7 +86,7 @@ def make_report(
     The same input gives the same bytes: the page bears no date.
 
     Args:
-        subjects: sets and runs, from `subjects_of` or made by hand.
+        inputs: sets and runs, from `report_inputs` or made by hand.
         out: folder; a former report there is replaced, anything else is not.
         fars: target FARs of the operating points.
         one_far: target FAR of the one threshold, of the headline and of the sample pairs.
@@ -97,42 +98,40 @@ def make_report(
 
     Raises:
         FileExistsError: `out` is there and no report.
-        ValueError: no subject, or two with one title; a set without genuine or impostor pairs; a bad FAR.
+        ValueError: no input, or two with one title; a set without genuine or impostor pairs; a malformed FAR.
     """
-    titles = [subject.title for subject in subjects]
-    if not subjects:
-        raise ValueError("no subject: a report is about at least one run or embeddings file")
+    titles = [entry.title for entry in inputs]
+    if not inputs:
+        raise ValueError("no input: a report is about at least one run or embeddings file")
     if len(set(titles)) < len(titles):
-        raise ValueError(
-            f"two subjects are called {max(titles, key=titles.count)!r}; a report tells them apart by title"
-        )
-    how = _How(_targets(fars, one_far), one_far, replicates, seed, progress)
+        raise ValueError(f"two inputs are called {max(titles, key=titles.count)!r}; a report tells them apart by title")
+    asked = _Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), progress)
     require_free(out)
-    measured = [(subject, subject.embeddings) for subject in subjects if subject.embeddings is not None]
-    for subject, embeddings in measured:
-        _require_pairs(embeddings, subject.source or subject.title)
+    measured = [(entry, entry.embeddings) for entry in inputs if entry.embeddings is not None]
+    for entry, embeddings in measured:
+        require_pairs(embeddings, entry.source or entry.title)
 
     first = _same_images([embeddings for _, embeddings in measured])
-    found: list[Findings] = []
-    sweeps: list[PairsOfSet] = []
-    for (subject, embeddings), reference in zip(measured, first, strict=True):
+    findings: list[Findings] = []
+    sets: list[PairsOfSet] = []
+    for (entry, embeddings), reference in zip(measured, first, strict=True):
         rows = _in_order_of(measured[reference][1], embeddings)
-        with errors_naming(subject.source or subject.title):
-            sweep = PairsOfSet(_with_usable_domains(rows), progress)
-            found.append(_measure(subject, rows, sweep, how))
-        sweeps.append(sweep)
+        with errors_naming(entry.source or entry.title):
+            pairs = PairsOfSet(_with_usable_domains(rows), progress)
+            findings.append(_measure(entry, rows, pairs, asked))
+        sets.append(pairs)
     contents = Contents(
         title=title or (f"Report: {', '.join(titles)}" if len(titles) <= 3 else f"Report on {len(titles)} sets"),
         far=far_text(one_far),
-        findings=tuple(found),
-        comparisons=tuple(_comparisons(found, sweeps, first, how)),
-        calibrated=None if calibration is None else _calibrated(calibration, found, sweeps),
-        trainings=tuple(_trainings(subjects)),
+        findings=tuple(findings),
+        comparisons=tuple(_comparisons(findings, sets, first, asked)),
+        calibrated=None if calibration is None else _calibrated(calibration, findings, sets),
+        trainings=tuple(_trainings(inputs)),
         replicates=replicates,
         seed=seed,
         version=verisphere.__version__,
     )
-    return ReportResult(write_report(out, contents), _summary(found, contents.far))
+    return ReportResult(write_report(out, contents), _summary(findings, contents.far))
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
@@ -147,23 +146,15 @@ def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
     return tuple(by_rate[rate] for rate in sorted(by_rate, reverse=True))
 
 
-def _require_pairs(embeddings: Embeddings, source: str) -> None:
-    """Refuse a set without genuine or impostor pairs, before minutes of work on others."""
-    images = np.unique(embeddings.identities, return_counts=True)[1]
-    if len(images) == 1:
-        raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
-    if images.max() == 1:
-        raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
-
-
 # --- sets of the same images ---
 
 
 def _same_images(sets: Sequence[Embeddings]) -> list[int]:
     """For each set the number of the first one that holds the same images of the same people."""
     keys = []
-    for one in sets:
-        lines = sorted(f"{name}\t{person}\n" for name, person in zip(one.names, one.identities, strict=True))
+    for embeddings in sets:
+        columns = zip(embeddings.names, embeddings.identities, strict=True)
+        lines = sorted(f"{name}\t{person}\n" for name, person in columns)
         keys.append(hashlib.sha256("".join(lines).encode()).digest())
     return [keys.index(key) for key in keys]
 
@@ -182,24 +173,23 @@ def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
 
 
 def _comparisons(
-    found: Sequence[Findings], sweeps: Sequence[PairsOfSet], first: Sequence[int], how: _How
+    findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: _Asked
 ) -> Iterator[Comparison]:
     """Each first set against the later ones of the same images, at the one FAR and below it."""
     for ours in sorted(set(first)):
         others = [number for number, reference in enumerate(first) if reference == ours and number != ours]
         fars = [
             far
-            for far, point in zip(how.targets, found[ours].points, strict=True)
-            if not point.below_resolution and exact_rate(far) <= exact_rate(how.one_far)
+            for far, point in zip(asked.targets, findings[ours].points, strict=True)
+            if not point.below_resolution and exact_rate(far) <= exact_rate(asked.one_far)
         ]
         if not (others and fars):
             continue
-        intervals = tar_differences(
-            sweeps[ours], [sweeps[number] for number in others], fars, how.replicates, how.seed, how.progress
-        )
-        for other, row in zip(others, intervals, strict=True):
-            for far, interval in zip(fars, row, strict=True):
-                yield Comparison(found[ours].title, found[other].title, far_text(far), interval)
+        theirs = [sets[number] for number in others]
+        differences = tar_differences(sets[ours], theirs, fars, asked.redrawing, asked.progress)
+        for other, row in zip(others, differences, strict=True):
+            for far, difference in zip(fars, row, strict=True):
+                yield Comparison(findings[ours].title, findings[other].title, far_text(far), difference.interval)
 
 
 # --- one set ---
@@ -215,49 +205,49 @@ def _with_usable_domains(embeddings: Embeddings) -> Embeddings:
     return embeddings if usable else replace(embeddings, domains=None)
 
 
-def _measure(subject: Subject, embeddings: Embeddings, sweep: PairsOfSet, how: _How) -> Findings:
-    """What all pairs of a set show."""
-    result = all_pairs(sweep, how.targets, skip_empty=True, progress=how.progress)
-    place = [exact_rate(far) for far in how.targets].index(exact_rate(how.one_far))
+def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, asked: _Asked) -> Findings:
+    """The figures of all pairs of a set."""
+    result = all_pairs(pairs, asked.targets, skip_empty=True, progress=asked.progress)
+    place = [exact_rate(far) for far in asked.targets].index(exact_rate(asked.one_far))
     headline = result.operating_points[place]
-    one: OneThreshold | None = None if result.one_threshold is None else result.one_threshold[place]
+    one_threshold: OneThreshold | None = None if result.one_threshold is None else result.one_threshold[place]
     no_domains = (
         "the embeddings name no domains (cameras, places, ...), so there is nothing to compare at one threshold."
         if embeddings.domains is None
         else "none of the domains has both genuine and impostor pairs."
     )
-    genuine = genuine_pairs(sweep)
-    histogram, by_domain = histograms(sweep, genuine)
+    genuine = pairs.all_scores(genuine=True)
+    histogram, by_domain = histograms(pairs, genuine)
     interval = None
     if not headline.below_resolution:
-        interval = interval_of_tar(sweep, how.one_far, how.replicates, how.seed)
+        interval = interval_of_tar(pairs, asked.one_far, asked.redrawing)
     return Findings(
-        title=subject.title,
-        file=_file(subject),
+        title=entry.title,
+        file=_file(entry),
         images=len(embeddings),
-        people=len(sweep.people),
+        people=len(pairs.people),
         size=embeddings.embeddings.shape[1],
         origin=embeddings.origin,
-        model=_model(embeddings.origin, subject.run),
+        model=_model(embeddings.origin, entry.run),
         points=result.operating_points,
         headline=headline,
         interval=interval,
-        one=one,
-        without_domains="" if one is not None else no_domains,
-        curve=thinned_curve(sweep),
+        one=one_threshold,
+        without_domains="" if one_threshold is not None else no_domains,
+        curve=thinned_curve(pairs),
         histogram=histogram,
         by_domain=by_domain,
-        samples=find_samples(subject, embeddings, sweep, genuine, headline.threshold),
+        samples=find_samples(entry, embeddings, pairs, genuine, headline.threshold),
     )
 
 
-def _file(subject: Subject) -> File:
-    there = subject.source != "" and Path(subject.source).is_file()
-    return File(subject.source or subject.title, digest(Path(subject.source)) if there else None)
+def _file(entry: ReportInput) -> File:
+    readable = entry.source != "" and Path(entry.source).is_file()
+    return File(entry.source or entry.title, digest(Path(entry.source)) if readable else None)
 
 
 def _model(origin: Origin | None, run: Path | None) -> str:
-    """What made a set, in words."""
+    """The model that made a set, as a sentence."""
     if origin is None:
         return "the embeddings file does not say which model made it."
     how = f"{origin.precision}{', the mirror image added' if origin.flip else ''}, on images of {origin.images}"
@@ -266,20 +256,20 @@ def _model(origin: Origin | None, run: Path | None) -> str:
     if not checkpoints:
         return words
     weights = [path / "backbone.safetensors" for path in checkpoints]
-    found = [path.parent for path in weights if path.is_file() and digest(path) == origin.model]
-    if not found:
+    same_weights = [path.parent for path in weights if path.is_file() and digest(path) == origin.model]
+    if not same_weights:
         return f"{words} None of the checkpoints that {run} keeps has these weights: was it trained further since?"
-    newest = "the newest" if found[-1] == checkpoints[-1] else "not the newest, one"
-    return f"{words} It is {newest} checkpoint of {run}, {found[-1].name}."
+    newest = "the newest" if same_weights[-1] == checkpoints[-1] else "not the newest, one"
+    return f"{words} It is {newest} checkpoint of {run}, {same_weights[-1].name}."
 
 
 # --- thresholds and runs ---
 
 
-def _calibrated(calibration: Calibration, found: Sequence[Findings], sweeps: Sequence[PairsOfSet]) -> Calibrated:
-    """The thresholds of a calibration, and what they do on the sets that the same model made."""
+def _calibrated(calibration: Calibration, findings: Sequence[Findings], sets: Sequence[PairsOfSet]) -> Calibrated:
+    """The thresholds of a calibration, with their operating points on the sets that the same model made."""
     notes, tried = [], []
-    for finding, sweep in zip(found, sweeps, strict=True):
+    for finding, pairs in zip(findings, sets, strict=True):
         if calibration.origin is None:
             notes.append(f"{finding.title}: tried on trust; the calibration does not say of which model it is.")
         elif finding.origin is None:
@@ -288,20 +278,21 @@ def _calibrated(calibration: Calibration, found: Sequence[Findings], sweeps: Seq
         elif not calibration.origin.made_alike(finding.origin):
             notes.append(f"{finding.title}: not tried; another model made it, or the same in another way.")
             continue
-        tried.append((finding, sweep))
-    for _, sweep in tried:
-        sweep.prepare([], [], [one.threshold for one in calibration.thresholds])
-    shipped = [
-        Shipped(one, {finding.title: _at(one, sweep) for finding, sweep in tried}) for one in calibration.thresholds
+        tried.append((finding, pairs))
+    for _, pairs in tried:
+        pairs.prepare([], [], [shipped.threshold for shipped in calibration.thresholds])
+    thresholds = [
+        Shipped(shipped, {finding.title: _points_at(shipped, pairs) for finding, pairs in tried})
+        for shipped in calibration.thresholds
     ]
     source = File(calibration.source.file, calibration.source.sha256)
     own = frozenset(finding.title for finding, _ in tried if finding.file.sha256 == source.sha256)
-    return Calibrated(source, tuple(shipped), own, tuple(notes))
+    return Calibrated(source, tuple(thresholds), own, tuple(notes))
 
 
-def _at(shipped: GuaranteedThreshold, sweep: PairsOfSet) -> dict[str, OperatingPoint]:
-    """What a threshold does on all pairs of a set, and within each of its domains that has pairs of both kinds."""
-    pools = {ALL: (sweep.everything(genuine=True), sweep.everything(genuine=False)), **sweep.by_domain()}
+def _points_at(shipped: GuaranteedThreshold, pairs: PairsOfSet) -> dict[str, OperatingPoint]:
+    """The operating point of a threshold on all pairs of a set, and on each domain that has pairs of both kinds."""
+    pools = {ALL: (pairs.everything(genuine=True), pairs.everything(genuine=False)), **pairs.by_domain()}
     return {
         name: point_at(genuine, impostor, shipped.threshold, shipped.far_target, shipped.guarantee)
         for name, (genuine, impostor) in pools.items()
@@ -309,15 +300,15 @@ def _at(shipped: GuaranteedThreshold, sweep: PairsOfSet) -> dict[str, OperatingP
     }
 
 
-def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
-    """The runs of the subjects, each once."""
+def _trainings(inputs: Sequence[ReportInput]) -> Iterator[Training]:
+    """The runs of the inputs, each once."""
     runs: dict[Path, Path] = {}
-    for subject in subjects:
-        if subject.run is not None:
-            runs.setdefault(real_path(subject.run), subject.run)
-    measured = {real_path(subject.run) for subject in subjects if subject.run and subject.embeddings is not None}
+    for entry in inputs:
+        if entry.run is not None:
+            runs.setdefault(real_path(entry.run), entry.run)
+    measured = {real_path(entry.run) for entry in inputs if entry.run and entry.embeddings is not None}
     for title, run in zip(distinct_titles(list(runs.values())), runs.values(), strict=True):
-        paths = [run / name for name in ("recipe.yaml", "metrics.jsonl", "people.txt")]
+        paths = [run / name for name in ("recipe.yaml", METRICS, "people.txt")]
         paths += [checkpoint / "backbone.safetensors" for checkpoint in list_checkpoints(run)[-1:]]
         people = run / "people.txt"
         count = len(read_text(people, MAX_TABLE).splitlines()) if people.is_file() else None
@@ -325,7 +316,7 @@ def _trainings(subjects: Sequence[Subject]) -> Iterator[Training]:
         yield Training(
             title=title,
             folder=str(run),
-            entries=read_log(run),
+            entries=read_metrics(run / METRICS),
             recipe=read_text(run / "recipe.yaml", LARGEST_YAML),
             people=count,
             files=tuple(File(str(path), digest(path)) for path in paths if path.is_file()),
@@ -343,14 +334,15 @@ def _sources(run: Path) -> tuple[ImageSource, ...]:
         return ()
 
 
-def _summary(found: Sequence[Findings], far: str) -> str:
-    if not found:
+def _summary(findings: Sequence[Findings], far: str) -> str:
+    if not findings:
         return ""
     rows = []
-    for one in found:
-        point, interval = one.headline, one.interval
+    for finding in findings:
+        point, interval = finding.headline, finding.interval
         shown = interval is not None and math.isfinite(interval.lower_95)
         bounds = f"{number(interval.lower_95)} .. {number(interval.upper_95)}" if interval and shown else "-"
         tar = "-" if point.below_resolution else number(point.tar)
-        rows.append([one.title, f"{one.images:,}", f"{one.people:,}", number(point.threshold, 6), tar, bounds])
+        counts = [f"{finding.images:,}", f"{finding.people:,}"]
+        rows.append([finding.title, *counts, number(point.threshold, 6), tar, bounds])
     return table(["all pairs", "images", "people", f"threshold, FAR {far}", "TAR", "95 % over people"], rows)

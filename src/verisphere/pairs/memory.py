@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from verisphere.collectives import total
 from verisphere.distributed import world
 from verisphere.pairs.words import check_count, check_word
-from verisphere.score.stored import EMPTY, NO_CLASS, Stored
+from verisphere.score.stored import EMPTY, Stored
+from verisphere.vocabulary import NO_CLASS
 
 Storage = Literal["float32", "bfloat16"]
 Place = Literal["device", "host"]

@@ -1,11 +1,11 @@
 """Protocols take embeddings, never a model: embed once, evaluate again in seconds."""
 
-from verisphere.protocols.all_pairs import AllPairsResult, PairsOfSet, all_pairs, calibration_impostors, tar_differences
+from verisphere.protocols.all_pairs import AllPairsResult, PairsOfSet, all_pairs, calibration_impostors, require_pairs
 from verisphere.protocols.identification import (
     GalleryResult,
     IdentificationResult,
     identification,
-    search_gallery,
+    score_probes,
     split_gallery,
 )
 from verisphere.protocols.listed_pairs import (
@@ -15,6 +15,7 @@ from verisphere.protocols.listed_pairs import (
     listed_pairs,
     score_listed,
 )
+from verisphere.protocols.redrawn import tar_differences
 from verisphere.protocols.repeated_pairs import Repeated, repeated_pairs, repeated_text
 
 __all__ = [
@@ -32,8 +33,9 @@ __all__ = [
     "listed_pairs",
     "repeated_pairs",
     "repeated_text",
+    "require_pairs",
     "score_listed",
-    "search_gallery",
+    "score_probes",
     "split_gallery",
     "tar_differences",
 ]

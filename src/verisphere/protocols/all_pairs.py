@@ -1,36 +1,45 @@
 """All pairs of a set compared: TAR at a FAR, and one threshold over its domains (OneFace, section 3)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float64, Int64
 
 from verisphere.decide import (
     Far,
-    Interval,
     OneThreshold,
     Ordered,
     PairScores,
     accepted_impostors,
-    ask_deeper,
     compare_domains,
     enough,
-    exact_rate,
     operating_point,
     ordered,
-    tar_differences_at,
-    tar_interval,
     threshold_at,
 )
 from verisphere.distributed import ALONE, World
-from verisphere.score import AllPairs, Group, Keeper, Precision, StreamedScores, unit_rows
-from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Progress, Rule, Union, quietly
+from verisphere.score import AllPairs, Group, StateStore, StreamedScores, unit_rows
+from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Precision, Progress, Rule, Union, quietly
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """Scores with the rows of their pairs.
+
+    Attributes:
+        scores: descending.
+        rows: the two rows of each pair.
+    """
+
+    scores: Float64[np.ndarray, " pairs"]
+    rows: Int64[np.ndarray, "pairs 2"]
 
 
 @dataclass(frozen=True)
 class AllPairsResult:
-    """What all pairs of a set say.
+    """The figures of all pairs of a set.
 
     Attributes:
         operating_points: one for each target FAR, over all pairs.
@@ -42,28 +51,35 @@ class AllPairsResult:
 
 
 class PairsOfSet:
-    """All pairs of a set, ready to be asked; the names of people and domains become numbers here."""
+    """All pairs of a set, which answer questions of order.
+
+    Attributes:
+        people: names of the people, ascending.
+        person: number of the person on each row.
+        domains: names of the domains, ascending; empty for a set without domains.
+        domain: number of each row's domain; 0 for a set without domains.
+    """
 
     def __init__(
         self,
         embeddings: Embeddings,
         progress: Progress = quietly,
         processes: int = 1,
-        keeper: Keeper | None = None,
+        store: StateStore | None = None,
         precision: Precision | None = None,
         device: torch.device | str = "cpu",
         world: World = ALONE,
     ) -> None:
-        """Take the set; its pairs are compared when something is asked.
+        """Number the people and domains; pairs are compared when a question is asked.
 
         Args:
             embeddings: the set.
             progress: shown for each pass over the pairs.
-            processes: how many work on a pass; the answers are the same.
-            keeper: keeps a sweep, so that an interrupted one can be gone on with.
-            precision: type of the products that screen, chosen by itself without; the answers are the same.
+            processes: number of processes that work on a pass; the answers do not depend on it.
+            store: keeps the state of a pass, so that an interrupted one can continue.
+            precision: type of the products that screen; None chooses by a sample. The answers do not depend on it.
             device: where the pairs are compared.
-            world: launched processes that share each pass, all asking the same; see `AllPairs`.
+            world: launched processes that share each pass and ask the same questions; see `AllPairs`.
 
         Raises:
             ValueError: fewer than two embeddings.
@@ -71,20 +87,20 @@ class PairsOfSet:
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
         self.people, person = np.unique(embeddings.identities, return_inverse=True)
-        self.person = torch.from_numpy(person.astype(np.int64))
+        self.person: Int64[np.ndarray, " rows"] = person.astype(np.int64)
         self.domains: tuple[str, ...] = ()
-        domain = None
+        self.domain: Int64[np.ndarray, " rows"] = np.zeros(len(embeddings), np.int64)
         if embeddings.domains is not None:
             names, codes = np.unique(embeddings.domains, return_inverse=True)
             self.domains = tuple(str(name) for name in names)
-            domain = torch.from_numpy(codes.astype(np.int64))
-        self.pairs = AllPairs(
+            self.domain = codes.astype(np.int64)
+        self._pairs = AllPairs(
             unit_rows(embeddings.embeddings).to(device),
-            self.person,
-            domain,
+            torch.from_numpy(self.person),
+            torch.from_numpy(self.domain),
             progress,
             processes=processes,
-            keeper=keeper,
+            store=store,
             precision=precision,
             world=world,
         )
@@ -92,90 +108,63 @@ class PairsOfSet:
     def everything(self, genuine: bool) -> StreamedScores:
         """Scores of all genuine, or of all impostor pairs."""
         inside = range(max(len(self.domains), 1))
-        return self.pairs.scores([*(Group(number, genuine) for number in inside), Group(None, genuine)])
+        return self._pairs.scores([*(Group(number, genuine) for number in inside), Group(None, genuine)])
 
     def union(self, union: Union) -> StreamedScores:
         """The impostors that set the common threshold."""
         if union == "all":
             return self.everything(genuine=False)
-        return self.pairs.scores(Group(number, False) for number in range(len(self.domains)))
+        return self._pairs.scores(Group(number, False) for number in range(len(self.domains)))
 
     def by_domain(self) -> dict[str, tuple[StreamedScores, StreamedScores]]:
         """The (genuine, impostor) scores of each domain."""
         return {
-            name: (self.pairs.scores([Group(number, True)]), self.pairs.scores([Group(number, False)]))
+            name: (self._pairs.scores([Group(number, True)]), self._pairs.scores([Group(number, False)]))
             for number, name in enumerate(self.domains)
         }
 
+    def settle(
+        self,
+        ranks: Iterable[tuple[StreamedScores, int]] = (),
+        thresholds: Iterable[tuple[StreamedScores, float]] = (),
+    ) -> None:
+        """Answer these ranks and counts by as few passes as possible; see `AllPairs.settle`."""
+        self._pairs.settle(ranks, thresholds)
+
     def prepare(self, pools: Sequence[StreamedScores], fars: Sequence[Far], thresholds: Sequence[float] = ()) -> None:
-        """Find what these pools' thresholds, and counts above given ones, need by one pass, not by one pass each."""
-        self.pairs.settle(
+        """Find the thresholds of these pools, and the counts above given thresholds, by one pass for all of them."""
+        self.settle(
             [(pool, rank) for pool in pools for far in fars for rank in _ranks(pool.total, far)],
             [(self.everything(genuine=False), threshold) for threshold in thresholds],
         )
 
-    def all_scores(self, genuine: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Every genuine, or every impostor score, descending, and the two rows of each pair; for sets that fit."""
-        scores, rows = self.pairs.highest(self.everything(genuine).total, genuine)
-        return scores.numpy(), rows.numpy()
+    def all_scores(self, genuine: bool) -> ScoredPairs:
+        """Every genuine, or every impostor score, descending, and the two rows of each pair; holds all in memory."""
+        return self.highest_scores(self.everything(genuine).total, genuine)
+
+    def highest_scores(self, count: int, genuine: bool) -> ScoredPairs:
+        """The `count` highest genuine, or impostor scores, descending, and the two rows of each pair."""
+        scores, rows = self._pairs.highest(count, genuine)
+        return ScoredPairs(scores.numpy(), rows.numpy())
 
     def highest(self, far: Far, times: int = 2) -> PairScores:
         """Genuine and highest impostor scores with their people, for a bootstrap over identities at this FAR."""
-        genuine, pairs = self.pairs.highest(self.everything(genuine=True).total, genuine=True)
-        wanted = enough(far, self.everything(genuine=False).total, times)
-        impostor, rows = self.pairs.highest(wanted, genuine=False)
+        return self.with_people(*self.highest_with_rows(far, times))
+
+    def highest_with_rows(self, far: Far, times: int = 2) -> tuple[ScoredPairs, ScoredPairs]:
+        """Every genuine pair, and as many of the highest impostor pairs as a bootstrap at this FAR needs."""
+        impostors = enough(far, self.everything(genuine=False).total, times)
+        return self.all_scores(genuine=True), self.highest_scores(impostors, genuine=False)
+
+    def with_people(self, genuine: ScoredPairs, impostor: ScoredPairs) -> PairScores:
+        """Scores with the people of each pair instead of its rows."""
         return PairScores(
-            genuine=genuine.numpy(),
-            genuine_person=self.person[pairs[:, 0]].numpy(),
-            impostor=impostor.numpy(),
-            impostor_people=self.person[rows].numpy(),
-            images=torch.bincount(self.person).numpy(),
+            genuine=genuine.scores,
+            genuine_person=self.person[genuine.rows[:, 0]],
+            impostor=impostor.scores,
+            impostor_people=self.person[impostor.rows],
+            images=np.bincount(self.person),
         )
-
-
-def interval_of_tar(pairs: PairsOfSet, far: Far, replicates: int = 1000, seed: int = 0) -> Interval:
-    """TAR over all pairs at a target FAR, with the middle 95 % over redrawn people (see `decide`).
-
-    Args:
-        pairs: the set's pairs.
-        far: target FAR; memory grows with it.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
-    """
-    return ask_deeper(lambda times: tar_interval(pairs.highest(far, times), far, replicates, seed))
-
-
-def tar_differences(
-    ours: PairsOfSet,
-    others: Sequence[PairsOfSet],
-    fars: Sequence[Far],
-    replicates: int = 1000,
-    seed: int = 0,
-    progress: Progress = quietly,
-) -> list[tuple[Interval, ...]]:
-    """TAR of one model less TAR of each other over all pairs of the same images, for each target FAR (see `decide`).
-
-    Args:
-        ours: one model's pairs.
-        others: those of other models, of the same images in the same order.
-        fars: target FARs; memory grows with the largest.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
-        progress: shown over passes and replicates.
-
-    Raises:
-        ValueError: the models do not hold the same images of the same people.
-    """
-    largest = max(fars, key=exact_rate)
-
-    def ask(times: int) -> list[tuple[Interval, ...]]:
-        first = ours.highest(largest, times)
-        return [
-            tar_differences_at(first, theirs.highest(largest, times), fars, replicates, seed, progress)
-            for theirs in others
-        ]
-
-    return ask_deeper(ask)
 
 
 def all_pairs(
@@ -190,29 +179,28 @@ def all_pairs(
     """Every two embeddings compared once, genuine where their identities agree.
 
     Args:
-        embeddings: the set, or its pairs where they are counted already; where it has domains, they are compared at
-            one threshold too.
+        embeddings: the set, or its pairs. The domains of the set, if any, are also compared at one threshold.
         fars: target FARs.
         rule: see `threshold_at`.
-        union: `within` leaves impostor pairs across domains out of the common threshold.
+        union: `within` excludes impostor pairs across domains from the common threshold.
         calibration: a separate set whose impostor pairs alone set the common threshold.
-        skip_empty: leave out domains without impostors or genuine pairs.
+        skip_empty: skip domains without impostors or genuine pairs.
         progress: shown for each pass over the pairs.
 
     Raises:
         ValueError: no genuine or no impostor pair; a domain without one of them, unless skipped; a bad FAR.
     """
-    sweep = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
-    genuine = ordered(sweep.everything(genuine=True), "genuine")
-    impostor = ordered(sweep.everything(genuine=False), "impostor")
+    pairs = embeddings if isinstance(embeddings, PairsOfSet) else PairsOfSet(embeddings, progress)
+    genuine = ordered(pairs.everything(genuine=True), "genuine")
+    impostor = ordered(pairs.everything(genuine=False), "impostor")
     if isinstance(calibration, Embeddings):
         calibration = calibration_impostors(calibration, fars, progress)
-    common = sweep.union(union) if calibration is None else calibration
-    domains = sweep.by_domain()
-    pools = [sweep.everything(genuine=False), *([sweep.union(union)] if domains else [])]
-    pools += [own for _, own in domains.values()]
+    common = pairs.union(union) if calibration is None else calibration
+    domains = pairs.by_domain()
+    pools = [pairs.everything(genuine=False), *([pairs.union(union)] if domains else [])]
+    pools += [within for _, within in domains.values()]
     fixed = [] if calibration is None else [threshold_at(calibration, far, rule) for far in fars]
-    sweep.prepare([pool for pool in pools if pool.total], fars, fixed)
+    pairs.prepare([pool for pool in pools if pool.total], fars, fixed)
     return AllPairsResult(
         operating_points=tuple(operating_point(genuine, impostor, far, rule) for far in fars),
         one_threshold=tuple(
@@ -231,16 +219,33 @@ def all_pairs(
     )
 
 
+def require_pairs(embeddings: Embeddings, source: str) -> None:
+    """Refuse a set without genuine or impostor pairs, by its identities alone.
+
+    Args:
+        embeddings: the set.
+        source: its name in the error.
+
+    Raises:
+        ValueError: all images show one person, or no two images do.
+    """
+    images = np.unique(embeddings.identities, return_counts=True)[1]
+    if len(images) == 1:
+        raise ValueError(f"{source}: all {len(embeddings)} images are of one person, so there is no impostor pair")
+    if images.max() == 1:
+        raise ValueError(f"{source}: no two of {len(embeddings)} images are of one person, so there is no genuine pair")
+
+
 def calibration_impostors(embeddings: Embeddings, fars: Sequence[Far], progress: Progress = quietly) -> Ordered:
     """All impostor pairs of a separate set, ready for these FARs.
 
     Raises:
         ValueError: the set has no impostor pair.
     """
-    sweep = PairsOfSet(embeddings, progress)
-    impostor = sweep.everything(genuine=False)
+    pairs = PairsOfSet(embeddings, progress)
+    impostor = pairs.everything(genuine=False)
     if impostor.total:
-        sweep.prepare([impostor], fars)
+        pairs.prepare([impostor], fars)
     return ordered(impostor, "calibration impostor")
 
 

@@ -18,8 +18,8 @@ from verisphere.decide.identification import (
     IdentificationPoint,
     MeanPoint,
     MeanRank,
+    ProbeScores,
     RankRate,
-    Searches,
     cmc,
     identification_point,
     mean_point,
@@ -27,25 +27,25 @@ from verisphere.decide.identification import (
     rank_rate,
 )
 from verisphere.decide.point import Far
-from verisphere.score.exact.screen import Precision, Screen, as_product, full_float32, products, rounded, true_places
+from verisphere.score.exact.screen import Screen, as_product, full_float32, products, rounded, true_places
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
-from verisphere.vocabulary import Embeddings, Progress, Rule, quietly
+from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, quietly
 
 FPIRS = ("1e-1", "1e-2", "1e-3")
 RANKS = (1, 5, 10)
-BLOCK = 2048  # gallery rows at a time
-TILE = 1 << 21  # products at a time
-LISTED = 1 << 20  # mated pairs at a time
+BLOCK_ROWS = 2048  # gallery rows at a time
+TILE_PRODUCTS = 1 << 21  # products at a time
+PAIRS_AT_ONCE = 1 << 20  # mated pairs at a time
 
 
 @dataclass(frozen=True)
 class GalleryResult:
-    """What the searches in one gallery say.
+    """The figures of one gallery.
 
     Attributes:
-        people: enrolled.
-        images: of them, one or more a person.
+        people: number of people who are enrolled.
+        images: number of their images, one or more a person.
         mated_probes: probes of people who are enrolled.
         nonmated_probes: probes of people who are not.
         operating_points: open set, one for each target FPIR; empty where only ranks were asked for.
@@ -72,7 +72,7 @@ class IdentificationResult:
 
 
 def identification(
-    searches: Mapping[str, tuple[Searches, int]],
+    scores: Mapping[str, tuple[ProbeScores, int]],
     fpirs: Sequence[Far] = FPIRS,
     ranks: Sequence[int] = RANKS,
     rule: Rule = "at_most",
@@ -81,8 +81,8 @@ def identification(
     """Open-set points and closed-set ranks of each gallery, then averaged.
 
     Args:
-        searches: of each gallery, by its name, and how many images it has.
-        fpirs: target FPIRs; none asks for ranks alone.
+        scores: for each gallery, by its name, the probes' scores and the number of its images.
+        fpirs: target FPIRs; an empty sequence asks for ranks alone.
         ranks: closed-set ranks.
         rule: see `threshold_at`.
         open_rank: in open-set points a mate counts where its rank is no higher.
@@ -91,36 +91,38 @@ def identification(
         ValueError: a gallery without mated, or for an FPIR without non-mated probes; a bad FPIR or rank.
     """
     galleries = {}
-    for name, (found, images) in searches.items():
+    for name, (probe_scores, images) in scores.items():
         galleries[name] = GalleryResult(
-            people=found.people,
+            people=probe_scores.people,
             images=images,
-            mated_probes=len(found.mate),
-            nonmated_probes=len(found.stranger),
-            ranks=tuple(rank_rate(found, rank) for rank in ranks),
-            operating_points=tuple(identification_point(found, fpir, open_rank, rule) for fpir in fpirs),
-            cmc=cmc(found),
+            mated_probes=len(probe_scores.mate),
+            nonmated_probes=len(probe_scores.stranger),
+            ranks=tuple(rank_rate(probe_scores, rank) for rank in ranks),
+            operating_points=tuple(identification_point(probe_scores, fpir, open_rank, rule) for fpir in fpirs),
+            cmc=cmc(probe_scores),
         )
-    several = list(galleries.values()) if len(galleries) > 1 else []
+    if len(galleries) < 2:
+        return IdentificationResult(galleries, None, None)
+    results = galleries.values()
     return IdentificationResult(
         galleries,
-        tuple(mean_point([one.operating_points[n] for one in several]) for n in range(len(fpirs))) if several else None,
-        tuple(mean_rank([one.ranks[n] for one in several]) for n in range(len(ranks))) if several else None,
+        tuple(mean_point(points) for points in zip(*(result.operating_points for result in results), strict=True)),
+        tuple(mean_rank(rates) for rates in zip(*(result.ranks for result in results), strict=True)),
     )
 
 
-def search_gallery(
+def score_probes(
     probes: Embeddings,
     gallery: Embeddings,
     precision: Precision = "float32",
-    block: int = BLOCK,
+    block: int = BLOCK_ROWS,
     progress: Progress = quietly,
-) -> Searches:
-    """Search every probe in a gallery; identities say who is mated.
+) -> ProbeScores:
+    """Score every probe in a gallery; identities say which probes are mated.
 
     Args:
-        probes: one search each.
-        gallery: of the enrolled people, one or more images each.
+        probes: the images to identify.
+        gallery: images of the enrolled people, one or more of each.
         precision: type of the screening products; changes speed, never the answer. bfloat16 is fastest where most mates
             stand far above everybody else; float32 leaves less open where they do not.
         block: gallery rows at a time; changes speed and memory, never the answer.
@@ -151,7 +153,7 @@ def search_gallery(
     rank[outranked] += people_reaching(
         units[behind], own[behind], mate[outranked], rows, enrolled, precision, block, progress
     )
-    return Searches(
+    return ProbeScores(
         mate=mate.numpy(),
         rival=best[mated].numpy(),
         rank=rank.numpy(),
@@ -167,10 +169,10 @@ def people_reaching(
     gallery: Float32[Tensor, "gallery dim"],
     people: Int64[Tensor, " gallery"],
     precision: Precision = "float32",
-    block: int = BLOCK,
+    block: int = BLOCK_ROWS,
     progress: Progress = quietly,
 ) -> Int64[Tensor, " probes"]:
-    """How many people of the gallery, a probe's own left out, score as high as the probe's level or higher.
+    """How many people of the gallery other than the probe's own score as high as the probe's level or higher.
 
     Args:
         probes: rows of length 1, from `unit_rows`.
@@ -191,7 +193,7 @@ def people_reaching(
         for part in progress(parts, "counting who outranks a mate", len(parts)):
             right = rounded(gallery[part], precision, part.start)
             error = Screen(left, right).error
-            height = max(TILE // len(right.rows), 1)
+            height = max(TILE_PRODUCTS // len(right.rows), 1)
             for start in range(0, len(probes), height):
                 tile = slice(start, start + height)
                 found = products(left.rows[tile], right.rows)
@@ -280,7 +282,7 @@ def _mate_scores(
     start = 0
     while start < len(probes):
         before = int(reach[start - 1]) if start else 0
-        stop = max(int(torch.searchsorted(reach, before + LISTED, right=True)), start + 1)
+        stop = max(int(torch.searchsorted(reach, before + PAIRS_AT_ONCE, right=True)), start + 1)
         images = (last - first)[start:stop]
         offset = images.cumsum(0) - images
         left = torch.arange(start, stop).repeat_interleave(images)

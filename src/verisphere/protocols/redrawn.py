@@ -7,30 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool
 
 from verisphere.decide import (
     Far,
     GroupDifferences,
+    Interval,
     PairedDifference,
     PairScores,
     PointIntervals,
     ask_deeper,
-    enough,
     exact_rate,
     point_intervals,
     rates_at,
     tar_differences_at,
+    tar_interval,
     whole_thresholds,
     with_redrawn_bounds,
 )
 from verisphere.decide.paired import Redrawn, RedrawnSpread, spread_redrawn, tars_redrawn
-from verisphere.protocols.all_pairs import PairsOfSet
-from verisphere.vocabulary import Progress, quietly
+from verisphere.protocols.all_pairs import PairsOfSet, ScoredPairs
+from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 
 def intervals_of_set(
-    pairs: PairsOfSet, fars: Sequence[Far], replicates: int = 1000, seed: int = 0, progress: Progress = quietly
+    pairs: PairsOfSet, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at it, over all pairs at each target FAR, with the middle 95 % over redrawn people.
 
@@ -39,24 +40,33 @@ def intervals_of_set(
     Args:
         pairs: the set's pairs.
         fars: target FARs; memory grows with the largest.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
     """
     if not fars:
         return ()
     largest = max(fars, key=exact_rate)
     return ask_deeper(
-        lambda times: point_intervals(pairs.highest(largest, times), fars, replicates, seed, progress),
+        lambda times: point_intervals(pairs.highest(largest, times), fars, redrawing, progress),
     )
 
 
-def differences_of_sets(
+def interval_of_tar(pairs: PairsOfSet, far: Far, redrawing: Redrawing = REDRAWING) -> Interval:
+    """TAR over all pairs at a target FAR, with the middle 95 % over redrawn people (see `decide`).
+
+    Args:
+        pairs: the set's pairs.
+        far: target FAR; memory grows with it.
+        redrawing: how often people are redrawn, and the seed of the draws.
+    """
+    return ask_deeper(lambda times: tar_interval(pairs.highest(far, times), far, redrawing))
+
+
+def tar_differences(
     ours: PairsOfSet,
     others: Sequence[PairsOfSet],
     fars: Sequence[Far],
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> list[tuple[PairedDifference, ...]]:
     """TAR of one model less TAR of each other over all pairs of the same images, at each target FAR.
@@ -65,8 +75,7 @@ def differences_of_sets(
         ours: one model's pairs.
         others: those of other models, of the same images in the same order.
         fars: target FARs; memory grows with the largest.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
 
     Raises:
@@ -76,27 +85,27 @@ def differences_of_sets(
 
     def ask(times: int) -> list[tuple[PairedDifference, ...]]:
         first = ours.highest(largest, times)
-        found = []
+        differences = []
         for other in others:
             second = other.highest(largest, times)
-            intervals = tar_differences_at(first, second, fars, replicates, seed, progress)
-            accepted = zip(_accepted(ours, first, fars), _accepted(other, second, fars), strict=True)
-            found.append(tuple(PairedDifference.of(one, *both) for one, both in zip(intervals, accepted, strict=True)))
-        return found
+            intervals = tar_differences_at(first, second, fars, redrawing, progress)
+            decisions = zip(intervals, _accepted(ours, first, fars), _accepted(other, second, fars), strict=True)
+            differences.append(tuple(PairedDifference.of(*decision) for decision in decisions))
+        return differences
 
     return ask_deeper(ask)
 
 
 def _accepted(pairs: PairsOfSet, highest: PairScores, fars: Sequence[Far]) -> list[Bool[np.ndarray, " pairs"]]:
-    """Which genuine pairs are accepted at each target FAR, in an order that does not hang on the model."""
-    scores, rows = pairs.all_scores(genuine=True)
-    scores = scores[np.lexsort(np.sort(rows, 1).T)]
+    """Which genuine pairs are accepted at each target FAR, in an order that does not depend on the model."""
+    genuine = pairs.all_scores(genuine=True)
+    scores = genuine.scores[np.lexsort(np.sort(genuine.rows, 1).T)]
     return [scores > threshold for threshold in whole_thresholds(highest, fars)]
 
 
 @dataclass(frozen=True, eq=False)
 class RedrawnSet:
-    """What one model does on a set, and in each redrawing of the set's people.
+    """The figures of one model on a set, and in each redrawing of the set's people.
 
     Attributes:
         tars: TAR over all pairs, for each target FAR.
@@ -111,8 +120,7 @@ def redrawn_set(
     pairs: PairsOfSet,
     fars: Sequence[Far],
     one_far: Far | None = None,
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> RedrawnSet:
     """A model's figures in each replicate; those of other models of the same images pair with them (`mean_difference`).
@@ -121,43 +129,31 @@ def redrawn_set(
         pairs: the set's pairs.
         fars: target FARs; memory grows with the largest.
         one_far: target FAR of the one threshold of the set's domains; memory grows to where every domain has its own.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
 
     Raises:
         ValueError: no target FAR; `one_far` and a set without domains.
     """
     largest = max(fars, key=exact_rate)
-    tars = ask_deeper(lambda times: tars_redrawn(pairs.highest(largest, times), fars, replicates, seed, progress))
+    tars = ask_deeper(lambda times: tars_redrawn(pairs.highest(largest, times), fars, redrawing, progress))
     if one_far is None:
         return RedrawnSet(tars, None)
-    return RedrawnSet(tars, ask_deeper(lambda times: _spread(pairs, one_far, times, replicates, seed, progress)))
+    return RedrawnSet(tars, ask_deeper(lambda times: _spread(pairs, one_far, times, redrawing, progress)))
 
 
-def _spread(pairs: PairsOfSet, far: Far, times: int, replicates: int, seed: int, progress: Progress) -> RedrawnSpread:
+def _spread(pairs: PairsOfSet, far: Far, times: int, redrawing: Redrawing, progress: Progress) -> RedrawnSpread:
     """The spread of the domains from the highest impostor scores of all pairs, of which each domain has its own."""
-    genuine = pairs.all_scores(genuine=True)
-    wanted = enough(far, pairs.everything(genuine=False).total, times)
-    scores, rows = pairs.pairs.highest(wanted, genuine=False)
-    impostor = scores.numpy(), rows.numpy()
-    person = pairs.person.numpy()
-    pooled = PairScores(
-        genuine=genuine[0],
-        genuine_person=person[genuine[1][:, 0]],
-        impostor=impostor[0],
-        impostor_people=person[impostor[1]],
-        images=np.bincount(person).astype(np.int64),
-    )
+    genuine, impostor = pairs.highest_with_rows(far, times)
+    pooled = pairs.with_people(genuine, impostor)
     domains = _within(pairs, pairs.domains, genuine, impostor, pooled.floor)
-    return spread_redrawn(pooled, dict(zip(pairs.domains, domains, strict=True)), far, replicates, seed, progress)
+    return spread_redrawn(pooled, dict(zip(pairs.domains, domains, strict=True)), far, redrawing, progress)
 
 
 def domain_bounds(
     pairs: PairsOfSet,
     differences: GroupDifferences,
-    replicates: int = 1000,
-    seed: int = 0,
+    redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> GroupDifferences:
     """Differences of domains with bounds over redrawn people, at their one threshold, held fixed.
@@ -167,53 +163,50 @@ def domain_bounds(
     Args:
         pairs: the set's pairs.
         differences: of its domains.
-        replicates: of the bootstrap over people.
-        seed: of its draws.
+        redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
     """
     sets = _by_domain(pairs, differences.threshold, differences.groups)
-    far, tar = rates_at(sets, differences.threshold, replicates, seed, progress)
+    far, tar = rates_at(sets, differences.threshold, redrawing, progress)
     return with_redrawn_bounds(differences, far, tar, len(pairs.people))
 
 
 def _by_domain(pairs: PairsOfSet, threshold: float, names: Sequence[str]) -> list[PairScores]:
-    """What a bootstrap at a fixed threshold needs of each domain: every impostor score above it."""
-    genuine, genuine_rows = pairs.all_scores(genuine=True)
-    everyone = pairs.everything(genuine=False)
-    scores, rows = pairs.pairs.highest(everyone.above(threshold), genuine=False)
-    impostor, impostor_rows = scores.numpy(), rows.numpy()
-    return _within(pairs, names, (genuine, genuine_rows), (impostor, impostor_rows), threshold)
+    """The pairs of each domain that a bootstrap at a fixed threshold needs: every impostor score above it."""
+    impostors = pairs.everything(genuine=False).above(threshold)
+    impostor = pairs.highest_scores(impostors, genuine=False)
+    return _within(pairs, names, pairs.all_scores(genuine=True), impostor, threshold)
 
 
 def _within(
     pairs: PairsOfSet,
     names: Sequence[str],
-    genuine: tuple[Float64[np.ndarray, " genuine"], Int64[np.ndarray, "genuine 2"]],
-    impostor: tuple[Float64[np.ndarray, " impostor"], Int64[np.ndarray, "impostor 2"]],
+    genuine: ScoredPairs,
+    impostor: ScoredPairs,
     down_to: float,
 ) -> list[PairScores]:
     """The pairs within each domain.
 
     Args:
         pairs: the set's pairs.
-        names: of the domains.
+        names: the domains' names.
         genuine: every genuine score, and its two rows.
         impostor: the highest impostor scores, descending, and their rows.
         down_to: every impostor score above this is among them.
     """
-    domain, person = pairs.pairs.domains.numpy(), pairs.person.numpy()
-    found = []
+    domain, person = pairs.domain, pairs.person
+    sets = []
     for name in names:
         number = pairs.domains.index(name)
-        own, other = ((domain[rows] == number).all(1) for _, rows in (genuine, impostor))
-        found.append(
+        same, different = ((domain[scored.rows] == number).all(1) for scored in (genuine, impostor))
+        sets.append(
             PairScores(
-                genuine=genuine[0][own],
-                genuine_person=person[genuine[1][own, 0]],
-                impostor=impostor[0][other],
-                impostor_people=person[impostor[1][other]],
+                genuine=genuine.scores[same],
+                genuine_person=person[genuine.rows[same, 0]],
+                impostor=impostor.scores[different],
+                impostor_people=person[impostor.rows[different]],
                 images=np.bincount(person[domain == number], minlength=len(pairs.people)).astype(np.int64),
                 down_to=down_to,
             )
         )
-    return found
+    return sets

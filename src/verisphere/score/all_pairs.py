@@ -18,14 +18,15 @@ from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from verisphere.distributed import ALONE, World
-from verisphere.score.exact.pilot import Pilot
-from verisphere.score.exact.scan import Keeper, Plan, Sweep
-from verisphere.score.exact.screen import PRECISIONS, Precision, Screen, exact_int8, full_float32, products, rounded
-from verisphere.score.exact.tiles import BLOCK, DENSE, RUN, look, side_of
+from verisphere.score.exact.limits import DENSE_RUNS, RUN_KEYS, TILE_ROWS
+from verisphere.score.exact.scan import Scan, StateStore, Tiling
+from verisphere.score.exact.score_sample import ScoreSample
+from verisphere.score.exact.screen import Screen, exact_int8, full_float32, products, rounded
+from verisphere.score.exact.tiles import open_pairs, side_of
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
 from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import PRECISIONS, Precision, Progress, quietly
 
 _NEIGHBOURS = 16  # ranks that lie this close share a window
 # Seconds, about, on one core of a CPU of 2023; only what they are to each other and to a product matters.
@@ -58,10 +59,10 @@ class AllPairs:
         progress: Progress = quietly,
         *,
         gallery: tuple[Float32[Tensor, "others dim"], Int64[Tensor, " others"]] | None = None,
-        block: int = BLOCK,
+        block: int = TILE_ROWS,
         precision: Precision | None = None,
         processes: int = 1,
-        keeper: Keeper | None = None,
+        store: StateStore | None = None,
         world: World = ALONE,
     ) -> None:
         """Take the rows; pairs are compared when something is asked.
@@ -75,7 +76,7 @@ class AllPairs:
             block: rows a side of a tile; like all that follows it changes speed and memory, never an answer.
             precision: type of the products that screen; chosen by what is asked, without.
             processes: how many work on a pass.
-            keeper: keeps interrupted sweeps; see `Keeper`.
+            store: keeps interrupted scans; see `StateStore`.
             world: processes that a launcher has started and that share each pass; every one must have the same rows and
                 ask the same questions, and gets the same answers.
 
@@ -88,7 +89,7 @@ class AllPairs:
             raise ValueError(f"processes must be at least 1, got {processes}")
         if processes > 1 and units.device.type != "cpu":
             raise ValueError(f"{processes} processes share the CPU's work; on {units.device} one does it all")
-        self.units, self.progress, self.processes, self.keeper = units, progress, processes, keeper
+        self.units, self.progress, self.processes, self.store = units, progress, processes, store
         self.world = world
         self.block, self.precision = block, precision
         person = people.cpu().numpy()
@@ -103,8 +104,8 @@ class AllPairs:
         self.domain_count = int(domain.max()) + 1 if len(domain) else 1
         self.across = self.domain_count
         self.totals = self._totals()
-        self.pilot = Pilot(self.left, self.right, self.across, self.totals[False])
-        self._sweep: Sweep | None = None
+        self.sample = ScoreSample(self.left, self.right, self.across, self.totals[False])
+        self._scan: Scan | None = None
         self._genuine: dict[int, Float64[np.ndarray, " scores"]] | None = None
 
     def scores(self, groups: Iterable[Group]) -> "StreamedScores":
@@ -134,11 +135,11 @@ class AllPairs:
             ranks: scores and a rank in them, 1 the largest.
             thresholds: scores and a threshold that they are counted above.
         """
-        if self.keeper is not None and self._sweep is None:
+        if self.store is not None and self._scan is None:
             self._ready([])  # what was kept may hold the answers
         asked = {(tuple(sorted(scores.groups)), rank) for scores, rank in ranks if not scores.genuine}
         cuts = {(scores.groups, threshold + 0.0) for scores, threshold in thresholds if not scores.genuine}
-        # A sweep that is taken up has tried what its windows were filled for, and must ask for the same ones again.
+        # A scan that is taken up has tried what its windows were filled for, and must ask for the same ones again.
         tries = Counter((window.groups, rank) for window in self._windows for rank in window.ranks)
         while True:
             counted: dict[float, set[int]] = {}  # one window for all groups of pairs that are asked for a threshold
@@ -176,16 +177,16 @@ class AllPairs:
 
     def _at_least(self, least: float) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
         """Impostor pairs that score this much or more, with their rows, tile by tile."""
-        sweep = self._ready([(least, math.inf)])
+        scan = self._ready([(least, math.inf)])
         sides = self.left, self.left if self.right is None else self.right
         with full_float32():
-            numbers = range(len(sweep.tiles))
+            numbers = range(len(scan.tiles))
             for number in self.progress(numbers, "collecting the highest scores", len(numbers)):
-                screen = sweep.tiles.screen(number)
+                screen = scan.tiles.screen(number)
                 bands = screen.bands([(least, math.inf)])
-                for patch in sweep.tiles.patches(number, screen):
-                    near = look(patch, bands)
-                    score = sweep.tiles.score(near.left, near.right)
+                for patch in scan.tiles.patches(number, screen):
+                    near = open_pairs(patch, bands)
+                    score = scan.tiles.score(near.left, near.right)
                     chosen = (score >= least).nonzero()[:, 0]
                     rows = [
                         side.origin[row[chosen].cpu().numpy()]
@@ -246,7 +247,7 @@ class AllPairs:
 
     @property
     def _windows(self) -> Sequence[Window]:
-        return () if self._sweep is None else self._sweep.windows
+        return () if self._scan is None else self._scan.windows
 
     def _around(
         self, asked: Iterable[tuple[tuple[int, ...], int]], tries: Mapping[tuple[tuple[int, ...], int], int]
@@ -257,7 +258,7 @@ class AllPairs:
             low, high = gap(self._windows, rank, frozenset(groups))
             tried = tries[groups, rank]
             if not tried:
-                expected = self.pilot.around(rank, groups)
+                expected = self.sample.around(rank, groups)
                 if max(low, expected[0]) <= min(high, expected[1]):
                     low, high = max(low, expected[0]), min(high, expected[1])
             ranks: tuple[int, ...] = (rank,)
@@ -273,7 +274,7 @@ class AllPairs:
         chosen: list[Window] = []
         held: dict[int, float] = defaultdict(float)
         for window in windows:
-            seen = self.pilot.everything(window.groups)
+            seen = self.sample.everything(window.groups)
             inside = (seen >= window.low) & (seen <= window.high) if window.low < window.high else seen[:0]
             share = float(inside.mean()) if len(inside) else 0.0
             if not chosen or all(held[group] + share <= 1 for group in window.groups):
@@ -282,16 +283,16 @@ class AllPairs:
                     held[group] += share
         return chosen
 
-    def _ready(self, stretches: Sequence[tuple[float, float]]) -> Sweep:
-        """The sweep, with products of a type that suits what is looked for."""
-        seen = self.pilot.everything(range(self.across + 1))
+    def _ready(self, stretches: Sequence[tuple[float, float]]) -> Scan:
+        """The scan, with products of a type that suits what is looked for."""
+        seen = self.sample.everything(range(self.across + 1))
         lowest, highest = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
         precision = self.precision or self._cheapest(stretches, seen)
-        if self._sweep is None or self._sweep.plan.precision != precision:
+        if self._scan is None or self._scan.tiling.precision != precision:
             rim = (highest - lowest) / 10
-            plan = Plan(self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block)
-            self._sweep = Sweep(plan, self.progress, self.processes, self.keeper, self._sweep, self.world)
-        return self._sweep
+            tiling = Tiling(self.left, self.right, self.across, precision, (lowest - rim, highest + rim), self.block)
+            self._scan = Scan(tiling, self.progress, self.processes, self.store, self._scan, self.world)
+        return self._scan
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:
         """The type whose products and close pairs together are expected to take the least time."""
@@ -305,9 +306,9 @@ class AllPairs:
                 screen = Screen(rows, rows)
                 seconds, error = min(_seconds(screen) for _ in range(3)), screen.error
             near, reached = _shares(stretches, seen, error)
-            hit = 1 - (1 - reached) ** RUN
+            hit = 1 - (1 - reached) ** RUN_KEYS
             close = _FILTERED if error > 2 * rough_error(sample.shape[1]) else _RESCORED
-            costs[precision] = seconds + (_HIT * hit if hit <= DENSE else _KEY_BY_KEY) + close * near
+            costs[precision] = seconds + (_HIT * hit if hit <= DENSE_RUNS else _KEY_BY_KEY) + close * near
         return min(costs, key=lambda precision: costs[precision])
 
 
@@ -376,7 +377,7 @@ class StreamedScores:
         """About the rank-th largest score, by a sample of the pairs."""
         if self.genuine:
             return self.ranked(rank)
-        return self.pairs.pilot.near(rank, sorted(self.groups))
+        return self.pairs.sample.near(rank, sorted(self.groups))
 
     def histogram(self, edges: Float64[np.ndarray, " edges"]) -> Int64[np.ndarray, " bins"]:
         """How many scores lie between neighbouring edges, exactly; the last bin holds its upper edge too."""

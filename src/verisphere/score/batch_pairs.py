@@ -17,16 +17,17 @@ from torch import Tensor
 from verisphere.collectives import total
 from verisphere.distributed import ALONE, World
 from verisphere.score.batch_tiles import BatchTiles, fastest, tile_size
-from verisphere.score.exact.scan import of_all
-from verisphere.score.exact.screen import Precision, full_float32
-from verisphere.score.exact.tiles import sift
+from verisphere.score.exact.scan import gathered_arrays
+from verisphere.score.exact.screen import full_float32
+from verisphere.score.exact.tiles import scan_tiles
 from verisphere.score.exact.windows import Window, gap, window_at, window_of
-from verisphere.score.stored import EMPTY, Stored, met_labels
+from verisphere.score.stored import EMPTY, Stored, shared_labels
+from verisphere.vocabulary import Precision
 
-RUN = 16  # tiles looked through before windows are narrowed
-SAMPLE = 1 << 20  # scores of a sample, where nothing tells where to look
-SLACK = 0.02  # about how much a threshold may move from a step to the next, where nothing is known of it
-FALL = 1.5, 0.08  # the same, and at least, in parts of the fall of score over which ranks grow e-fold
+TILES_BEFORE_NARROWING = 16  # tiles looked through before windows are narrowed
+SAMPLED_SCORES = 1 << 20  # scores of a sample, where nothing tells where to look
+THRESHOLD_MOVE = 0.02  # about how much a threshold may move from a step to the next, where nothing is known of it
+MOVE_BY_FALL = 1.5, 0.08  # the same, and at least, in parts of the fall of score over which ranks grow e-fold
 
 
 @dataclass(eq=False)
@@ -46,7 +47,7 @@ class Hints:
         known = self.found.get((groups, question))
         return None if known is None else (known[0] - known[1], known[0] + known[1])
 
-    def learn(self, groups: tuple[int, ...], question: str, answer: float, fall: float = SLACK) -> None:
+    def learn(self, groups: tuple[int, ...], question: str, answer: float, fall: float = THRESHOLD_MOVE) -> None:
         """Take an answer in.
 
         Args:
@@ -58,8 +59,8 @@ class Hints:
         before = self.found.pop((groups, question), None)
         if not math.isfinite(answer):
             return
-        first, least = (share * fall for share in FALL)
-        slack = min(SLACK, first)
+        first, least = (share * fall for share in MOVE_BY_FALL)
+        slack = min(THRESHOLD_MOVE, first)
         if before is not None and math.isfinite(before[0]):
             slack = max(3 * abs(answer - before[0]), min(0.7 * before[1], slack), least)
         self.found[groups, question] = answer, slack
@@ -105,7 +106,7 @@ class BatchPairs:
         self.units, self.labels = units[order].contiguous(), labels[order]
         self.groups = groups[order].cpu().numpy()
         self.stored, self.world, self.hints = stored, world, Hints() if hints is None else hints
-        self._met = met_labels(self.labels, stored.labels)
+        self._shared = shared_labels(self.labels, stored.labels)
         self.precision = precision or fastest(units.device.type, units.shape[1], stored.rows.dtype)
         self.keys = tile_size(self.precision, stored.rows.dtype) if keys is None else keys
         self.totals = self._totals()
@@ -161,7 +162,7 @@ class BatchPairs:
 
     def _totals(self) -> list[int]:
         """Impostor pairs of each group, of all processes."""
-        impostors = len(self._met.places) - self._met.alike()
+        impostors = len(self._shared.places) - self._shared.alike()
         pairs = np.bincount(self.groups, impostors, self.group_count).astype(np.int64)  # float64 counts to 2^53
         counted = torch.from_numpy(pairs).to(self.units.device)
         return (total(counted) if self.world.size > 1 else counted).tolist()
@@ -205,7 +206,7 @@ class BatchPairs:
     def _sample(self) -> dict[int, np.ndarray]:
         """Impostor scores of the batch with some of the stored rows, of all processes, by group; to within rounding."""
         used = (self.stored.labels != EMPTY).nonzero()[:, 0]
-        most = max(SAMPLE // max(len(self.units), 1) // self.world.size, 1)
+        most = max(SAMPLED_SCORES // max(len(self.units), 1) // self.world.size, 1)
         some = used[:: max(len(used) // most, 1)]
         rows = self.stored.rows.index_select(0, some).to(self.units)
         with full_float32():
@@ -215,21 +216,21 @@ class BatchPairs:
         for group in range(self.group_count):
             mine = torch.from_numpy(self.groups == group).to(product.device)
             scores = product[mine][apart[mine]].cpu().numpy()
-            found[group] = np.concatenate(of_all(scores)) if self.world.size > 1 else scores
+            found[group] = np.concatenate(gathered_arrays(scores)) if self.world.size > 1 else scores
         return found
 
     def _fill(self, windows: Sequence[Window]) -> None:
         """Fill windows by one pass over the stored rows, of which every process goes through its own."""
         tiles, wanted = self._ready(), list(windows)
         self.hints.passes += 1
-        for start in range(0, len(tiles), RUN):
+        for start in range(0, len(tiles), TILES_BEFORE_NARROWING):
             stretches = [window.stretch for window in wanted]
-            numbers = range(start, min(start + RUN, len(tiles)))
-            for window, stretch, found in zip(wanted, stretches, sift(tiles, numbers, stretches), strict=True):
+            numbers = range(start, min(start + TILES_BEFORE_NARROWING, len(tiles)))
+            for window, stretch, found in zip(wanted, stretches, scan_tiles(tiles, numbers, stretches), strict=True):
                 window.add(found, stretch)
                 window.narrow()
         if self.world.size > 1:
-            wanted = [one for one in (window.joined(of_all) for window in wanted) if one is not None]
+            wanted = [one for one in (window.joined(gathered_arrays) for window in wanted) if one is not None]
         for window in wanted:
             window.finish()
         self._windows += wanted
@@ -237,7 +238,7 @@ class BatchPairs:
     def _ready(self) -> "BatchTiles":
         if self._tiles is None:
             self._tiles = BatchTiles(
-                self.units, self.labels, self.groups, self.stored, self._met, self.precision, self.keys
+                self.units, self.labels, self.groups, self.stored, self._shared, self.precision, self.keys
             )
         return self._tiles
 
@@ -247,7 +248,7 @@ def _answer(window: Window, rank: int, groups: frozenset[int]) -> tuple[float, f
     above, inside = window.around(groups)
     score, further = window.ranked(rank, groups), min(rank + rank // 2 + 8, above + inside)
     fall = score - window.ranked(further, groups)
-    return score, fall / math.log(further / rank) if fall else SLACK
+    return score, fall / math.log(further / rank) if fall else THRESHOLD_MOVE
 
 
 class BatchScores:

@@ -1,4 +1,4 @@
-"""The pairs of a batch with stored rows in tiles of a product, as `sift` looks through them."""
+"""The pairs of a batch with stored rows in tiles of a product, as `scan_tiles` looks through them."""
 
 import time
 from collections.abc import Iterator
@@ -9,32 +9,24 @@ import torch
 from jaxtyping import Float32, Float64, Int64, Shaped
 from torch import Tensor
 
-from verisphere.score.exact.screen import (
-    Keys,
-    Precision,
-    Rounded,
-    Screen,
-    product_type,
-    products,
-    rounded,
-    rounded_known,
-)
+from verisphere.score.exact.screen import Keys, Rounded, Screen, product_type, products, rounded, rounded_known
 from verisphere.score.exact.tiles import Patch
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
-from verisphere.score.stored import Met, Stored
+from verisphere.score.stored import SharedLabels, Stored
+from verisphere.vocabulary import Precision
 
-ROWS = 1 << 10  # rows of a batch in a tile
-KEYS = 9 << 19  # pairs of a tile of bfloat16 products: 9 MB
-ROUGH = 1 << 12  # stored rows converted at once: 8 MB of 512 numbers
-FEW = 1 << 9  # pairs gathered at once
-MANY = 8  # pairs of one label are listed unless one of so many is such a pair
+TILE_ROWS = 1 << 10  # rows of a batch in a tile
+TILE_PAIRS = 9 << 19  # pairs of a tile of bfloat16 products: 9 MB
+ROWS_CONVERTED = 1 << 12  # stored rows converted at once: 8 MB of 512 numbers
+GATHERED_PAIRS = 1 << 9  # pairs gathered at once
+LISTED_ONE_IN = 8  # pairs of one label are listed unless one of so many is such a pair
 
 
 def tile_size(precision: Precision, stored: torch.dtype) -> int:
     """How many pairs a tile has: fewer where products take more room, or stored rows are copied for them."""
     if precision != "bfloat16":
-        return KEYS // 4
-    return KEYS if stored == torch.bfloat16 else KEYS // 2
+        return TILE_PAIRS // 4
+    return TILE_PAIRS if stored == torch.bfloat16 else TILE_PAIRS // 2
 
 
 class BatchTiles:
@@ -46,15 +38,15 @@ class BatchTiles:
         labels: Int64[Tensor, " batch"],
         groups: Int64[np.ndarray, " batch"],
         stored: Stored,
-        met: Met,
+        met: SharedLabels,
         precision: Precision,
         keys: int,
     ) -> None:
-        self.units, self.labels, self.groups, self.stored, self.met = units, labels, groups, stored, met
+        self.units, self.labels, self.groups, self.stored, self.shared = units, labels, groups, stored, met
         self.precision = precision
-        blocks = [range(start, min(start + ROWS, len(units))) for start in range(0, len(units), ROWS)]
+        blocks = [range(start, min(start + TILE_ROWS, len(units))) for start in range(0, len(units), TILE_ROWS)]
         self.left = {rows: rounded(units[rows.start : rows.stop], precision, rows.start) for rows in blocks}
-        self.columns = max(keys // max(min(len(units), ROWS), 1), 64)
+        self.columns = max(keys // max(min(len(units), TILE_ROWS), 1), 64)
         starts = range(0, len(met.places), self.columns)
         corners = [(rows, column) for rows in blocks for column in starts]
         # a fixed shuffle: what the first tiles say then foretells the rest, whatever order rows were stored in
@@ -77,14 +69,14 @@ class BatchTiles:
         rows, first = self.corners[number]
         left, right = self.left[rows], self._rounded(first)
         if self._room is None:  # for the largest tile: what numpy has looked at can no longer grow
-            size = min(len(self.units), ROWS) * self.columns
+            size = min(len(self.units), TILE_ROWS) * self.columns
             self._room = left.rows.new_empty(size, dtype=product_type(left.rows.dtype))
         screen = Screen(left, right, room=self._room, tried=self._tried)
         self._tried = True
         return screen
 
     def _rounded(self, first: int) -> Rounded:
-        rows = self._rows(self.met.places[first : first + self.columns]).to(self.units.device, non_blocking=True)
+        rows = self._rows(self.shared.places[first : first + self.columns]).to(self.units.device, non_blocking=True)
         if self.precision == "int8" and self._unit is None:
             peak = float(rows.float().abs().max())
             self._unit = 0.94 * peak / 127 if peak else 1.0
@@ -114,11 +106,11 @@ class BatchTiles:
 
     def _leave_out(self, keys: Keys, rows: range, first: int, last: int) -> None:
         """Mark what is no impostor pair."""
-        if self.met.many(first, last) <= keys.numel() // MANY:
-            left, right = self.met.listed(first, last, rows)
+        if self.shared.many(first, last) <= keys.numel() // LISTED_ONE_IN:
+            left, right = self.shared.listed(first, last, rows)
             keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
             return
-        places = torch.from_numpy(self.met.places[first:last])
+        places = torch.from_numpy(self.shared.places[first:last])
         labels = self.stored.labels.index_select(0, places.to(self.stored.labels.device)).to(keys.device)
         keys.masked_fill_(self.labels[rows.start : rows.stop, None] == labels, 0)
 
@@ -138,21 +130,26 @@ class BatchTiles:
         lowest, highest = (int(end) for end in right.aminmax())
         scores = self.units.new_empty(len(left))
         if len(left) <= highest - lowest:  # so few that only their rows are worth a conversion
-            for part, a, b in zip(scores.split(FEW), left.split(FEW), self._places(right).split(FEW), strict=True):
+            for part, a, b in zip(
+                scores.split(GATHERED_PAIRS),
+                left.split(GATHERED_PAIRS),
+                self._places(right).split(GATHERED_PAIRS),
+                strict=True,
+            ):
                 some = self.stored.rows.index_select(0, b).to(self.units)
                 torch.sum(self.units.index_select(0, a).mul_(some), 1, out=part)
             return scores
-        for first in range(lowest, highest + 1, ROUGH):
-            rows = self._rows(self.met.places[first : min(first + ROUGH, highest + 1)]).to(self.units)
-            some = ((right >= first) & (right < first + ROUGH)).nonzero()[:, 0]
+        for first in range(lowest, highest + 1, ROWS_CONVERTED):
+            rows = self._rows(self.shared.places[first : min(first + ROWS_CONVERTED, highest + 1)]).to(self.units)
+            some = ((right >= first) & (right < first + ROWS_CONVERTED)).nonzero()[:, 0]
             scores[some] = rough_scores(self.units, left[some], right[some] - first, rows)
         return scores
 
     def _places(self, right: Int64[Tensor, " pairs"]) -> Int64[Tensor, " pairs"]:
         """Where the rows of these numbers are stored."""
-        if len(self.met.places) == len(self.stored):
+        if len(self.shared.places) == len(self.stored):
             return right.to(self.stored.rows.device)
-        return torch.from_numpy(self.met.places[right.cpu().numpy()]).to(self.stored.rows.device)
+        return torch.from_numpy(self.shared.places[right.cpu().numpy()]).to(self.stored.rows.device)
 
 
 @cache

@@ -12,7 +12,7 @@ from torch import Tensor
 from verisphere.score.listing import shares
 from verisphere.score.pairs import pair_scores, sampled_product
 
-_GROUP = 12  # bits: scores are made for 4,096 rows on the left at a time, which stay in a cache
+_GROUP_BITS = 12  # bits: scores are made for 4,096 rows on the left at a time, which stay in a cache
 
 
 class GatheredScores:
@@ -34,7 +34,7 @@ class GatheredScores:
         self.error = (dim + 1) * 2.0**-24 / (1 - (dim + 1) * 2.0**-24) * 1.01
         self.bits = max(rows - 1, 1).bit_length()
         # a group's scores need an index over all rows, which must not cost more than its pairs
-        self.group = _GROUP if len(left) > rows * (rows >> _GROUP) else self.bits
+        self.group = _GROUP_BITS if len(left) > rows * (rows >> _GROUP_BITS) else self.bits
         self.pairs = self._packed(left, right)
         self.score = self._scored()
         self.known = (np.inf, -np.inf, np.empty(0))  # float32 scores between which exact ones are known; the latter

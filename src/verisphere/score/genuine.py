@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Int64
 
-LISTED = 1 << 18  # pairs listed at once
+PAIRS_AT_ONCE = 1 << 18  # pairs listed at once
 
 
 def genuine_pairs(
@@ -35,7 +35,7 @@ def genuine_pairs(
     start = 0
     while start < len(order):
         taken = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, taken + LISTED, side="right")), start + 1)
+        stop = max(int(np.searchsorted(ends, taken + PAIRS_AT_ONCE, side="right")), start + 1)
         some = count[start:stop]
         left = np.repeat(order[start:stop], some)
         place = np.arange(len(left)) - np.repeat(some.cumsum() - some, some) + np.repeat(first[start:stop], some)

@@ -18,19 +18,20 @@ import torch
 from jaxtyping import Bool, Float32, Int16, Int32, Int64
 from torch import Tensor
 
-from verisphere.score.exact.screen import KEYS, Precision, Rounded, Screen, full_float32, int8_unit, products, rounded
+from verisphere.score.exact.limits import KEY_RANGE
+from verisphere.score.exact.screen import Rounded, Screen, full_float32, int8_unit, products, rounded
 from verisphere.score.gathered import GatheredScores
 from verisphere.score.listing import Listing, PackedListing, Strips, shares, side_of, strips_of
-from verisphere.vocabulary import Progress, quietly
+from verisphere.vocabulary import Precision, Progress, quietly
 
-TILE = 5 << 20  # products of a strip: 10 MB in bfloat16
-FEW = 1 << 16  # pairs of a kind that get a float32 score each, without being sought by their keys
-ROUNDED = 1 << 8  # rows rounded at once
-MOST = 0.25  # share of a kind's pairs beyond which windows give way to one with all of them
+STRIP_PRODUCTS = 5 << 20  # products of a strip: 10 MB in bfloat16
+PAIRS_WITHOUT_KEYS = 1 << 16  # pairs of a kind that get a float32 score each, without being sought by their keys
+ROUNDED_ROWS = 1 << 8  # rows rounded at once
+WIDEST_SHARE = 0.25  # share of a kind's pairs beyond which windows give way to one with all of them
 #: How many times the screen's error a rank is sought from where its key lies: nearly always a small part is enough,
 #: and that window is much narrower than one that must hold it.
 SLACKS = (1 / 64, 2.0, np.inf)
-_STEPS = 1 << 14  # to how small a part of one the products of a key are looked up
+_KEY_STEPS = 1 << 14  # to how small a part of one the products of a key are looked up
 
 
 class ListedPairs:
@@ -44,7 +45,7 @@ class ListedPairs:
         genuine: Bool[np.ndarray, " pairs"],
         progress: Progress = quietly,
         precision: Precision = "bfloat16",
-        tile: int = TILE,
+        tile: int = STRIP_PRODUCTS,
     ) -> None:
         """Give each pair its key, where products pay.
 
@@ -64,7 +65,7 @@ class ListedPairs:
         self.listing: Listing | PackedListing = Listing(left, right, genuine)
         self.keys: Keys | None = None
         on_left, on_right = side_of("left", left, len(units)), side_of("right", right, len(units))
-        strips = strips_of(self.listing, on_left, on_right, tile) if len(left) > FEW else None
+        strips = strips_of(self.listing, on_left, on_right, tile) if len(left) > PAIRS_WITHOUT_KEYS else None
         if strips is not None:
             self.listing = strips.listing
             self.keys = keys_of(units, strips, precision, progress)
@@ -90,13 +91,15 @@ class Keys:
 
     def products(self, key: int) -> tuple[float, float]:
         """The products that have this key lie between these."""
-        steps = range(-3 * _STEPS // 2, 3 * _STEPS // 2 + 1)
+        steps = range(-3 * _KEY_STEPS // 2, 3 * _KEY_STEPS // 2 + 1)
 
         def lowest(wanted: int) -> float:
-            place = bisect.bisect_left(steps, wanted, key=lambda n: self.screen.between(n / _STEPS, n / _STEPS)[0])
-            return (steps.start + place) / _STEPS - self.screen.error
+            place = bisect.bisect_left(
+                steps, wanted, key=lambda n: self.screen.between(n / _KEY_STEPS, n / _KEY_STEPS)[0]
+            )
+            return (steps.start + place) / _KEY_STEPS - self.screen.error
 
-        return lowest(key) - 1 / _STEPS, lowest(key + 1)
+        return lowest(key) - 1 / _KEY_STEPS, lowest(key + 1)
 
 
 def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Precision, progress: Progress) -> Keys:
@@ -105,7 +108,7 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
     right = left if strips.right_rows is strips.left_rows else _rounded(units, strips.right_rows, precision)
     row = _spread(len(units), strips.left_rows, np.arange(len(strips.left_rows)) % strips.height)
     column = _spread(len(units), strips.right_rows, np.arange(len(strips.right_rows)))
-    listing, keys, counts = strips.listing, np.empty(len(strips.listing), np.int16), np.zeros((2, KEYS), np.int64)
+    listing, keys, counts = strips.listing, np.empty(len(strips.listing), np.int16), np.zeros((2, KEY_RANGE), np.int64)
     with full_float32():
         screen = Screen(left, right)
         for some, others, pairs in progress(strips, "scoring listed pairs", len(strips)):
@@ -117,8 +120,8 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
                 place += column[on_right]
                 key = screen.key(product.index_select(0, torch.from_numpy(place).to(product.device))).cpu()
                 keys[share] = key.numpy()
-                counts[0] += torch.bincount(key, minlength=KEYS).numpy()
-                counts[1] += np.bincount(keys[share][listing.genuine[share]], minlength=KEYS)
+                counts[0] += torch.bincount(key, minlength=KEY_RANGE).numpy()
+                counts[1] += np.bincount(keys[share][listing.genuine[share]], minlength=KEY_RANGE)
     counts[0] -= counts[1]
     return Keys(screen, keys, counts)
 
@@ -156,7 +159,7 @@ class ListedScores:
         mated = int(np.count_nonzero(pairs.listing.genuine))
         self.total = mated if genuine else len(pairs.listing) - mated
         self.windows: list[Window] = []
-        if pairs.keys is None or self.total <= FEW:
+        if pairs.keys is None or self.total <= PAIRS_WITHOUT_KEYS:
             of_kind = np.flatnonzero(pairs.listing.genuine if genuine else ~pairs.listing.genuine)
             everything = GatheredScores(pairs.units, *pairs.listing.rows(of_kind))
             self.windows.append(Window(-np.inf, np.inf, 0, everything))
@@ -208,9 +211,9 @@ class ListedScores:
             return
         stretches = _outermost(stretches)
         keys = [self.keys.screen.between(low, high) for low, high in stretches]
-        if sum(self.reaching[first] - self.reaching[last + 1] for first, last in keys) > MOST * self.total:
+        if sum(self.reaching[first] - self.reaching[last + 1] for first, last in keys) > WIDEST_SHARE * self.total:
             # the scores of a model that tells nobody apart, or ties: one window serves every question to come
-            stretches, keys, self.windows = [(-np.inf, np.inf)], [(0, KEYS - 1)], []
+            stretches, keys, self.windows = [(-np.inf, np.inf)], [(0, KEY_RANGE - 1)], []
         found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in keys]
         listing, lowest = self.pairs.listing, min(first for first, _ in keys)
         for share in shares(len(listing)):
@@ -240,13 +243,13 @@ def _rounded(units: Float32[Tensor, "rows dim"], chosen: Int64[np.ndarray, " cho
     """Some rows rounded, a few at a time, since a copy of them all would be the largest thing held."""
     rows = units.new_empty((len(chosen), units.shape[1]), dtype=getattr(torch, precision))
     if precision == "int8":
-        unit = int8_unit(units[torch.from_numpy(chosen[:: max(len(chosen) // ROUNDED, 1)])])
+        unit = int8_unit(units[torch.from_numpy(chosen[:: max(len(chosen) // ROUNDED_ROWS, 1)])])
         rows = rows.new_empty(len(chosen), max(units.shape[1], 2))
     else:
         unit = 1.0
     lost, longest = 0.0, 0.0
-    for start in range(0, len(chosen), ROUNDED):
-        part = slice(start, start + ROUNDED)
+    for start in range(0, len(chosen), ROUNDED_ROWS):
+        part = slice(start, start + ROUNDED_ROWS)
         some = rounded(units.index_select(0, torch.from_numpy(chosen[part]).to(units.device)), precision, unit=unit)
         rows[part] = some.rows
         lost, longest = max(lost, some.lost), max(longest, some.longest)

@@ -7,11 +7,11 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Int64
 
-SHARE = 1 << 18  # pairs gone through at once, so that what is made of them stays in a core's cache
-SPARSE = 24  # products in the time of one score of two rows picked from anywhere
-MIXED = 0.6  # share of the square of all listed rows from which a product is better made of its upper half alone
+PAIRS_AT_ONCE = 1 << 18  # pairs gone through at once, so that what is made of them stays in a core's cache
+PRODUCTS_A_GATHERED_SCORE = 24  # products in the time of one score of two rows picked from anywhere
+MIXED_SHARE = 0.6  # share of the square of all listed rows from which a product is better made of its upper half alone
 
-MOST = 1 << 30  # products of a strip: their places are kept in 32 bits
+MOST_PRODUCTS = 1 << 30  # products of a strip: their places are kept in 32 bits
 
 Where: TypeAlias = "slice | Int64[np.ndarray, ' some']"
 
@@ -193,8 +193,8 @@ def strips_of(listing: Listing, on_left: Side, on_right: Side, tile: int) -> Str
     """
     used = on_left.used | on_right.used
     listed, products = int(used.sum()), int(on_left.used.sum()) * int(on_right.used.sum())
-    mixed = products > MIXED * listed**2
-    if (listed**2 / 2 if mixed else products) > SPARSE * len(listing):
+    mixed = products > MIXED_SHARE * listed**2
+    if (listed**2 / 2 if mixed else products) > PRODUCTS_A_GATHERED_SCORE * len(listing):
         return None
     rising = mixed and all((listing.left[share] <= listing.right[share]).all() for share in shares(len(listing)))
     folded = mixed and not rising
@@ -204,7 +204,7 @@ def strips_of(listing: Listing, on_left: Side, on_right: Side, tile: int) -> Str
         listing, on_left, on_right = Listing(listing.right, listing.left, listing.genuine), on_right, on_left
     left_rows = on_left.rows
     right_rows = left_rows if folded else on_right.rows
-    height = max(min(tile, MOST) // len(right_rows), 1)
+    height = max(min(tile, MOST_PRODUCTS) // len(right_rows), 1)
     height -= height % 64 if height > 64 else 0  # products of odd heights are slower
     if on_left.ascending:
         starts = np.searchsorted(listing.left, left_rows[::height])
@@ -216,5 +216,5 @@ def strips_of(listing: Listing, on_left: Side, on_right: Side, tile: int) -> Str
 
 def shares(stop: int, start: int = 0) -> Iterator[slice]:
     """The places from start to stop, in parts that are small enough for a core's cache."""
-    for first in range(start, stop, SHARE):
-        yield slice(first, min(first + SHARE, stop))
+    for first in range(start, stop, PAIRS_AT_ONCE):
+        yield slice(first, min(first + PAIRS_AT_ONCE, stop))

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-NUMBERS = 1 << 17  # numbers gathered at once on each side: their float64 copies stay in a core's cache
+NUMBERS_AT_ONCE = 1 << 17  # numbers gathered at once on each side: their float64 copies stay in a core's cache
 
-ROUGH = 1 << 17  # the same for rough scores
-COLUMNS = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
+ROUGH_NUMBERS_AT_ONCE = 1 << 17  # the same for rough scores
+COLUMNS_SUMMED = 1 << 14  # summed at once: torch splits longer sums over threads, which would change their rounding
 
 
 def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "rows dim"]:
@@ -25,7 +25,7 @@ def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "r
         ValueError: a row has length zero, or is not finite.
     """
     units = np.empty_like(embeddings)
-    step = max((NUMBERS << 5) // max(embeddings.shape[1], 1), 1)
+    step = max((NUMBERS_AT_ONCE << 5) // max(embeddings.shape[1], 1), 1)
     for start in range(0, len(embeddings), step):
         rows = embeddings[start : start + step].astype(np.float64)
         length = np.linalg.norm(rows, axis=1)
@@ -51,11 +51,11 @@ def pair_scores(
         others: where the second image's row is found, float32 or shorter; the same rows without.
     """
     others = units if others is None else others
-    step = max(NUMBERS // max(units.shape[1], 1), 1)
+    step = max(NUMBERS_AT_ONCE // max(units.shape[1], 1), 1)
     scores = torch.zeros(len(left), dtype=torch.float64, device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
-        for start in range(0, units.shape[1], COLUMNS):
-            columns = slice(start, start + COLUMNS)
+        for start in range(0, units.shape[1], COLUMNS_SUMMED):
+            columns = slice(start, start + COLUMNS_SUMMED)
             # index_select takes whole rows at a time, which indexing does not
             first, second = units[:, columns].index_select(0, a), others[:, columns].index_select(0, b)
             part += (first.double() * second.double()).sum(-1)
@@ -79,7 +79,7 @@ def rough_scores(
     others = units if others is None else others
     if len(left) and units.device.type == "cpu":
         return _listed(units, left, right, others)
-    step = max(ROUGH // max(units.shape[1], 1), 1)
+    step = max(ROUGH_NUMBERS_AT_ONCE // max(units.shape[1], 1), 1)
     scores = torch.empty(len(left), device=units.device)
     for part, a, b in zip(scores.split(step), left.split(step), right.split(step), strict=True):
         torch.sum(units.index_select(0, a).mul_(others.index_select(0, b)), 1, out=part)

@@ -9,10 +9,8 @@ from torch import Tensor
 
 #: Label of a place where no row is stored.
 EMPTY = -2
-#: Label of a row whose person is none of the classes: against another of them nothing is known.
-NO_CLASS = -1
 
-LABELS = 1 << 16  # labels compared at once
+LABELS_AT_ONCE = 1 << 16  # labels compared at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,7 @@ def same_label(
 
 
 @dataclass(frozen=True, eq=False)
-class Met:
+class SharedLabels:
     """Which stored rows there are, and which pairs of theirs are no impostor pairs: those with one label.
 
     Two rows of `NO_CLASS` have one as well: nobody knows whether they are of one person.
@@ -103,13 +101,13 @@ class Met:
         return int(self.count[self.label[some]].sum())
 
 
-def met_labels(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]) -> Met:
+def shared_labels(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]) -> SharedLabels:
     """What the labels of a batch and of stored rows have in common."""
     distinct, which, count = batch.unique(return_inverse=True, return_counts=True)
     places = (stored != EMPTY).nonzero()[:, 0]
     label, right = [distinct[:0]], [distinct[:0]]
-    for start in range(0, len(places), LABELS):
-        labels = stored.index_select(0, places[start : start + LABELS]).to(batch.device)
+    for start in range(0, len(places), LABELS_AT_ONCE):
+        labels = stored.index_select(0, places[start : start + LABELS_AT_ONCE]).to(batch.device)
         number = torch.searchsorted(distinct, labels)
         met = (number < len(distinct)).nonzero()[:, 0]
         met = met[distinct[number[met]] == labels[met]]
@@ -117,4 +115,4 @@ def met_labels(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"])
         right.append(met + start)
     first = count.cumsum(0) - count
     parts = places, torch.cat(right), torch.cat(label), which.argsort(stable=True), count, first
-    return Met(*(tensor.cpu().numpy() for tensor in parts))
+    return SharedLabels(*(tensor.cpu().numpy() for tensor in parts))

@@ -15,31 +15,19 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from verisphere.score.exact.screen import (
-    PRECISIONS,
-    Precision,
-    Screen,
-    as_product,
-    full_float32,
-    product_type,
-    products,
-    rounded,
-    true_places,
-)
-from verisphere.score.pairs import COLUMNS, pair_scores
-from verisphere.vocabulary import Progress, quietly
+from verisphere.score.exact.screen import Screen, as_product, full_float32, product_type, products, rounded, true_places
+from verisphere.score.pairs import COLUMNS_SUMMED, pair_scores
+from verisphere.vocabulary import Precision, Progress, check_word, quietly
 
-BLOCK = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
-TILE = {"cpu": 1 << 22}  # products at a time: 8 MB of bfloat16, which a CPU's last cache holds
-GPU_BLOCK, GPU_TILE = 1 << 16, 1 << 27
-RUN = (
-    64  # products whose maximum is looked at before they are; shorter runs are slower, their maxima are not vectorised
-)
-PROBES = 8192  # probes gone through together, so that rounding the gallery's rows costs little beside the products
-HELD = 1 << 23  # candidates held at a time, of all probes
-SCORED = 1 << 17  # numbers multiplied at once when candidates are scored: they stay in a core's cache
-GROWTH = 1.5  # the floor rises when the part of the gallery that has been seen has grown by this
-NOTHING = -1e4  # product of what is no pair, far below every cosine and every product of coarsely rounded rows
+BLOCK_ROWS = {"cpu": 1 << 11}  # gallery rows at a time, by kind of device
+TILE_PRODUCTS = {"cpu": 1 << 22}  # products at a time: 8 MB of bfloat16, which a CPU's last cache holds
+GPU_BLOCK_ROWS, GPU_TILE_PRODUCTS = 1 << 16, 1 << 27
+RUN_PRODUCTS = 64  # products whose maximum is compared before they are; maxima of shorter runs are not vectorised
+PROBES_TOGETHER = 8192  # probes compared together, so that rounding the gallery costs little beside the products
+CANDIDATES_HELD = 1 << 23  # candidates held at a time, of all probes
+NUMBERS_MULTIPLIED = 1 << 17  # numbers multiplied at once when candidates are scored: they stay in a core's cache
+FLOOR_RISES_AFTER_GROWTH = 1.5  # the floor rises when the part of the gallery that has been seen has grown by this
+NO_PAIR = -1e4  # product of what is no pair, far below every cosine and every product of coarsely rounded rows
 _STORED = 2.0**-23  # more than keeping a product or a score as float32 changes it
 
 
@@ -76,11 +64,11 @@ def top_k(
         ValueError: k, block or precision is none; the sizes do not agree; a row has not length 1.
     """
     rows = as_tensor(gallery)
-    block = BLOCK.get(probes.device.type, GPU_BLOCK) if block is None else block
+    block = BLOCK_ROWS.get(probes.device.type, GPU_BLOCK_ROWS) if block is None else block
     _check(probes, rows, k, precision, exclude, block)
     scores = torch.empty(len(probes), k, dtype=torch.float64, device=probes.device)
     found = torch.empty(len(probes), k, dtype=torch.int64, device=probes.device)
-    together = min(PROBES, max(HELD // (4 * k + RUN), 512))
+    together = min(PROBES_TOGETHER, max(CANDIDATES_HELD // (4 * k + RUN_PRODUCTS), 512))
     parts = [slice(start, start + together) for start in range(0, len(probes), together)]
     steps = [(part, start) for part in parts for start in range(0, len(rows), block)]
     with full_float32():
@@ -116,11 +104,11 @@ class _Best:
         self.probes, self.gallery, self.k, self.precision, self.exclude = probes, gallery, k, precision, exclude
         self.rounded = rounded(probes, precision)
         count, device = len(probes), probes.device
-        self.width = 4 * k + RUN
-        self.value = torch.full((count, self.width), NOTHING, device=device)
+        self.width = 4 * k + RUN_PRODUCTS
+        self.value = torch.full((count, self.width), NO_PAIR, device=device)
         self.row = torch.full((count, self.width), -1, dtype=torch.int64, device=device)
         self.fill = torch.zeros(count, dtype=torch.int64, device=device)
-        self.floor = torch.full((count,), 2 * NOTHING, dtype=torch.float64, device=device)
+        self.floor = torch.full((count,), 2 * NO_PAIR, dtype=torch.float64, device=device)
         self.error = 0.0  # no product or kept value is further from its score, but for `shortened`
         # bfloat16 products leave a CPU as bfloat16, rounded by up to this part of themselves
         self.shortened = 2.0**-8 if precision == "bfloat16" and device.type == "cpu" else 0.0
@@ -132,15 +120,15 @@ class _Best:
         """See the next rows of the gallery."""
         side = rounded(rows.to(self.probes.device), self.precision, first)
         self.error = max(self.error, Screen(self.rounded, side).error + _STORED)
-        spare = -len(rows) % RUN
+        spare = -len(rows) % RUN_PRODUCTS
         columns = torch.cat([side.rows, side.rows.new_zeros(spare, side.rows.shape[1])]) if spare else side.rows
-        tile = TILE.get(self.probes.device.type, GPU_TILE)
+        tile = TILE_PRODUCTS.get(self.probes.device.type, GPU_TILE_PRODUCTS)
         if self.memory is None:
             self.memory = columns.new_empty(0, dtype=product_type(columns.dtype))
         self.unit = self.rounded.unit * side.unit
         height = max(tile // len(columns), 1)
         self.seen += len(rows)
-        rise = self.seen >= GROWTH * self.raised
+        rise = self.seen >= FLOOR_RISES_AFTER_GROWTH * self.raised
         for start in range(0, len(self.probes), height):
             part = slice(start, min(start + height, len(self.probes)))
             found = products(self.rounded.rows[part], columns, self.memory)
@@ -161,7 +149,7 @@ class _Best:
         near = self.row[:, : max(int(self.fill.max()), self.k)]
         some = near.clamp(min=0)
         scores = torch.empty(near.shape, dtype=torch.float64, device=near.device)
-        for part, width in _alike(self.fill, max(SCORED // self.probes.shape[1], 1)):
+        for part, width in _alike(self.fill, max(NUMBERS_MULTIPLIED // self.probes.shape[1], 1)):
             scores[part, :width] = _score(self.probes[part], self.gallery, some[part, :width])
         scores.masked_fill_(near < 0, -torch.inf)
         order = _descending(scores)[:, : self.k]
@@ -180,13 +168,13 @@ class _Best:
             self._raise_floor(part, best.float() * self.unit)
 
     def _nothing(self, dtype: torch.dtype) -> int | float:
-        return as_product(torch.tensor(NOTHING, dtype=torch.float64), self.unit, dtype, -1).item()
+        return as_product(torch.tensor(NO_PAIR, dtype=torch.float64), self.unit, dtype, -1).item()
 
     def _reaching(
         self, part: slice, products: Tensor, first: int
     ) -> tuple[Int64[Tensor, " found"], Int64[Tensor, " found"], Float32[Tensor, " found"]]:
         """Probes, gallery rows and products of the pairs that reach their probe's floor, within the error."""
-        cut = (self.floor[part] - self.error).clamp(min=NOTHING / 2)
+        cut = (self.floor[part] - self.error).clamp(min=NO_PAIR / 2)
         cut = as_product(cut, self.unit, products.dtype, -1)
         # Maxima of integers are several times faster, and the bits of floating-point numbers above 0 rise with them.
         # A floor of 0 or less lets all runs of those through here.
@@ -195,15 +183,15 @@ class _Best:
             least = cut.clamp_(min=self._nothing(products.dtype) + 1)
         else:
             least = torch.where(cut > 0, cut.view(whole), torch.iinfo(whole).min)
-        runs = products.view(-1, RUN)
-        columns = products.shape[1] // RUN
+        runs = products.view(-1, RUN_PRODUCTS)
+        columns = products.shape[1] // RUN_PRODUCTS
         hit = true_places(runs.view(whole).amax(1).view(-1, columns) >= least[:, None])
         probe = torch.div(hit, columns, rounding_mode="floor")
         inside = runs.index_select(0, hit)
         place = true_places(inside.view(whole) >= least.index_select(0, probe)[:, None])
-        run = torch.div(place, RUN, rounding_mode="floor")
+        run = torch.div(place, RUN_PRODUCTS, rounding_mode="floor")
         value, probe = inside.view(-1).index_select(0, place), probe.index_select(0, run)
-        row = (hit.index_select(0, run) - probe * columns) * RUN + place - run * RUN + first
+        row = (hit.index_select(0, run) - probe * columns) * RUN_PRODUCTS + place - run * RUN_PRODUCTS + first
         kept = value >= cut.index_select(0, probe)
         probe += part.start
         if self.exclude is not None:
@@ -254,7 +242,7 @@ class _Best:
         kept = (self.value[part] >= cut[:, None]) & (self.row[part] >= 0)
         place = true_places(kept)
         value, row = self.value[part].reshape(-1)[place], self.row[part].reshape(-1)[place]
-        self.value[part], self.row[part], self.fill[part] = NOTHING, -1, 0
+        self.value[part], self.row[part], self.fill[part] = NO_PAIR, -1, 0
         self._add(part, torch.div(place, self.width, rounding_mode="floor") + part.start, row, value)
 
     def _settle(self, number: int, more: Int64[Tensor, " more"]) -> None:
@@ -262,7 +250,7 @@ class _Best:
         near = torch.cat([self.row[number, : int(self.fill[number])], more])
         exact = _score(self.probes[number : number + 1], self.gallery, near[None])[0]
         kept = _descending(exact[None])[0, : self.k].sort().values  # back to ascending rows
-        self.value[number], self.row[number], self.fill[number] = NOTHING, -1, len(kept)
+        self.value[number], self.row[number], self.fill[number] = NO_PAIR, -1, len(kept)
         self.value[number, : len(kept)], self.row[number, : len(kept)] = exact[kept].float(), near[kept]
 
 
@@ -279,12 +267,12 @@ def _score(
         return pair_scores(probes, left, torch.arange(len(left), device=probes.device), near).view(rows.shape)
     scores = torch.zeros(rows.shape, dtype=torch.float64)
     own = probes.double()[:, None]
-    step = max(SCORED // probes.shape[1], 1)
+    step = max(NUMBERS_MULTIPLIED // probes.shape[1], 1)
     for start in range(0, rows.shape[1], step):
         part, score = rows[:, start : start + step], scores[:, start : start + step]
         near = gallery.index_select(0, part.flatten()).double().view(*part.shape, own.shape[-1]).mul_(own)
-        for column in range(0, own.shape[-1], COLUMNS):
-            score += near[..., column : column + COLUMNS].sum(-1)
+        for column in range(0, own.shape[-1], COLUMNS_SUMMED):
+            score += near[..., column : column + COLUMNS_SUMMED].sum(-1)
     return scores
 
 
@@ -320,8 +308,7 @@ def _check(
         raise ValueError(f"probes have {probes.shape[1]} numbers a row but the gallery has {gallery.shape[1]}")
     if not 1 <= k <= len(gallery):
         raise ValueError(f"k must lie between 1 and the {len(gallery)} rows of the gallery, got {k}")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+    check_word("precision", precision, Precision)
     if block < 1:
         raise ValueError(f"block must be at least 1, got {block}")
     sizes = len(probes), len(gallery)

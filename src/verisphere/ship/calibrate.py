@@ -37,7 +37,7 @@ from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
 from verisphere.protocols import PairsOfSet
 from verisphere.score import pair_scores, unit_rows
-from verisphere.vocabulary import Embeddings, OperatingPoint, Origin, Progress, quietly
+from verisphere.vocabulary import Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
 
@@ -158,7 +158,7 @@ class _EmbeddingsFile:
         )
 
     def _approximate(self, fars: Sequence[Far], replicates: int, seed: int) -> tuple[GuaranteedThreshold, ...]:
-        largest = max(fars, key=exact_rate)
+        largest, redrawing = max(fars, key=exact_rate), Redrawing(replicates, seed)
 
         def ask(times: int) -> tuple[GuaranteedThreshold, ...]:
             pairs = self.pairs.highest(largest, times)
@@ -166,7 +166,7 @@ class _EmbeddingsFile:
                 fars,
                 "approximate",
                 self.source.people or 0,
-                lambda far: approximate_threshold(pairs, far, replicates, seed, self.progress),
+                lambda far: approximate_threshold(pairs, far, redrawing, self.progress),
             )
 
         return ask_deeper(ask)

@@ -8,7 +8,7 @@ from verisphere.decide import OneThreshold, exact_rate
 from verisphere.files.documents import read_json_file, read_yaml_file
 from verisphere.files.json_values import from_json
 from verisphere.files.results import EvaluatedFile
-from verisphere.vocabulary import RULES, OperatingPoint
+from verisphere.vocabulary import OperatingPoint, Rule, check_word
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ def _check_target(point: OperatingPoint) -> None:
         ValueError: the target is no FAR, there is no such rule, or the counts contradict them.
     """
     rate = exact_rate(point.far_target)
-    if point.rule not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {point.rule!r}")
+    check_word("rule", point.rule, Rule)
     if point.rule == "at_most" and point.impostor_accepted > rate * point.impostor_total:
         raise ValueError(f"rule at_most at FAR {point.far_target} accepts no {point.far} of impostors")
     if point.below_resolution != (rate * point.impostor_total < 1):

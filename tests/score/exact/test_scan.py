@@ -17,9 +17,10 @@ from verisphere.distributed import world
 from verisphere.score import AllPairs, Group, pair_scores, unit_rows
 from verisphere.score.all_pairs import StreamedScores
 from verisphere.score.exact import scan
-from verisphere.score.exact.screen import PRECISIONS, Precision, products
+from verisphere.score.exact.screen import products
 from verisphere.score.exact.tiles import Tiles, side_of
 from verisphere.score.exact.windows import Window
+from verisphere.vocabulary import PRECISIONS, Precision
 
 RANKS = (1, 5, 300, 4000, 30_000)
 CUTS = (0.0, 0.21, -0.1)
@@ -80,22 +81,22 @@ def test_each_block_of_rows_has_bounds_of_its_own(precision: Precision):
     assert integers(AllPairs(units, people, block=40, precision=precision)) == brute(units, people)
 
 
-def shared_sweep() -> list[list[float]]:
+def shared_scan() -> list[list[float]]:
     """Of launched processes that share the passes: what each comes to."""
     units, people = rows()
     domains = torch.arange(400) % 7
     here = world()
     whole = AllPairs(units, people, block=64, world=here)
     grouped = AllPairs(units, people, domains, block=48, precision="int8", world=here)
-    with pytest.raises(ValueError, match=r"a sweep of \d launched processes is not kept; start it without --sweep"):
-        integers(AllPairs(units, people, keeper=Kept(), world=here))
+    with pytest.raises(ValueError, match=r"scan by \d launched processes cannot be saved; start it without --state"):
+        integers(AllPairs(units, people, store=MemoryStore(), world=here))
     return [integers(whole), integers(grouped)]
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_launched_processes_share_a_sweep(size: int):
+def test_launched_processes_share_a_scan(size: int):
     expected = brute(*rows())
-    assert run(shared_sweep, size) == [[expected, expected]] * size
+    assert run(shared_scan, size) == [[expected, expected]] * size
 
 
 def test_windows_that_were_narrowed_apart_give_none():
@@ -135,7 +136,7 @@ def test_a_sample_that_misleads_costs_a_pass_and_no_more():
 
 def test_windows_of_domains_are_narrowed_by_what_was_seen_of_those_domains(monkeypatch: pytest.MonkeyPatch):
     """The tiles of a domain are few, and come when they come: the share of all pairs says nothing about them."""
-    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 50)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 50)
     units, people = rows(600)
     domains = torch.arange(600) % 11 % 4
     passes = []
@@ -177,8 +178,8 @@ def test_probes_and_a_gallery():
         AllPairs(units, people, people % 2, gallery=(others, gallery))
 
 
-class Kept:
-    """A keeper in memory that counts."""
+class MemoryStore:
+    """A store in memory that counts."""
 
     def __init__(self) -> None:
         self.state: Mapping[str, np.ndarray] | None = None
@@ -199,11 +200,11 @@ class Stop(Exception):
     pass
 
 
-def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scan, "SAVED", 0.0)
-    monkeypatch.setattr(scan, "BATCH", 1)
+def test_an_interrupted_scan_continues_where_it_was(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
     units, people = rows()
-    kept, seen = Kept(), []
+    kept, seen = MemoryStore(), []
 
     def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
         for number, item in enumerate(items):
@@ -216,26 +217,27 @@ def test_an_interrupted_sweep_goes_on_where_it_was(monkeypatch: pytest.MonkeyPat
         return items
 
     with pytest.raises(Stop):
-        integers(AllPairs(units, people, block=64, progress=stopping, keeper=kept))
+        integers(AllPairs(units, people, block=64, progress=stopping, store=kept))
     tiles = 28  # seven blocks of 64 rows
     assert kept.state is not None
     assert int(kept.state["done"].sum()) == 9
-    resumed = AllPairs(units, people, block=64, progress=counting, keeper=kept, precision="float64")
+    assert "sweep" in kept.state  # its name in the files of earlier versions
+    resumed = AllPairs(units, people, block=64, progress=counting, store=kept, precision="float64")
     assert integers(resumed) == brute(units, people)
     assert seen == [("comparing all pairs", tiles - 9)]
     # what is finished is kept too: nothing is compared again
-    again = AllPairs(units, people, block=64, progress=counting, keeper=kept)
+    again = AllPairs(units, people, block=64, progress=counting, store=kept)
     assert integers(again) == brute(units, people)
     assert len(seen) == 1
-    other = AllPairs(units.flip(0), people, block=64, keeper=kept)
-    with pytest.raises(ValueError, match="memory: it keeps the sweep of other embeddings"):
+    other = AllPairs(units.flip(0), people, block=64, store=kept)
+    with pytest.raises(ValueError, match="memory: the state of a scan of other embeddings"):
         integers(other)
-    broken = Kept()
+    broken = MemoryStore()
     broken.state = {"sweep": np.zeros(3)}
-    with pytest.raises(ValueError, match="memory: it keeps the sweep of other"):
-        integers(AllPairs(units, people, block=64, keeper=broken))
+    with pytest.raises(ValueError, match="memory: the state of a scan of other"):
+        integers(AllPairs(units, people, block=64, store=broken))
     # another question begins anew, and keeps what was found
-    scores = impostors(AllPairs(units, people, block=64, keeper=kept))
+    scores = impostors(AllPairs(units, people, block=64, store=kept))
     assert scores.above(0.33) == brute_above(units, people, 0.33)
 
 
@@ -244,15 +246,15 @@ def all_at_once(units: torch.Tensor, people: torch.Tensor, block: int, **how) ->
 
 
 @pytest.mark.parametrize("stops", [(9, 7), (1, 1, 1, 1), (3, 12, 2), (27, 0)])
-def test_a_sweep_that_is_interrupted_again_and_again_does_no_tile_twice(
+def test_a_scan_that_is_interrupted_again_and_again_does_no_tile_twice(
     stops: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ):
     """Its windows are narrowed at each tile, so that it goes on with others than it was begun with."""
-    monkeypatch.setattr(scan, "SAVED", 0.0)
-    monkeypatch.setattr(scan, "BATCH", 1)
-    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 50)
+    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 50)
     units, people = rows()
-    kept, done = Kept(), []
+    kept, done = MemoryStore(), []
     for stop in stops:
 
         def stopping(items: Iterable, description: str, total: int | None = None, stop: int = stop) -> Iterable:
@@ -263,7 +265,7 @@ def test_a_sweep_that_is_interrupted_again_and_again_does_no_tile_twice(
                 yield item
 
         with pytest.raises(Stop):
-            all_at_once(units, people, 64, progress=stopping, keeper=kept)
+            all_at_once(units, people, 64, progress=stopping, store=kept)
         assert kept.state is not None
         assert int(kept.state["done"].sum()) == len(done)
     passes: list[tuple[str, int | None]] = []
@@ -272,7 +274,7 @@ def test_a_sweep_that_is_interrupted_again_and_again_does_no_tile_twice(
         passes.append((description, total))
         return items
 
-    assert all_at_once(units, people, 64, progress=counting, keeper=kept) == brute(units, people)
+    assert all_at_once(units, people, 64, progress=counting, store=kept) == brute(units, people)
     assert passes[0] == ("comparing all pairs", 28 - len(done))
     assert sorted(done) == sorted(set(done))
     alone: list[tuple[str, int | None]] = []
@@ -286,11 +288,11 @@ def test_a_sweep_that_is_interrupted_again_and_again_does_no_tile_twice(
 
 
 def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch):
-    """It looks for what the first pass missed, which a sweep that is taken up must know."""
-    monkeypatch.setattr(scan, "SAVED", 0.0)
-    monkeypatch.setattr(scan, "BATCH", 1)
-    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 30)
-    monkeypatch.setattr("verisphere.score.exact.windows.KEPT", 3)
+    """It looks for what the first pass missed, which a scan that is taken up must know."""
+    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 30)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BESIDE_RANK", 3)
     narrow = Window.narrow
 
     def carelessly(window: Window) -> None:
@@ -300,7 +302,7 @@ def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pyt
 
     monkeypatch.setattr(Window, "narrow", carelessly)
     units, people = rows()
-    kept, passes, done = Kept(), [0], []
+    kept, passes, done = MemoryStore(), [0], []
 
     def watched(items: Iterable, description: str, total: int | None = None) -> Iterable:
         passes[0] += 1
@@ -311,7 +313,7 @@ def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pyt
             yield item
 
     def ask() -> list[float]:
-        scores = impostors(AllPairs(units, people, block=40, precision="float32", progress=watched, keeper=kept))
+        scores = impostors(AllPairs(units, people, block=40, precision="float32", progress=watched, store=kept))
         ranks = [3, 50, 400, 3000, 20_000]
         scores.pairs.settle([(scores, rank) for rank in ranks])
         return [scores.ranked(rank) for rank in ranks]
@@ -353,13 +355,11 @@ def test_a_second_pass_that_is_interrupted_goes_on_where_it_was(monkeypatch: pyt
         ("asked.0", np.array([-1.0, 1.0, 7.0])),
     ],
 )
-def test_a_sweep_that_was_tampered_with_is_refused(
-    name: str, wrong: np.ndarray | None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(scan, "SAVED", 0.0)
-    monkeypatch.setattr(scan, "BATCH", 1)
+def test_a_scan_that_was_tampered_with_is_refused(name: str, wrong: np.ndarray | None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scan, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(scan, "PAIRS_A_BATCH", 1)
     units, people = rows()
-    kept = Kept()
+    kept = MemoryStore()
 
     def stopping(items: Iterable, description: str, total: int | None = None) -> Iterable:
         for number, item in enumerate(items):
@@ -368,14 +368,14 @@ def test_a_sweep_that_was_tampered_with_is_refused(
             yield item
 
     with pytest.raises(Stop):
-        integers(AllPairs(units, people, block=64, progress=stopping, keeper=kept))
+        integers(AllPairs(units, people, block=64, progress=stopping, store=kept))
     assert kept.state is not None
     assert name in kept.state
     kept.state = {key: value for key, value in kept.state.items() if key != name}
     if wrong is not None:
         kept.state[name] = wrong
-    with pytest.raises(ValueError, match="memory: it holds no sweep that was interrupted; name another file"):
-        integers(AllPairs(units, people, block=64, keeper=kept))
+    with pytest.raises(ValueError, match="memory: not the state of an interrupted scan; name another file"):
+        integers(AllPairs(units, people, block=64, store=kept))
 
 
 ORPHAN = """
@@ -395,7 +395,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_killed_sweep_leaves_no_process_and_no_file(tmp_path: Path):
+def test_a_killed_scan_leaves_no_process_and_no_file(tmp_path: Path):
     """Those who work for it hold its standard output: that it ends shows that they have ended."""
     script = tmp_path / "orphan.py"
     script.write_text(ORPHAN)

@@ -8,17 +8,8 @@ import torch
 
 from verisphere.score import unit_rows
 from verisphere.score.exact import screen
-from verisphere.score.exact.screen import (
-    KEYS,
-    PRECISIONS,
-    Precision,
-    Screen,
-    exact_int8,
-    full_float32,
-    int8_unit,
-    products,
-    rounded,
-)
+from verisphere.score.exact.screen import KEY_RANGE, Screen, exact_int8, full_float32, int8_unit, products, rounded
+from verisphere.vocabulary import PRECISIONS, Precision
 
 ALL = slice(0, None)
 
@@ -60,7 +51,7 @@ def test_the_short_way_to_keys_of_positive_scores_agrees_with_the_long_one(preci
     screen = Screen(half, half)
     first, last = screen.between(0.1, 0.3)
     shift = screen.shift(first)
-    assert shift == KEYS // 2
+    assert shift == KEY_RANGE // 2
     whole = screen.keys(ALL, ALL).clone()
     short = screen.keys(ALL, ALL, positive=True) >> screen.fine(positive=True)
     assert torch.equal(whole > last, short > last - shift)
@@ -76,7 +67,7 @@ def test_int8_products_are_exact_and_the_largest_key_leaves_room():
         assert int(eight.rows.max()) == 127
         assert eight.unit == pytest.approx(1 / 127)
         screen = Screen(eight, eight)
-        assert int(screen.keys(ALL, ALL).max()) < KEYS - 1
+        assert int(screen.keys(ALL, ALL).max()) < KEY_RANGE - 1
         assert int(Screen(eight, eight).keys(ALL, ALL, positive=True).max()) == 127**2
 
 
@@ -152,7 +143,7 @@ def test_rows_that_int8_lengthens_reach_no_wrong_key():
     assert int(products_of(screen).abs().max()) * screen.unit > 1.5
     for positive in (False, True):
         keys = screen.keys(ALL, ALL, positive) >> screen.fine(positive)
-        shift = KEYS // 2 if positive else 0
+        shift = KEY_RANGE // 2 if positive else 0
         for low in (0.9, 0.97, 0.98, 0.999):
             first, last = screen.between(low, math.inf)
             assert bool((exact[keys > last - shift] > math.inf).all())

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from verisphere.score.exact.windows import Found, Window, counted
+from verisphere.score.exact.windows import Window, WindowPart, counted
 
 EVERY = frozenset({0, 1})
 
 
-def found(score: np.ndarray, group: np.ndarray, low: float, high: float) -> Found:
+def found(score: np.ndarray, group: np.ndarray, low: float, high: float) -> WindowPart:
     """What looking through these pairs for a stretch finds."""
     over, inside = score > high, (score >= low) & (score <= high)
     held = counted(score[inside], group[inside], np.ones(int(inside.sum()), np.int64))
-    return Found(np.bincount(group[over], minlength=2), *held, len(score), 1)
+    return WindowPart(np.bincount(group[over], minlength=2), *held, len(score), 1)
 
 
 def test_counted_merges_what_is_equal_and_of_one_group():
@@ -38,12 +38,12 @@ def test_ranks_and_counts_worked_out_by_hand():
 
 @pytest.mark.parametrize("values", [10_000_000, 300])
 def test_narrowing_keeps_the_rank_and_forgets_the_rest(values: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 500)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 500)
     random = np.random.default_rng(0)
     score, group = random.integers(0, values, 100_000) / values, random.integers(0, 2, 100_000)
     rank = 20_000
     window = Window(-np.inf, np.inf, (0, 1), (rank, rank + 1), len(score))
-    late: list[tuple[Found, tuple]] = []
+    late: list[tuple[WindowPart, tuple]] = []
     for tile in range(100):
         part = slice(1000 * tile, 1000 * tile + 1000)
         asked = window.stretch
@@ -64,7 +64,7 @@ def test_narrowing_keeps_the_rank_and_forgets_the_rest(values: int, monkeypatch:
 
 
 def test_a_rank_that_was_narrowed_away_is_known_to_be_missing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.score.exact.windows.HELD", 100)
+    monkeypatch.setattr("verisphere.score.exact.windows.SCORES_BEFORE_NARROWING", 100)
     window = Window(-np.inf, np.inf, (0, 1), (1000,), 20_000)
     low, high = np.linspace(0, 0.1, 10_000), np.linspace(0.9, 1, 10_000)  # the later half scores much higher
     group = np.zeros(10_000, np.int64)

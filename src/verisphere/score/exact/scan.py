@@ -1,7 +1,7 @@
-"""Passes over all pairs, in this process or in several, which can be interrupted and gone on with.
+"""Passes over all pairs, in this process or in several, which can be interrupted and continued.
 
-A pass is cut into batches of tiles. What a batch says does not depend on any other, so batches may be worked through
-anywhere and in any order; one process collects them.
+A pass is cut into batches of tiles. The result of a batch does not depend on any other batch, so batches may run
+anywhere and in any order; one process collects their results.
 """
 
 import hashlib
@@ -26,33 +26,32 @@ from jaxtyping import Bool, Int64
 
 from verisphere.collectives import counts, gathered
 from verisphere.distributed import ALONE, World
-from verisphere.score.exact.screen import Precision
-from verisphere.score.exact.tiles import Side, Tiles, sift
-from verisphere.score.exact.windows import Found, Stretch, Window
-from verisphere.vocabulary import Progress
+from verisphere.score.exact.limits import PAIRS_A_BATCH, SECONDS_BETWEEN_SAVES
+from verisphere.score.exact.tiles import Side, Tiles, scan_tiles
+from verisphere.score.exact.windows import Stretch, Window, WindowPart
+from verisphere.vocabulary import Precision, Progress
 
-BATCH = 1 << 26  # pairs: below a second of work
-SAVED = 20.0  # seconds between two times that a pass is kept
+_FINGERPRINT = "sweep"  # the name in the state of the array with the fingerprint; part of the format
 
 State = Mapping[str, np.ndarray]
 
 
 @runtime_checkable
-class Keeper(Protocol):
-    """Keeps the state of a sweep somewhere that outlives the process."""
+class StateStore(Protocol):
+    """Keeps the state of a scan somewhere that outlives the process."""
 
     def load(self) -> State | None:
-        """What was kept last, or None."""
+        """The state that was saved last, or None."""
         ...
 
     def save(self, state: State) -> None:
-        """Keep this in the place of what was kept before."""
+        """Replace the saved state by this one."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Everything that determines the tiles of a sweep."""
+class Tiling:
+    """The arguments of `Tiles`: everything that determines the tiles of a scan."""
 
     left: Side
     right: Side | None
@@ -66,101 +65,100 @@ class Plan:
         return Tiles(self.left, self.right, self.across, self.precision, self.span, self.block)
 
 
-def fingerprint(plan: Plan) -> np.ndarray:
-    """32 bytes that differ where the rows, their people or domains, or the tiles do; not where the screen does."""
-    digest = hashlib.sha256(f"1 {BATCH} {plan.block} {plan.across}".encode())  # 1: of this way to cut tiles
-    for side in (plan.left, plan.right):
+def fingerprint(tiling: Tiling) -> np.ndarray:
+    """32 bytes that depend on the rows, their people and domains, and the tiles, and not on the screen."""
+    digest = hashlib.sha256(f"1 {PAIRS_A_BATCH} {tiling.block} {tiling.across}".encode())  # 1: version of the tiling
+    for side in (tiling.left, tiling.right):
         if side is not None:
             for part in (side.units.cpu().numpy(), side.people, side.domains):
                 digest.update(np.ascontiguousarray(part).view(np.uint8).data)
     return np.frombuffer(digest.digest(), np.uint8)
 
 
-class Sweep:
+class Scan:
     """Tiles of pairs, and the windows that passes over them have filled."""
 
     def __init__(
         self,
-        plan: Plan,
+        tiling: Tiling,
         progress: Progress,
         processes: int = 1,
-        keeper: Keeper | None = None,
-        before: "Sweep | None" = None,
+        store: StateStore | None = None,
+        before: "Scan | None" = None,
         world: World = ALONE,
     ) -> None:
-        """Prepare the tiles, and take up what is known already.
+        """Prepare the tiles, and load the saved state where there is one.
 
         Args:
-            plan: which tiles.
+            tiling: determines the tiles.
             progress: shown for each pass.
-            processes: how many work; what they find does not depend on it.
-            keeper: keeps passes, and what they have found; of one process alone.
-            before: a sweep of the same rows by other products, which this one takes the place of.
-            world: launched processes that share each pass, every one of which asks the same.
+            processes: number of worker processes; the results do not depend on it.
+            store: saves passes and filled windows; for a single launched process only.
+            before: a scan of the same rows with products of another type, which this one replaces.
+            world: launched processes that share each pass; all ask the same questions.
 
         Raises:
-            ValueError: what was kept is of another sweep; or something is to be kept of several processes.
+            ValueError: the saved state belongs to another scan; or a store together with several launched processes.
         """
-        if keeper is not None and world.size > 1:
+        if store is not None and world.size > 1:
             raise ValueError(
-                f"a sweep of {world.size} launched processes is not kept; start it without --sweep, or start one "
-                "process that shares its work by --processes"
+                f"the state of a scan by {world.size} launched processes cannot be saved; start it without --state, or "
+                "start one process that shares its work by --processes"
             )
-        self.plan, self.progress, self.processes, self.keeper = plan, progress, processes, keeper
+        self.tiling, self.progress, self.processes, self.store = tiling, progress, processes, store
         self.world = world
-        self.tiles = plan.tiles()
+        self.tiles = tiling.tiles()
         self.batches = _batches(np.array([self.tiles.pairs(number) for number in range(len(self.tiles))], np.int64))
         self.windows: list[Window] = [] if before is None else before.windows
-        self.kept: Kept | None = self._load() if before is None else before.kept
+        self.saved: SavedScan | None = self._load() if before is None else before.saved
 
     def fill(self, windows: Sequence[Window]) -> None:
-        """Fill new windows by one pass over all pairs, of which processes that a launcher has started take a share."""
-        stretches = [window.stretch for window in windows]  # as asked: those that are taken up have been narrowed
-        windows, done = self._taken_up(windows)
-        left = [number for number in range(self.world.rank, len(self.batches), self.world.size) if not done[number]]
-        saved = time.monotonic()
+        """Fill new windows by one pass over all pairs, which launched processes share."""
+        stretches = [window.stretch for window in windows]  # as asked: resumed windows have been narrowed since
+        windows, done = self._resumed(windows)
+        open_batches = [
+            number for number in range(self.world.rank, len(self.batches), self.world.size) if not done[number]
+        ]
+        saved_at = time.monotonic()
         with ExitStack() as stack:
-            found = self._found(left, lambda: [window.stretch for window in windows], stack)
-            for number, asked, results in self.progress(found, "comparing all pairs", len(left)):
+            batches = self._results(open_batches, lambda: [window.stretch for window in windows], stack)
+            for number, asked, results in self.progress(batches, "comparing all pairs", len(open_batches)):
                 for window, stretch, part in zip(windows, asked, results, strict=True):
                     window.add(part, stretch)
                 done[number] = True
                 for window in windows:
                     window.narrow()
-                if self.keeper is not None and time.monotonic() - saved > SAVED:
+                if self.store is not None and time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
                     self._save(windows, stretches, done)
-                    saved = time.monotonic()
+                    saved_at = time.monotonic()
         if self.world.size > 1:
-            windows = [one for one in (window.joined(of_all) for window in windows) if one is not None]
+            joined = (window.joined(gathered_arrays) for window in windows)
+            windows = [window for window in joined if window is not None]
         for window in windows:
             window.finish()
         self.windows += windows
-        if self.keeper is not None:
+        if self.store is not None:
             self._save([], [], np.zeros(len(self.batches), bool))
 
-    def look(self, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
-        """What some tiles say about some stretches, here and now."""
-        return sift(self.tiles, numbers, stretches)
-
-    def _found(
-        self, left: Sequence[int], stretches: Callable[[], list[Stretch]], stack: ExitStack
-    ) -> Iterator[tuple[int, list[Stretch], list[Found]]]:
-        """Number, stretches asked for, and findings of each batch, as they come."""
+    def _results(
+        self, numbers: Sequence[int], stretches: Callable[[], list[Stretch]], stack: ExitStack
+    ) -> Iterator[tuple[int, list[Stretch], list[WindowPart]]]:
+        """Number, requested stretches and results of each batch, in the order in which batches end."""
         if self.processes == 1:
-            for number in left:
+            for number in numbers:
                 asked = stretches()
-                yield number, asked, self.look(self.batches[number], asked)
+                yield number, asked, scan_tiles(self.tiles, self.batches[number], asked)
             return
         pool = stack.enter_context(self._pool(stack))
         running: dict[Future, tuple[int, list[Stretch]]] = {}
-        waiting = iter(left)
+        pending = iter(numbers)
         try:
             while True:
-                # Two a process: one in work and one at hand; more would be looked through for too wide windows.
-                for number in waiting:
+                # Two a process, one running and one queued: more would be scanned for windows that are too wide.
+                for number in pending:
                     asked = stretches()
-                    with _interrupts_waiting():
-                        running[pool.submit(_work, self.batches[number], asked)] = number, asked
+                    with _interrupts_deferred():
+                        running[pool.submit(_scan_batch, self.batches[number], asked)] = number, asked
                     if len(running) >= 2 * self.processes:
                         break
                 if not running:
@@ -174,65 +172,68 @@ class Sweep:
 
     def _pool(self, stack: ExitStack) -> ProcessPoolExecutor:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="verisphere-")))
-        for name, side in (("left", self.plan.left), ("right", self.plan.right)):
+        for name, side in (("left", self.tiling.left), ("right", self.tiling.right)):
             if side is not None:
                 np.save(folder / f"{name}.npy", side.units.cpu().numpy())
                 np.savez(folder / f"{name}.npz", people=side.people, domains=side.domains, origin=side.origin)
-        plan = self.plan
-        settings = (plan.across, plan.precision, plan.span, plan.block)
+        tiling = self.tiling
+        settings = (tiling.across, tiling.precision, tiling.span, tiling.block)
         threads = max(torch.get_num_threads() // self.processes, 1)
         return ProcessPoolExecutor(
             self.processes,
             multiprocessing.get_context("spawn"),
-            _start,
-            (folder, plan.right is not None, settings, threads),
+            _start_worker,
+            (folder, tiling.right is not None, settings, threads),
         )
 
-    # -- keeping ---------------------------------------------------------------------------------------------------
+    # -- saving ----------------------------------------------------------------------------------------------------
 
     def _save(self, windows: Sequence[Window], stretches: Sequence[Stretch], done: np.ndarray) -> None:
-        assert self.keeper is not None
-        state: dict[str, np.ndarray] = {"sweep": fingerprint(self.plan), "done": done}
-        for kind, some in (("filled", self.windows), ("filling", windows)):
-            state[kind] = np.array(len(some))
-            for number, window in enumerate(some):
+        assert self.store is not None
+        state: dict[str, np.ndarray] = {_FINGERPRINT: fingerprint(self.tiling), "done": done}
+        for kind, members in (("filled", self.windows), ("filling", windows)):
+            state[kind] = np.array(len(members))
+            for number, window in enumerate(members):
                 for name, value in window.state().items():
                     state[f"{kind}.{number}.{name}"] = value
         for number, (low, high, groups) in enumerate(stretches):
             state[f"asked.{number}"] = np.array([low, high, *groups], np.float64)
-        self.keeper.save(state)
+        self.store.save(state)
 
-    def _load(self) -> "Kept | None":
-        state = None if self.keeper is None else self.keeper.load()
+    def _load(self) -> "SavedScan | None":
+        state = None if self.store is None else self.store.load()
         if state is None:
             return None
         try:
-            ours = np.array_equal(state["sweep"], fingerprint(self.plan))
-            kept = _kept(state, len(self.batches)) if ours else None
+            same_pairs = np.array_equal(state[_FINGERPRINT], fingerprint(self.tiling))
+            saved = _saved_scan(state, len(self.batches)) if same_pairs else None
         except (KeyError, ValueError, TypeError, OverflowError):
-            raise ValueError(f"{self.keeper}: it holds no sweep that was interrupted; name another file") from None
-        if kept is None:
-            raise ValueError(f"{self.keeper}: it keeps the sweep of other embeddings, or of another version of them")
-        self.windows = kept.filled
-        return kept
+            raise ValueError(f"{self.store}: not the state of an interrupted scan; name another file") from None
+        if saved is None:
+            raise ValueError(
+                f"{self.store}: the state of a scan of other embeddings, or of another version of them; name another "
+                "file"
+            )
+        self.windows = saved.filled
+        return saved
 
-    def _taken_up(self, windows: Sequence[Window]) -> tuple[list[Window], np.ndarray]:
-        """The windows as an interrupted pass left them, where it was filling these; which batches it had done."""
-        kept, self.kept = self.kept, None
-        if kept is None or kept.asked != [window.stretch for window in windows]:
+    def _resumed(self, windows: Sequence[Window]) -> tuple[list[Window], np.ndarray]:
+        """The windows as an interrupted pass for the same stretches left them, and which batches it had completed."""
+        saved, self.saved = self.saved, None
+        if saved is None or saved.asked != [window.stretch for window in windows]:
             return list(windows), np.zeros(len(self.batches), bool)
-        return kept.filling, kept.done
+        return saved.filling, saved.done
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """What is kept of a sweep.
+class SavedScan:
+    """The saved state of a scan.
 
     Attributes:
-        filled: windows that whole passes have filled.
-        filling: those that an interrupted pass was filling.
-        asked: what that pass was asked to look for.
-        done: which of its batches were done.
+        filled: windows that complete passes have filled.
+        filling: windows that an interrupted pass was filling.
+        asked: the stretches that this pass was asked for.
+        done: which of its batches were complete.
     """
 
     filled: list[Window]
@@ -241,16 +242,16 @@ class Kept:
     done: Bool[np.ndarray, " batches"]
 
 
-def _kept(state: State, batches: int) -> Kept:
-    """What was kept, from its arrays.
+def _saved_scan(state: State, batches: int) -> SavedScan:
+    """Read a saved state from its arrays.
 
     Raises:
-        KeyError: one of them is missing.
-        ValueError: they are none of a sweep in so many batches.
+        KeyError: an array is missing.
+        ValueError: the arrays do not describe a scan with this number of batches.
     """
     done = state["done"]
     if done.dtype != np.bool_ or done.shape != (batches,):
-        raise ValueError(f"done must be {batches} truths, got {done.dtype} {done.shape}")
+        raise ValueError(f"done must be {batches} booleans, got {done.dtype} {done.shape}")
     filled, filling = (
         [_window(state, f"{kind}.{number}.") for number in range(int(state[kind]))] for kind in ("filled", "filling")
     )
@@ -260,8 +261,8 @@ def _kept(state: State, batches: int) -> Kept:
         asked.append((low, high, tuple(int(group) for group in groups)))
         window = filling[number]
         if window.groups != asked[-1][2] or not low <= window.low <= window.high <= high:
-            raise ValueError(f"window {number} is not within what was asked for")
-    return Kept(filled, filling, asked, done.copy())
+            raise ValueError(f"window {number} is not within the stretch that was asked for")
+    return SavedScan(filled, filling, asked, done.copy())
 
 
 def _window(state: State, prefix: str) -> Window:
@@ -271,38 +272,40 @@ def _window(state: State, prefix: str) -> Window:
 
 
 def _batches(pairs: Int64[np.ndarray, " tiles"]) -> list[range]:
-    """Runs of tiles, the first of them short: windows are wide until something is known, and would hold too much."""
-    found, start, size = [], 0, 1
+    """Runs of tiles, the first ones short: windows start wide and would collect too many scores before narrowing."""
+    batches, start, size = [], 0, 1
     while start < len(pairs):
         stop = min(start + size, len(pairs))
-        found.append(range(start, stop))
+        batches.append(range(start, stop))
         start = stop
-        if int(pairs[found[-1]].sum()) < BATCH:
+        if int(pairs[batches[-1]].sum()) < PAIRS_A_BATCH:
             size = max(size, stop)
-    return found
+    return batches
 
 
-def of_all(array: np.ndarray) -> list[np.ndarray]:
-    """This array of every process; they may differ in length."""
+def gathered_arrays(array: np.ndarray) -> list[np.ndarray]:
+    """This array as each rank has it; the lengths may differ."""
     sizes = counts(len(array))
-    everyone = gathered(torch.from_numpy(np.ascontiguousarray(array)), sizes)
-    return [part.numpy() for part in everyone.split(sizes)]
+    arrays = gathered(torch.from_numpy(np.ascontiguousarray(array)), sizes)
+    return [part.numpy() for part in arrays.split(sizes)]
 
 
-_here: list[Tiles] = []  # of a worker process
+# --- worker processes ---
+
+_worker_tiles: list[Tiles] = []  # the tiles of this worker process
 
 
-def _start(folder: Path, two: bool, settings: tuple, threads: int) -> None:
+def _start_worker(folder: Path, two_sides: bool, settings: tuple, threads: int) -> None:
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     torch.set_num_threads(threads)
-    sides = [_side(folder / name) if name == "left" or two else None for name in ("left", "right")]
+    sides = [_side(folder / name) if name == "left" or two_sides else None for name in ("left", "right")]
     assert sides[0] is not None
-    _here.append(Plan(sides[0], sides[1], *settings).tiles())
+    _worker_tiles.append(Tiling(sides[0], sides[1], *settings).tiles())
 
 
 @contextmanager
-def _interrupts_waiting() -> Iterator[None]:
-    """Ctrl-C reaches every process of a group. Those started meanwhile never see it, the first one sees it later."""
+def _interrupts_deferred() -> Iterator[None]:
+    """Block SIGINT: Ctrl-C reaches every process of a group, and workers started in this block must not see it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -311,7 +314,7 @@ def _interrupts_waiting() -> Iterator[None]:
 
 
 def _end_with_parent(folder: Path) -> None:
-    """End this process when the first one is gone, even if that was killed; and leave none of its files behind."""
+    """End this process when its parent is gone, even if the parent was killed, and remove the parent's files."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])
@@ -321,9 +324,9 @@ def _end_with_parent(folder: Path) -> None:
 
 def _side(path: Path) -> Side:
     units = torch.from_numpy(np.load(path.with_suffix(".npy"), mmap_mode="c"))
-    with np.load(path.with_suffix(".npz")) as rest:
-        return Side(units, rest["people"], rest["domains"], rest["origin"])
+    with np.load(path.with_suffix(".npz")) as columns:
+        return Side(units, columns["people"], columns["domains"], columns["origin"])
 
 
-def _work(numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
-    return sift(_here[0], numbers, stretches)
+def _scan_batch(numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[WindowPart]:
+    return scan_tiles(_worker_tiles[0], numbers, stretches)

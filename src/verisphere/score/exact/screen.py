@@ -10,24 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float32, Float64, Int16, Int32, Int64, Shaped
 from torch import Tensor
 
-Precision = Literal["int8", "bfloat16", "float32", "float64"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+from verisphere.score.exact.limits import CHECKED_ROWS, INT8_CLIPS, KEY_RANGE, MEASURED_ROWS, UNIT_ROWS
+from verisphere.vocabulary import Precision
 
 Keys: TypeAlias = Int16[Tensor, "left right"] | Int32[Tensor, "left right"]
 
-KEYS = 1 << 15  # keys are 1 .. KEYS - 1; 0 marks what is no pair
 _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
-PART = 1 << 8  # rows measured at once: they stay in a core's cache
-_CHECKED = 64  # rows of each side whose bound is tried when a screen is made
-_TRIED = 1 << 7  # rows by which the unit of int8 rows is chosen
-_CLIPPED = 1.0, 0.94, 0.88, 0.8, 0.7, 0.6  # where the largest numbers may be cut off, for finer steps among the others
 
 
 @contextmanager
@@ -80,7 +75,12 @@ def rounded(
     rows, unit = _in_type(units, precision, unit)
     widened = 1 + units.shape[1] * 2.0**-23
     lost, longest = 0.0, 0.0
-    for start, exact, kept in zip(range(0, len(rows), PART), units.split(PART), rows.split(PART), strict=True):
+    for start, exact, kept in zip(
+        range(0, len(rows), MEASURED_ROWS),
+        units.split(MEASURED_ROWS),
+        rows.split(MEASURED_ROWS),
+        strict=True,
+    ):
         length = torch.linalg.vector_norm(exact, dim=1)
         wrong = (~((length - 1).abs() < 1e-3)).nonzero()[:, 0]
         if len(wrong):
@@ -120,7 +120,7 @@ def rounded_known(
     exact = rows.float()
     kept, unit = _in_type(exact, precision, unit)
     lost, widened = 0.0, 1 + rows.shape[1] * 2.0**-23
-    for one, short in zip(exact.split(PART), kept.split(PART), strict=True):
+    for one, short in zip(exact.split(MEASURED_ROWS), kept.split(MEASURED_ROWS), strict=True):
         lost = max(lost, _lost(one, short, unit, widened))
     return _complete(kept, lost, longest, unit)
 
@@ -164,8 +164,13 @@ def int8_unit(units: Float32[Tensor, "rows dim"]) -> float:
     largest = float(peaks.max())
     if not 0 < largest <= 2:  # no rows of length 1, which will be said where they are measured
         return 1.0
-    some = torch.cat([units[peaks.topk(min(_TRIED, len(units))).indices], units[:: max(len(units) // _TRIED, 1)]])
-    tried = [share * largest / 127 for share in _CLIPPED]
+    some = torch.cat(
+        [
+            units[peaks.topk(min(UNIT_ROWS, len(units))).indices],
+            units[:: max(len(units) // UNIT_ROWS, 1)],
+        ]
+    )
+    tried = [share * largest / 127 for share in INT8_CLIPS]
     lost = [float(torch.linalg.vector_norm(some - _steps(some, unit) * unit, dim=1).max()) for unit in tried]
     return tried[lost.index(min(lost))]
 
@@ -177,8 +182,8 @@ def _steps(units: Float32[Tensor, "rows dim"], unit: float) -> Float32[Tensor, "
 @cache
 def exact_int8(dim: int) -> bool:
     """Whether this CPU's int8 products are exact, the largest ones included: some instructions saturate."""
-    random = np.random.default_rng(0).choice([-127, 127], size=(_CHECKED, dim))
-    random[: _CHECKED // 2, :], random[0] = np.abs(random[: _CHECKED // 2]), -127
+    random = np.random.default_rng(0).choice([-127, 127], size=(CHECKED_ROWS, dim))
+    random[: CHECKED_ROWS // 2, :], random[0] = np.abs(random[: CHECKED_ROWS // 2]), -127
     rows = torch.from_numpy(random.astype(np.int8))
     return torch.equal(torch._int_mm(rows, rows.T).long(), rows.long() @ rows.long().T)
 
@@ -224,11 +229,11 @@ class Screen:
         self.reach = max(1.5, 1.001 * lengths)
         #: of int8 products: how many bits are left out of a key
         self.coarse = (
-            max(int(self.reach / self.unit + 2).bit_length() - KEYS.bit_length() + 2, 0) if self.in_steps else 0
+            max(int(self.reach / self.unit + 2).bit_length() - KEY_RANGE.bit_length() + 2, 0) if self.in_steps else 0
         )
         self.by_bits = self.dtype == torch.bfloat16 and self.left.device.type == "cpu"
         width = max(highest - lowest, 1e-12)
-        self.centre, self.scale = (lowest + highest) / 2, (KEYS - 2048) / width
+        self.centre, self.scale = (lowest + highest) / 2, (KEY_RANGE - 2048) / width
         # products are written to one place, which stays in the cache
         self.room = self.left.new_empty(0, dtype=product_type(self.dtype)) if room is None else room
         if not tried:
@@ -245,8 +250,8 @@ class Screen:
         Args:
             left: rows on the left.
             right: rows on the right.
-            positive: only keys above KEYS / 2 matter and `shift` has been taken from them; the others are 0 or less.
-                Keys then have `fine` more bits.
+            positive: only keys above half of KEY_RANGE matter, and `shift` is subtracted from them; the others are
+                0 or less. Keys then have `fine` more bits.
         """
         product = products(self.left[left], self.right[right], self.room)
         if positive and self.in_steps:
@@ -261,7 +266,7 @@ class Screen:
 
     def shift(self, lowest: int) -> int:
         """What may be taken from all keys where none below this one matters: that saves most of their making."""
-        return KEYS // 2 if (self.by_bits or self.in_steps) and lowest > KEYS // 2 else 0
+        return KEY_RANGE // 2 if (self.by_bits or self.in_steps) and lowest > KEY_RANGE // 2 else 0
 
     def between(self, low: float, high: float) -> tuple[int, int]:
         """The lowest and highest key that pairs with exact scores from low to high can have, both included.
@@ -279,23 +284,23 @@ class Screen:
         lowest, highest = as_product(low, self.unit, dtype, -1), as_product(high, self.unit, dtype, 1)
         first, last = self.key(lowest), self.key(highest)
         if self.by_bits:
-            first[lowest == 0] = KEYS // 2 - 1  # the key of -0.0, which is the same number
-        first[ends[:, 0] == -torch.inf], last[ends[:, 1] == torch.inf] = 1, KEYS - 1
+            first[lowest == 0] = KEY_RANGE // 2 - 1  # the key of -0.0, which is the same number
+        first[ends[:, 0] == -torch.inf], last[ends[:, 1] == torch.inf] = 1, KEY_RANGE - 1
         return list(zip(first.tolist(), last.tolist(), strict=True))
 
     def key(self, product: Tensor) -> Int16[Tensor, "*shape"]:
         """The key of each product."""
         if self.in_steps:
-            return (product >> self.coarse).add_(KEYS // 2).clamp_(1, KEYS - 1).to(torch.int16)
+            return (product >> self.coarse).add_(KEY_RANGE // 2).clamp_(1, KEY_RANGE - 1).to(torch.int16)
         if self.by_bits:
             bits = product.view(torch.int16)
             # The bits of a negative number fall as it rises: all but the sign are turned round.
-            return ((bits >> 15) & 0x7FFF).bitwise_xor_(bits).add_(KEYS // 2)
-        key = product.sub(self.centre).mul_(self.scale).add_(KEYS // 2)
-        return key.clamp_(1, KEYS - 1).to(torch.int16)
+            return ((bits >> 15) & 0x7FFF).bitwise_xor_(bits).add_(KEY_RANGE // 2)
+        key = product.sub(self.centre).mul_(self.scale).add_(KEY_RANGE // 2)
+        return key.clamp_(1, KEY_RANGE - 1).to(torch.int16)
 
     def _check(self) -> None:
-        left, right = self.left[:_CHECKED], self.right[-_CHECKED:]
+        left, right = self.left[:CHECKED_ROWS], self.right[-CHECKED_ROWS:]
         if self.in_steps:
             if not exact_int8(left.shape[1]):
                 raise RuntimeError("products in torch.int8 are not exact on this CPU; use another type")

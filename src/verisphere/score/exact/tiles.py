@@ -13,10 +13,9 @@ import torch
 from jaxtyping import Float32, Float64, Int16, Int64, Shaped
 from torch import Tensor
 
+from verisphere.score.exact.limits import BORDERS_COUNTED_SINGLY, DENSE_RUNS, KEY_RANGE, RUN_KEYS, SCORES_BEFORE_MERGING
 from verisphere.score.exact.screen import (
-    KEYS,
     Keys,
-    Precision,
     Rounded,
     Screen,
     between,
@@ -26,15 +25,10 @@ from verisphere.score.exact.screen import (
     true_count,
     true_places,
 )
-from verisphere.score.exact.windows import Found, Stretch, counted
+from verisphere.score.exact.windows import Stretch, WindowPart, counted
 from verisphere.score.genuine import genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error, rough_scores
-
-BLOCK = 1536  # rows a side of a tile: its keys are 4.5 MB
-RUN = 64  # keys whose maximum is looked at before they are
-HELD_APART = 1 << 19  # scores found in a stretch before equal ones are merged
-DENSE = 0.95  # share of runs with a wanted key beyond which a tile is looked at key by key
-FEW = 8  # so many borders, or fewer, are counted one by one
+from verisphere.vocabulary import Precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +83,7 @@ class Patch:
 
 @runtime_checkable
 class Tiled(Protocol):
-    """Pairs in numbered tiles of a product, as `sift` looks through them."""
+    """Pairs in numbered tiles of a product, as `scan_tiles` looks through them."""
 
     @property
     def rough_error(self) -> float:
@@ -214,7 +208,7 @@ def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int
 
 
 @dataclass(frozen=True, eq=False)
-class Near:
+class OpenPairs:
     """Pairs whose keys leave it open where they score, with the number of pairs of higher keys.
 
     Attributes:
@@ -230,7 +224,7 @@ class Near:
     higher: dict[int, int]
 
 
-def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
+def open_pairs(patch: Patch, bands: Sequence[tuple[int, int]]) -> OpenPairs:
     """Pairs with keys in any of these bands, and how many pairs have higher keys than each.
 
     Args:
@@ -239,13 +233,13 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
     """
     merged, borders = _merged(bands), sorted({last for _, last in bands})
     fine, flat = patch.fine, patch.keys.reshape(-1)
-    if len(flat) % RUN:
-        flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN))
-    runs = flat.view(-1, RUN)
+    if len(flat) % RUN_KEYS:
+        flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN_KEYS))
+    runs = flat.view(-1, RUN_KEYS)
     top = runs.amax(1)
     # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
     rare = 0
-    while rare < len(merged) and true_count(between(top, merged[rare][0] << fine)) > DENSE * len(top):
+    while rare < len(merged) and true_count(between(top, merged[rare][0] << fine)) > DENSE_RUNS * len(top):
         rare += 1
     higher = _higher(flat, borders, fine) if rare else {}
     parts: list[Tensor] = []
@@ -264,21 +258,21 @@ def look(patch: Patch, bands: Sequence[tuple[int, int]]) -> Near:
         for low, high in merged[rare:]:
             wanted |= (keys >= low) & (keys <= high)
         place = place[torch.from_numpy(wanted.nonzero()[0]).to(place.device)]
-        parts.append(hit[place // RUN] * RUN + place % RUN)
+        parts.append(hit[place // RUN_KEYS] * RUN_KEYS + place % RUN_KEYS)
         if not rare:
             higher = {border: int(np.count_nonzero(keys > border)) for border in borders}
     number = parts[0] if len(parts) == 1 else torch.cat(parts).sort().values
     columns = patch.keys.shape[1]
     left = torch.div(number, columns, rounding_mode="floor")
     key = (flat.index_select(0, number) >> fine).to(torch.int16)
-    return Near(patch.left + left, patch.right + number - left * columns, key, higher)
+    return OpenPairs(patch.left + left, patch.right + number - left * columns, key, higher)
 
 
 def _higher(flat: Shaped[Tensor, " keys"], borders: Sequence[int], fine: int) -> dict[int, int]:
     """How many of these keys lie above each border."""
-    if len(borders) <= FEW:
+    if len(borders) <= BORDERS_COUNTED_SINGLY:
         return {border: true_count(between(flat, (border + 1) << fine)) for border in borders}
-    counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEYS).cpu().numpy()
+    counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEY_RANGE).cpu().numpy()
     above = len(flat) - counts.cumsum()
     return {border: int(above[border]) for border in borders}
 
@@ -294,7 +288,7 @@ def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def sift(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[Found]:
+def scan_tiles(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[WindowPart]:
     """Look through some tiles for what lies in these stretches of score and above them.
 
     Args:
@@ -305,7 +299,7 @@ def sift(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
     ends = [(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
     inside: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in stretches]
-    room, seen, patches = ([start] * len(stretches) for start in (HELD_APART, 0, 0))
+    room, seen, patches = ([start] * len(stretches) for start in (SCORES_BEFORE_MERGING, 0, 0))
     with full_float32():
         for number in numbers:
             screen = tiles.screen(number)
@@ -316,7 +310,7 @@ def sift(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
                 wanted = [w for w, (_, _, groups) in enumerate(stretches) if patch.group in groups]
                 if not wanted:
                     continue
-                near = look(patch, [bands[w] for w in wanted])
+                near = open_pairs(patch, [bands[w] for w in wanted])
                 some = [stretches[w] for w in wanted], [bands[w] for w in wanted]
                 open_, sure = _open(tiles, near, *some, screen.error)
                 for w, score, certain in zip(wanted, open_, sure, strict=True):
@@ -330,12 +324,12 @@ def sift(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> 
                         room[w] -= len(held)
                         if room[w] < 0:
                             inside[w] = [_together(inside[w])]
-                            room[w] = max(HELD_APART, len(inside[w][0][0]))
-    return [Found(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
+                            room[w] = max(SCORES_BEFORE_MERGING, len(inside[w][0][0]))
+    return [WindowPart(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
 
 
 def _open(
-    tiles: Tiled, near: Near, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
+    tiles: Tiled, near: OpenPairs, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
 ) -> tuple[list[Float64[np.ndarray, " open"]], list[int]]:
     """For each stretch the exact scores that may lie inside, and how many other pairs of its band are above it.
 

@@ -13,14 +13,11 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float64, Int64
 
-#: Distinct scores held around a rank before the window is narrowed.
-HELD = 1 << 14
-#: Distinct scores kept on either side of a rank when all pairs are in.
-KEPT = 1 << 12
+from verisphere.score.exact.limits import SCORES_BEFORE_NARROWING, SCORES_BESIDE_RANK
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class WindowPart:
     """What one batch of pairs says about a window: pairs above it, and the scores inside, equal ones as one.
 
     Attributes:
@@ -79,14 +76,14 @@ class Window:
         self.low, self.high, self.groups, self.ranks = low, high, groups, ranks
         self.above = np.zeros(len(groups), np.int64)
         self.score, self.group, self.count = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
-        self.room, self.seen, self.patches, self.total, self.slack = HELD, 0, 0, total, slack
+        self.room, self.seen, self.patches, self.total, self.slack = SCORES_BEFORE_NARROWING, 0, 0, total, slack
 
     @property
     def stretch(self) -> Stretch:
         """What a batch is to be looked through for."""
         return self.low, self.high, self.groups
 
-    def add(self, found: Found, stretch: Stretch) -> None:
+    def add(self, found: WindowPart, stretch: Stretch) -> None:
         """Take a batch in that was looked through for this stretch, as wide as the window now is or wider."""
         low, high, groups = stretch
         assert (low <= self.low, self.high <= high, groups) == (True, True, self.groups)
@@ -118,8 +115,8 @@ class Window:
 
     def finish(self) -> None:
         """Once all pairs are in: drop what is far from the ranks, whose places are known now."""
-        if self.ranks and len(self.score) > 2 * KEPT:
-            self._keep(float(min(self.ranks) - KEPT), float(max(self.ranks) + KEPT))
+        if self.ranks and len(self.score) > 2 * SCORES_BESIDE_RANK:
+            self._keep(float(min(self.ranks) - SCORES_BESIDE_RANK), float(max(self.ranks) + SCORES_BESIDE_RANK))
 
     def around(self, groups: frozenset[int]) -> tuple[int, int]:
         """How many pairs of some of its groups lie above it, and how many inside; valid once all pairs are in."""

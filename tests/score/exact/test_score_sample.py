@@ -16,14 +16,14 @@ def test_near_a_rank_and_around_it():
     left, right = torch.triu_indices(3000, 3000, 1)
     exact = pair_scores(units, left, right).sort(descending=True).values
     for rank in (50_000, 1_000_000, 4_000_000):
-        low, high = pairs.pilot.around(rank, (0, 1, 2))
+        low, high = pairs.sample.around(rank, (0, 1, 2))
         assert low < float(exact[rank - 1]) < high
         assert abs(scores.near(rank) - float(exact[rank - 1])) < 0.02
-    assert pairs.pilot.around(1, (0, 1, 2))[1] == math.inf
-    assert pairs.pilot.around(scores.total, (0, 1, 2))[0] == -math.inf
+    assert pairs.sample.around(1, (0, 1, 2))[1] == math.inf
+    assert pairs.sample.around(scores.total, (0, 1, 2))[0] == -math.inf
 
 
 def test_where_there_is_nothing_to_sample_everything_is_open():
     pairs = AllPairs(unit_rows(np.eye(4, dtype=np.float32)), torch.zeros(4, dtype=torch.int64))
-    assert pairs.pilot.around(1, (0,)) == (-math.inf, math.inf)
+    assert pairs.sample.around(1, (0,)) == (-math.inf, math.inf)
     assert pairs.scores([Group(0, False)]).total == 0

@@ -1,4 +1,4 @@
-"""All pairs through the command line: other screens, processes and a sweep that is kept give the same file."""
+"""All pairs through the command line: other screens, processes and a saved state give the same file."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
         ["--screen", "float32"],
         ["--screen", "float64"],
         ["--processes", "2"],
-        ["--sweep", "kept.sweep"],
+        ["--state", "kept.state"],
     ],
 )
 def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
@@ -52,7 +52,7 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
         assert call(capsys, *asked)[0] == 0
     first, second, third = (json.loads((tmp_path / f"{number}.json").read_text()) for number in range(3))
     assert first == second == third
-    assert (tmp_path / "kept.sweep").exists() == ("--sweep" in options)
+    assert (tmp_path / "kept.state").exists() == ("--state" in options)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
         (["--processes", "0"], "processes must be at least 1, got 0"),
         (["--device", "cuda:77"], "device 'cuda:77' was asked for, but PyTorch sees"),
         (["--screen", "int4"], "invalid choice: 'int4' (choose from 'int8', 'bfloat16', 'float32', 'float64')"),
-        (["--sweep", "rows.npz"], "rows.npz: "),
-        (["--sweep", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),
-        (["--sweep", "other.sweep"], "rows.npz: other.sweep: it keeps the sweep of other embeddings"),
-        (["--sweep", "same", "--json", "same"], "same: two of --json, --curve, --plot and --sweep would be written"),
+        (["--state", "rows.npz"], "rows.npz: "),
+        (["--state", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),
+        (["--state", "other.state"], "rows.npz: other.state: the state of a scan of other embeddings"),
+        (["--state", "same", "--json", "same"], "same: two of --json, --curve, --plot and --state would be written"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -72,18 +72,18 @@ def test_what_cannot_be_is_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     rows, _ = saved(tmp_path / "rows.npz"), (tmp_path / "notes.txt").write_text("hello")
-    assert call(capsys, "all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--sweep", "other.sweep")[0] == 0
-    before = rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.sweep").read_bytes()
+    assert call(capsys, "all-pairs", saved(tmp_path / "b.npz", 1), "--far", "1e-1", "--state", "other.state")[0] == 0
+    before = rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.state").read_bytes()
     code, out, err = call(capsys, "all-pairs", rows.name, "--far", "1e-1", *options)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
-    assert before == (rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.sweep").read_bytes())
+    assert before == (rows.read_bytes(), (tmp_path / "notes.txt").read_bytes(), (tmp_path / "other.state").read_bytes())
 
 
 @pytest.mark.parametrize("edited", ["score", "count", "above"])
-def test_an_edited_sweep_file_is_refused(edited: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_an_edited_state_file_is_refused(edited: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    asked = ["all-pairs", saved(tmp_path / "rows.npz"), "--far", "1e-1", "--sweep", "kept.npz"]
+    asked = ["all-pairs", saved(tmp_path / "rows.npz"), "--far", "1e-1", "--state", "kept.npz"]
     assert call(capsys, *asked)[0] == 0
     with np.load("kept.npz") as archive:
         state = dict(archive)
@@ -92,4 +92,4 @@ def test_an_edited_sweep_file_is_refused(edited: str, tmp_path: Path, capsys, mo
     np.savez("kept.npz", **state)
     code, out, err = call(capsys, *asked)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "kept.npz: its arrays are not those that were saved, by their seal, so it was edited or damaged; name" in err
+    assert "kept.npz: its arrays do not match their seal, so the file was edited or damaged; name" in err

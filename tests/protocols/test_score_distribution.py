@@ -5,9 +5,9 @@ import pytest
 
 from verisphere.decide import TooFewScoresError, roc, tar_interval
 from verisphere.protocols import PairsOfSet
-from verisphere.protocols.all_pairs import interval_of_tar
-from verisphere.protocols.pictures import genuine_pairs, histograms, thinned_curve
-from verisphere.vocabulary import Embeddings
+from verisphere.protocols.redrawn import interval_of_tar
+from verisphere.protocols.score_distribution import histograms, thinned_curve
+from verisphere.vocabulary import Embeddings, Redrawing
 
 
 def some(people: int = 30, images: int = 5, domains: int = 0, noise: float = 0.7, seed: int = 0) -> Embeddings:
@@ -25,7 +25,7 @@ def some(people: int = 30, images: int = 5, domains: int = 0, noise: float = 0.7
 @pytest.mark.parametrize("noise", [0.7, 0.0, 1e-4])
 def test_the_thinned_curve_is_a_part_of_the_whole(noise: float):
     pairs = PairsOfSet(some(noise=noise))
-    whole = roc(pairs.all_scores(genuine=True)[0], pairs.all_scores(genuine=False)[0])
+    whole = roc(pairs.all_scores(genuine=True).scores, pairs.all_scores(genuine=False).scores)
     thin = thinned_curve(pairs, points=60)
     assert (np.diff(thin.thresholds) < 0).all()
     # the point of the whole curve that each threshold stands on: the lowest one that is no lower than it
@@ -48,8 +48,9 @@ def test_the_highest_impostors_are_all_on_the_thinned_curve():
 def test_histograms_count_what_there_is(domains: int):
     embeddings = some(domains=domains)
     pairs = PairsOfSet(embeddings)
-    genuine = genuine_pairs(pairs)
-    impostor, rows = pairs.all_scores(genuine=False)
+    genuine = pairs.all_scores(genuine=True)
+    impostors = pairs.all_scores(genuine=False)
+    impostor, rows = impostors.scores, impostors.rows
     overall, by_domain = histograms(pairs, genuine, bins=40)
     assert (overall.genuine_total, overall.impostor_total) == (30 * 10, 150 * 149 // 2 - 30 * 10)
     assert overall.genuine.tolist() == np.histogram(genuine.scores, overall.edges)[0].tolist()
@@ -68,16 +69,16 @@ def test_a_set_of_one_point_has_histograms_too():
     rows = np.ones((6, 4), np.float32)
     names = np.array([f"i{number}" for number in range(6)])
     pairs = PairsOfSet(Embeddings(rows, names, np.array(["a", "a", "b", "b", "c", "c"])))
-    overall, by_domain = histograms(pairs, genuine_pairs(pairs))
+    overall, by_domain = histograms(pairs, pairs.all_scores(genuine=True))
     assert (overall.genuine.sum(), overall.impostor.sum()) == (3, 12)
     assert not by_domain
 
 
 def test_the_interval_of_a_tar_is_that_of_all_scores():
     pairs = PairsOfSet(some())
-    found = interval_of_tar(pairs, "1e-2", replicates=50, seed=3)
+    found = interval_of_tar(pairs, "1e-2", redrawing=Redrawing(50, 3))
     everything = pairs.highest("1", times=1)
-    assert found == tar_interval(everything, "1e-2", replicates=50, seed=3)
+    assert found == tar_interval(everything, "1e-2", redrawing=Redrawing(50, 3))
     assert found.lower_95 <= found.value <= found.upper_95
 
 
@@ -92,5 +93,5 @@ def test_the_interval_takes_more_impostors_where_a_replicate_needs_them(monkeypa
         return PairsOfSet.highest(pairs, far, times)
 
     monkeypatch.setattr(pairs, "highest", highest)
-    interval_of_tar(pairs, "1e-2", replicates=5)
+    interval_of_tar(pairs, "1e-2", redrawing=Redrawing(5))
     assert asked == [2, 4, 8]

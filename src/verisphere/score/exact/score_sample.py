@@ -6,12 +6,11 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
+from verisphere.score.exact.limits import SAMPLED_ROWS
 from verisphere.score.exact.tiles import Side
 
-SAMPLE = 1024  # rows a side: half a million pairs of a group
 
-
-class Pilot:
+class ScoreSample:
     """Impostor scores of a sample of each group's pairs."""
 
     def __init__(self, left: Side, right: Side | None, across: int, totals: dict[int, int]) -> None:
@@ -80,6 +79,6 @@ class Pilot:
 
     def _rows(self, side: Side, group: int) -> np.ndarray:
         if group == self.across:
-            return np.unique(np.linspace(0, len(side) - 1, min(len(side), SAMPLE)).astype(np.int64))
+            return np.unique(np.linspace(0, len(side) - 1, min(len(side), SAMPLED_ROWS)).astype(np.int64))
         first, last = np.searchsorted(side.domains, [group, group + 1])
-        return np.arange(first, min(last, first + SAMPLE))
+        return np.arange(first, min(last, first + SAMPLED_ROWS))

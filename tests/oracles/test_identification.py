@@ -11,8 +11,8 @@ from verisphere.decide.identification import (
     identification_point,
     mean_point,
     mean_rank,
+    probe_scores,
     rank_rate,
-    searches_of,
 )
 
 from ..decide import oracle
@@ -26,7 +26,7 @@ def galleries():
 
 
 def searched(gallery):
-    return searches_of(np.array(gallery.scores), np.array(gallery.probes), np.array(gallery.people))
+    return probe_scores(np.array(gallery.scores), np.array(gallery.probes), np.array(gallery.people))
 
 
 def strangers(gallery):

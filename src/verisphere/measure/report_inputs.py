@@ -1,0 +1,143 @@
+"""The inputs of a report: runs and embeddings files, found by their paths, with their images where these are found."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from verisphere.files.disk import check_file, real_path
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.npz import names_in_npz
+from verisphere.images.faces import Faces
+from verisphere.models.faces import open_faces
+from verisphere.models.folder import is_model_folder
+from verisphere.vocabulary import Embeddings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class ReportInput:
+    """One set of embeddings, or a run that has none yet.
+
+    Attributes:
+        title: its name in the report, unique there.
+        embeddings: the set; None for a run without embeddings.
+        source: file of the embeddings, as it is shown; its digest is stated where the file exists.
+        run: folder of the run that made the model, where that is known.
+        faces: the images, under the embeddings' names, where they were found.
+        no_faces: why they were not found.
+    """
+
+    title: str
+    embeddings: Embeddings | None
+    source: str
+    run: Path | None
+    faces: Faces | None
+    no_faces: str = "they were not given."
+
+
+def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool = False) -> list[ReportInput]:
+    """The inputs of a report: embeddings files, and for a run every embeddings file directly in its folder.
+
+    Args:
+        paths: folders made by `verisphere train`, or embeddings files.
+        faces: the images of the embeddings, as `open_faces` takes them; None reads them where the embeddings' origin
+            says that they were.
+        trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is neither a run nor an embeddings file; two paths are the same; no set has its images in
+            `faces`.
+    """
+    given = open_faces(faces, trust=trust) if faces is not None else None
+    files: list[tuple[Path, Path | None]] = []
+    for path in paths:
+        if path.is_dir():
+            require_run(path)
+            in_run = [file for file in sorted(path.glob("*.npz")) if _has_embeddings(file)]
+            files += [(file, path) for file in in_run] or [(path, path)]
+        else:
+            files.append((path, None))
+    places = Counter(real_path(path) for path, _ in files)
+    repeated = [path for path, _ in files if places[real_path(path)] > 1]
+    if repeated:
+        raise ValueError(f"{repeated[0]}: named twice; a report shows it once")
+    titles = distinct_titles([path for path, _ in files])
+    inputs = []
+    for title, (path, run) in zip(titles, files, strict=True):
+        if path == run:
+            inputs.append(ReportInput(title, None, "", run, None))
+            continue
+        embeddings = read_embeddings(path)
+        images, missing = _images(embeddings, given, faces, path.parent, trust)
+        inputs.append(ReportInput(title, embeddings, str(path), run, images, missing))
+    if given is not None and not any(entry.faces for entry in inputs):
+        first = next((entry.no_faces for entry in inputs if entry.embeddings is not None), "there are none")
+        raise ValueError(f"{faces}: its images are not those of the embeddings: {first}")
+    return inputs
+
+
+def require_run(path: Path) -> None:
+    """Refuse a folder that is not the folder of a run.
+
+    Raises:
+        ValueError: the folder is an exported model, or holds no recipe.
+    """
+    if is_model_folder(path):
+        raise ValueError(f"{path}: an exported model; name the run it came from, or embeddings that it made")
+    if not (path / "recipe.yaml").is_file():
+        raise ValueError(
+            f"{path}: not a run of `verisphere train` (it holds no recipe.yaml); name such a folder, or an embeddings "
+            "file"
+        )
+
+
+def _has_embeddings(path: Path) -> bool:
+    """Whether an .npz file in a run's folder holds embeddings; a damaged one counts: reading it says what is wrong."""
+    check_file(path)
+    try:
+        embeddings = "embeddings" in names_in_npz(path)
+    except (ValueError, OSError):
+        return True
+    if not embeddings:
+        log.info("%s: skipped, it is not an embeddings file", path)
+    return embeddings
+
+
+def _images(
+    embeddings: Embeddings, given: Faces | None, path: Path | None, beside: Path, trust: bool
+) -> tuple[Faces | None, str]:
+    """The images of a set, or why there are none.
+
+    An origin names the images as they were typed, so the path is tried from here, and from beside the embeddings.
+    """
+    if given is None:
+        if embeddings.origin is None:
+            return None, "the embeddings file does not say where its images are; name them by --faces (faces=)."
+        path = Path(embeddings.origin.images)
+        if not path.exists() and (beside / path).exists():
+            path = beside / path
+        try:
+            given = open_faces(path, trust=trust)
+        except (ValueError, OSError) as error:
+            return None, f"the images cannot be read where they were ({error}); name them by --faces (faces=)."
+    missing = set(embeddings.names.tolist()).difference(given.names)
+    if missing:
+        return None, f"{len(missing)} of {len(embeddings)} images are not in {path}, the first is {min(missing)!r}."
+    return given, ""
+
+
+def distinct_titles(paths: Sequence[Path]) -> list[str]:
+    """A name for each path: its stem, with as many folders before it as make all names distinct."""
+    whole = [Path(os.path.abspath(path)) for path in paths]  # not resolved: a link keeps its own name
+    parts = [(path.with_suffix("") if path.suffix == ".npz" else path).parts for path in whole]
+    titles = ["/".join(part[-1:]) for part in parts]
+    for length in range(1, max(map(len, parts), default=1) + 1):
+        titles = ["/".join(part[-length:]).lstrip("/") for part in parts]
+        if len(set(titles)) == len(titles):
+            break
+    return titles
