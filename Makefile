@@ -30,7 +30,7 @@ fuzz: $(VENV)/.dev
 # The commands on small inputs, held to the figures that they gave before; several minutes. Where results are meant to
 # change: make pinned OPTIONS='--out tests/pinned/before.json'. One thread: a sum depends on how many share it.
 pinned: $(VENV)/.dev
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m pinned --against tests/pinned/before.json $(OPTIONS)
+	PYTHONPATH=tests:docs OMP_NUM_THREADS=1 $(BIN)/python -m pinned --against tests/pinned/before.json $(OPTIONS)
 
 # Every test that docs/reliability.md names.
 faults: $(VENV)/.dev

@@ -14,19 +14,19 @@ import numpy as np
 
 #: The present spelling of verbs and options that the restructuring renames.
 WORDS = {
-    "experiment": "sweep",
-    "identification": "search",
-    "state": "--sweep",
+    "experiment": "experiment",
+    "identification": "identification",
+    "state": "--state",
 }
 #: The present class paths of what the recipes below name.
 CLASSES = {
-    "SyntheticFaces": "verisphere.data.SyntheticFaces",
-    "Photos": "verisphere.data.Photos",
-    "ByLight": "verisphere.data.ByLight",
-    "MobileFaceNet": "verisphere.embed.MobileFaceNet",
-    "IResNet": "verisphere.embed.IResNet",
-    "SEResNet": "verisphere.embed.SEResNet",
-    "GroupFace": "verisphere.embed.GroupFace",
+    "SyntheticFaces": "verisphere.images.SyntheticFaces",
+    "Photos": "verisphere.images.Photos",
+    "ByLight": "verisphere.images.ByLight",
+    "MobileFaceNet": "verisphere.backbones.MobileFaceNet",
+    "IResNet": "verisphere.backbones.IResNet",
+    "SEResNet": "verisphere.backbones.SEResNet",
+    "GroupFace": "verisphere.backbones.GroupFace",
     **{name: f"verisphere.losses.{name}" for name in (
         "ArcFace", "CosFace", "AdaFace", "AMLFS", "ASoftmax", "CIFP", "Circle", "COCO", "CurricularFace", "Inter",
         "Intra", "MagFace", "MVSoftmax", "SearchSoftmax", "Softmax", "SphereFace", "SphereFace2", "SphereFaceR",
@@ -35,7 +35,7 @@ CLASSES = {
         "AnchorFace", "AngularTriplet", "GroupLabels", "ThresholdConsistency")},
 }  # fmt: skip
 #: How the pictures of docs/losses.md are drawn: words after `python`.
-FIGURES = ("-m", "verisphere", "figures")
+FIGURES = ("-m", "figures")
 PROGRAM = ("-m", "verisphere", "--default-allocator")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *PROGRAM)
 
