@@ -46,8 +46,8 @@ def main() -> int:
         print(f"not compared: the digests were made on {before['machine']}, and this is {machine()}")
         return OTHER_MACHINE
     with tempfile.TemporaryDirectory(prefix="pinned-") as room:
-        folder = Path(room) / "results" if options.folder is None else options.folder
-        folder.mkdir()
+        folder = Path(room if options.folder is None else options.folder).resolve() / "results"
+        folder.mkdir(parents=True)
         found = run(folder, options.only)
     if options.out is not None:
         options.out.write_text(as_text(found))
@@ -87,7 +87,8 @@ def run(folder: Path, only: list[str]) -> Digests:
         for path in sorted(path for path in now if now[path] != seen.get(path)):
             name = path.relative_to(folder).as_posix()
             if path.name not in SKIPPED:
-                found[f"{command.name}: {name}"] = digest(name, path.read_bytes())
+                # The trainings of an experiment name the first one, from which they start, by its absolute path.
+                found[f"{command.name}: {name}"] = digest(name, path.read_bytes().replace(f"{folder}/".encode(), b""))
         seen = now
     return found
 

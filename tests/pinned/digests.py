@@ -27,6 +27,11 @@ NORMALISED = (
     # Lengths of listed files: recipes and cards grow and shrink with the words in them. Each file has its own digest.
     (re.compile(r'"bytes": \d+'), '"bytes": LENGTH'),
     (re.compile(r"\| +[\d,]+ \| +[0-9a-f]{12} \|"), "| LENGTH | DIGEST |"),
+    # How long trainings took, in the table of an experiment.
+    (re.compile(r"\| +\d+ s \|"), "| TIME |"),
+    # A report names the digest of each run's metrics.jsonl, which holds times.
+    (re.compile(r"(?<=<code>)[0-9a-f]{64}(?=</code>)"), "DIGEST"),
+    (re.compile(r'(?<=metrics\.jsonl", "sha256": ")[0-9a-f]{64}'), "DIGEST"),
 )
 
 
