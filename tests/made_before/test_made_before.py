@@ -10,7 +10,7 @@ by the rooms' names and, in modules.yaml, by the modules'. Only the command line
 | figures.json, all_pairs.sweep | `evaluate all-pairs embeddings.npz --far 1e-1 --far 1e-2`; the file of its progress |
 | calibration.json | `calibrate embeddings.npz --far 0.2 --far 0.3 --guarantee expected` |
 | model/ | `export run --calibration calibration.json --evaluation figures.json` |
-| experiment/ | the plan that trainings of experiment.yaml left in their folder |
+| experiment/ | what experiment.yaml left in its folder: the plan, and the embeddings of its set by the model of run/ |
 """
 
 import json
@@ -177,9 +177,11 @@ def test_a_run_is_exported_with_its_calibration_and_figures(call: Call):
     assert again["files"][weights] == before["files"][weights]
 
 
-def test_trainings_that_are_finished_are_found_again(faces: Path, call: Call):
+def test_trainings_that_are_finished_and_measured_are_found_again(call: Call):
     run = Path("experiment/runs/base/seed-3")
     shutil.copytree("run", run)
+    measured = Path("experiment/unseen.npz").rename(run / "unseen.npz")
+    before = measured.read_bytes()
     (run / "finished.json").write_text('{"seconds": 12.5}\n')
     said = call(f"{EXPERIMENT} experiment.yaml --out experiment --replicates 20 --threads 1")
     assert "| base |" in said
@@ -187,3 +189,4 @@ def test_trainings_that_are_finished_are_found_again(faces: Path, call: Call):
     (figure,) = json.loads(Path("experiment/results.json").read_text())["arms"]["base"]["figures"]
     assert figure["mean"] == expected
     assert not (run / STEP_6).exists()
+    assert measured.read_bytes() == before
