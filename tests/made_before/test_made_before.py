@@ -26,9 +26,9 @@ import verisphere
 from verisphere.cli import main
 
 FILES = Path(__file__).parent / "files"
-STATE = "--sweep"  # option of the file that keeps the progress over all pairs
+STATE = "--state"  # option of the file that keeps the progress over all pairs
 DRAWN = "--aligned --accept-drawn-model"
-EXPERIMENT = "sweep"  # verb of several trainings
+EXPERIMENT = "experiment"  # verb of several trainings
 STEP_3, STEP_6 = "checkpoints/step-00000003", "checkpoints/step-00000006"
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")

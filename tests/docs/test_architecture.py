@@ -1,0 +1,64 @@
+"""docs/architecture.md: the files of its walks exist, are imported by their callers, and never climb a floor."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from test_imports import DOOR, FLOOR, HOUSE, part_of, parts_imported
+from verisphere import __name__ as ROOT_PACKAGE
+
+PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
+MOST_TO_THE_LOSS = 14
+
+
+def walks() -> list[list[tuple[int, str]]]:
+    """Of each walk its files with their indents."""
+    blocks = re.findall(r"```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return [[(len(line) - len(line.lstrip()), line.split()[0]) for line in block.splitlines()] for block in blocks]
+
+
+def calls(walk: list[tuple[int, str]]) -> list[tuple[str, str]]:
+    """Each caller with the file below it."""
+    return [
+        (next(name for before, name in reversed(walk[:place]) if before < indent), path)
+        for place, (indent, path) in enumerate(walk)
+        if indent
+    ]
+
+
+def imports(caller: str, called: str) -> bool:
+    """Whether a file imports the module, or a name through its package."""
+    source = (HOUSE / caller).read_text(encoding="utf-8")
+    module = called.removesuffix(".py").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    itself = rf"(from|import) {re.escape(f'{ROOT_PACKAGE}.{module}')}\b"
+    by_package = rf"from {re.escape(f'{ROOT_PACKAGE}.{package}')} import\b"
+    return any(re.search(pattern, source) for pattern in (itself, by_package, rf"from {ROOT_PACKAGE} import {name}\b"))
+
+
+CALLS = sorted({call for walk in walks() for call in calls(walk)})
+
+
+def test_the_page_has_its_four_walks():
+    assert len(walks()) >= 4
+
+
+@pytest.mark.parametrize(("caller", "called"), CALLS, ids=[" -> ".join(call) for call in CALLS])
+def test_a_caller_stands_on_no_lower_floor_and_imports_what_it_calls(caller: str, called: str):
+    assert (HOUSE / caller).is_file()
+    assert (HOUSE / called).is_file()
+    upper, lower = part_of(HOUSE / caller), part_of(HOUSE / called)
+    assert upper == DOOR or FLOOR[upper] <= FLOOR[lower]
+    assert imports(caller, called)
+
+
+def test_the_loss_is_reached_within_14_files():
+    walk = next(walk for walk in walks() if any(path == "losses/class_loss.py" for _, path in walk))
+    assert len({path for _, path in walk}) <= MOST_TO_THE_LOSS
+
+
+def test_imports_are_seen_where_they_are():
+    assert imports("head/head.py", "losses/class_loss.py")
+    assert not imports("losses/class_loss.py", "head/head.py")
+    assert list(parts_imported("import verisphere.head", "verisphere.train.loop"))
