@@ -18,7 +18,7 @@ from verisphere.head import Head
 from verisphere.head.auto import engine_named
 from verisphere.head.sharded import Sharded
 from verisphere.train.objective import Objective
-from verisphere.train.processes import added_up
+from verisphere.train.processes import summed_backbone
 from verisphere.train.recipe import Recipe, read_recipe
 
 STEPS = 3
@@ -38,7 +38,7 @@ def steps(recipe: Recipe, classes: int, count: int) -> tuple[Objective, torch.op
         Sharded(engine) if world().size > 1 else engine, pooling=recipe.pooling, pull_together=recipe.pull_together,
     )  # fmt: skip
     backbone = recipe.backbone.to(memory_format=torch.channels_last)
-    objective = Objective(backbone, head, getattr(torch, recipe.precision), added_up(backbone)).train()
+    objective = Objective(backbone, head, getattr(torch, recipe.precision), summed_backbone(backbone)).train()
     optimizer = recipe.optimizer.build(objective, head)
     own = world().share(recipe.batch_size)
     images = torch.randint(0, 256, (len(own), 3, *recipe.backbone.input_size), dtype=torch.uint8)
