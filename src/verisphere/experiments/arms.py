@@ -129,7 +129,7 @@ def _experiment(
     }
     points = _grid(content.get("grid")) | grid
     if SEED in points and (seeds is not None or content.get("seeds") is not None):
-        raise ValueError("seed is in the grid and `seeds` are given; leave one of them out")
+        raise ValueError("seed is in the grid and `seeds` are given; remove one of them")
     if SEED in points:
         seeds = _whole(points.pop(SEED))
     elif seeds is None and content.get("seeds") is not None:
@@ -238,7 +238,7 @@ def _check_once(
         if both:
             raise ValueError(f"arm {name!r} and the grid both set {both[0]}")
     if seeds is not None and (SEED in shared or SEED in overridden_fields(overrides)):
-        raise ValueError("seed is set and `seeds` are given; leave one of them out")
+        raise ValueError("seed is set and `seeds` are given; remove one of them")
     owners: dict[str, Mapping[str, Any]] = {"warm": warm or {}, "the grid": points} | {
         f"arm {name!r}": settings for name, settings in arms.items()
     }

@@ -124,14 +124,13 @@ class Measurer:
         return SetFigures(values, over_people, below, len(pairs.people))
 
     def _embeddings(self, run: Run, name: str) -> Embeddings:
-        """A training's embeddings of a set: those in its folder if they are up to date, else new ones."""
+        """A training's embeddings of a set: those in its folder if they are still valid, else new ones."""
         asked, path = self.sets[name], run.folder / f"{folder_name(name)}.npz"
         weights, images = read_checkpoint(run.folder).sha256["backbone"], _images(self.described[name])
         origin = Origin(weights, asked.flip, "float32", images)
         before = _stored(path, asked, origin)
-        model = open_model(
-            run.folder, self.device, trust=True
-        )  # its recipe, including its code, was given for training
+        # trusted: its recipe, including its code, was given for training
+        model = open_model(run.folder, self.device, trust=True)
         if before is not None:
             if _unchanged(model, asked, before, origin.images):
                 return before

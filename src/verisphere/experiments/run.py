@@ -169,7 +169,7 @@ def _stop(active: dict[Run, _Child], number: signal.Signals) -> None:
         child.process.send_signal(number)
     try:
         log.warning(
-            "stopping what is under way (%d), with checkpoints; the same command goes on from there", len(active)
+            "stopping what is under way (%d), with checkpoints; the same command continues from there", len(active)
         )
         for run, child in active.items():
             _note(run, child.process.wait(), child.seconds)

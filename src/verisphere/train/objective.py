@@ -121,7 +121,7 @@ class Objective(nn.Module):
         if batch.spoilt:
             if not self._warned:
                 log.warning(
-                    "step %d: an embedding is not finite, or of length 0: pair terms leave such a step out",
+                    "step %d: an embedding is not finite, or of length 0: pair terms skip such a step",
                     position.number + 1,
                 )
                 self._warned = True

@@ -37,7 +37,7 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
             return list_checkpoints(out)[-1]
         log.info("%s has no checkpoint yet: starting from the beginning", out)
     elif list_checkpoints(out) or _logged(out):  # a run that failed before its first entry may be replaced
-        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
+        raise ValueError(f"{out} already holds a run; continue it with --resume, or choose another --out")
     people = "\n".join(read.recipe.data.people) + "\n"
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
