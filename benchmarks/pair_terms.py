@@ -218,7 +218,7 @@ def whole(name: str, count: int, device: torch.device, images: int) -> Work:
     from verisphere.backbones import IResNet
     from verisphere.head import Head, HeadSGD, Streamed
     from verisphere.losses import ArcFace
-    from verisphere.train.objective import Objective, Progressed
+    from verisphere.train.objective import Objective, Position
 
     torch.manual_seed(0)
     backbone = IResNet(50, dropout=0.4)
@@ -232,7 +232,7 @@ def whole(name: str, count: int, device: torch.device, images: int) -> Work:
 
     def run() -> None:
         optimizer.zero_grad()
-        objective(faces, batches()[1], progressed=Progressed(batches.number, float(batches.number))).loss.backward()
+        objective(faces, batches()[1], position=Position(batches.number, float(batches.number))).loss.backward()
         optimizer.step()
 
     return run

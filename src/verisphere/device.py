@@ -1,4 +1,4 @@
-"""Where computation runs, and how the process is set up for it."""
+"""The device of a computation, and the memory allocator of the process."""
 
 import ctypes
 import logging
@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """The named device, or a GPU where there is one, or the CPU; of several processes each gets a GPU of its own.
+    """The named device; by default a GPU if there is one, else the CPU. Each rank gets its own GPU.
 
     Raises:
-        ValueError: the name is none that PyTorch knows, there is no such device, or it is one GPU for all processes.
+        ValueError: PyTorch does not know the name, there is no such device, or it is one GPU for several ranks.
     """
     here = world()
     if name is None and here.size == 1:
@@ -40,11 +40,11 @@ def choose_device(name: str | None = None) -> torch.device:
 
 
 def keep_memory() -> bool:
-    """Tell glibc to keep freed memory; returns whether it could be told.
+    """Make glibc keep freed memory; returns whether that was possible.
 
-    By default glibc hands each large temporary back to the system and faults it in again, with which training on a CPU
-    was measured to take 1.4 to 1.8 times as long. For a whole process: the command line calls this, importing
-    verisphere never does.
+    By default glibc returns large temporaries to the system, and their pages fault again at the next use: training on
+    a CPU was measured to take 1.4 to 1.8 times as long. The setting applies to the whole process, so the command line
+    calls this, and importing verisphere never does.
     """
     if not sys.platform.startswith("linux"):
         return False

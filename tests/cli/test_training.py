@@ -124,7 +124,7 @@ def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard
     threading.Thread(target=interrupt).start()
     found, text, err = run(recipe, "--out", out, "--grid", "loss.init_args.scale=99,2")
     assert (found, text) == (code, "")
-    assert "stopping what is under way (1), with checkpoints; the same command goes on from there" in err
+    assert "stopping what is under way (1), with checkpoints; the same command continues from there" in err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.experiments.arms import Experiment, read_experiment, words
+from verisphere.experiments.arms import Experiment, as_options, read_experiment
 from verisphere.experiments.grid import (
     changed_inside,
     check_folders,
@@ -13,8 +13,8 @@ from verisphere.experiments.grid import (
     crossed,
     folder_name,
     parse_grid,
-    parted_words,
     short_names,
+    split_options,
 )
 
 EXPERIMENT = """\
@@ -178,7 +178,7 @@ def test_places_in_lists_are_told_from_whole_fields(experiment):
     )  # fmt: skip
     assert found.common == ("--epochs=2", "--clip", "5")
     assert found.inside == {"pair_terms.0.far": 1e-4, "pair_terms.0.K": 3, "pair_terms.1.on": False}
-    assert parted_words(["train.yaml", "--x"]) == (["train.yaml", "--x"], {})
+    assert split_options(["train.yaml", "--x"]) == (["train.yaml", "--x"], {})
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_experiment_is_read(experiment, tmp_path: Path):
 
 def test_settings_become_words_that_read_back():
     settings = {"clip": None, "pairs": [{"class_path": "A", "init_args": {"far": "1e-4"}}], "engine": "dense"}
-    assert words(settings) == [
+    assert as_options(settings) == [
         "--clip=null",
         '--pairs=[{"class_path": "A", "init_args": {"far": "1e-4"}}]',
         "--engine=dense",
@@ -266,7 +266,7 @@ ARMS = "recipe: base.yaml\narms: {a: {x: 1}, b: {}}\n"
         (ARMS + "seeds: []\n", {}, "seeds is []; expected one or more, each once"),
         (ARMS + "seeds: [-1]\n", {}, "a seed must be 0 or more and below 2^31, got -1"),
         (ARMS + "seeds: [1]\ngrid: {seed: [2]}\n", {}, "seed is in the grid and `seeds` are given; leave one of them"),
-        (ARMS + "set: {seed: 1}\n", {"seeds": [2]}, "seed is set and `seeds` are given; leave one of them out"),
+        (ARMS + "set: {seed: 1}\n", {"seeds": [2]}, "seed is set and `seeds` are given; remove one of them"),
         ("recipe: r\narms: {a: {seed: 1}}\n", {}, "arm 'a' sets seed, which is for `seeds` to say"),
         ("recipe: r\nwarm: {}\narms: {a: {start: x}}\n", {}, "arm 'a' sets start, which is for `warm` to say"),
         (ARMS + "evaluate: []\n", {}, "evaluate is []; expected names, each with faces and far"),

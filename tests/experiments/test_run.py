@@ -26,7 +26,7 @@ import os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
 def stop(number, frame):
     (folder / "stopped").write_text(str(number))
-    print("verisphere: stopped; a checkpoint has been left", flush=True)
+    print("verisphere: stopped; a checkpoint has been saved", flush=True)
     raise SystemExit(128 + number)
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, stop)

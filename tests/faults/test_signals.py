@@ -45,7 +45,7 @@ def test_a_training_that_is_stopped_leaves_a_checkpoint_at_any_step(number, act:
         done = act("train", "recipe.yaml", "--out", run, signal=int(number), at=at)
         assert code_of(done) == SIGNALS[number], done.stderr
         (line,) = said(done)
-        assert line.endswith("a checkpoint has been left, go on with --resume")
+        assert line.endswith("a checkpoint has been saved, continue with --resume")
         assert read_checkpoint(world / run).step == at
         again = act("train", "recipe.yaml", "--out", run, "--resume")
         assert again.returncode == 0, again.stderr

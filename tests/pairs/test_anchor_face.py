@@ -24,7 +24,7 @@ from verisphere.pairs.anchor_face import _of_far
 from verisphere.protocols import all_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.train.loop import TrainingStopped
-from verisphere.train.objective import Objective, Progressed
+from verisphere.train.objective import Objective, Position
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 from verisphere.vocabulary import Embeddings
@@ -514,7 +514,7 @@ def test_it_stands_beside_any_class_center_loss(loss, monkeypatch):
     head = Head(loss, 4, 8)
     objective = Objective(PlainNet(), head, terms=[anchor(4, 8, far="0.1")]).train()
     images, labels = torch.randn(8, 3, 16, 16), torch.arange(8) % 4
-    found = objective(images, labels, None, Progressed(0, 1.0))
+    found = objective(images, labels, None, Position(0, 1.0))
     plain = head(objective.backbone(images), labels)
     assert float(found.loss.detach()) > float(plain.loss.detach())
     found.loss.backward()

@@ -22,7 +22,7 @@ from verisphere.pairs import GlobalBatch, Step, ThresholdConsistency, Training
 from verisphere.pairs.threshold_consistency import DomainThresholds
 from verisphere.score.pairs import pair_scores
 from verisphere.train.loop import TrainingStopped
-from verisphere.train.objective import Objective, Progressed
+from verisphere.train.objective import Objective, Position
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
@@ -346,7 +346,7 @@ def test_weights_reach_the_class_center_loss_as_in_eqs_7_and_8(build):
     backbone, head = Line(8), Head(ArcFace(0.5, 8.0), 8, 8)
     images, labels, domains = torch.rand(16, 3, 2, 2), torch.arange(16) % 8, torch.arange(16) // 8
     output = Objective(backbone, head, terms=[build(rows=16, dim=8, far="0.1")])(
-        images, labels, None, Progressed(), domains
+        images, labels, None, Position(), domains
     )
     weights = build(rows=16, dim=8, far="0.1")(step_of(backbone(images), labels, domains)).weights
     assert weights.unique().numel() == 2

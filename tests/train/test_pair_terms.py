@@ -13,7 +13,7 @@ from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.train.loop import Length, train
-from verisphere.train.objective import Objective, Progressed
+from verisphere.train.objective import Objective, Position
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.recipe import read_recipe
 from verisphere.train.sample import Part, Sample
@@ -82,7 +82,7 @@ def test_weights_of_terms_multiply_and_reach_the_class_center_loss_alone():
 def test_a_term_sees_the_step_and_the_centers_and_side_columns_that_are_no_part_of_the_embedding():
     term = Told()
     made = objective(term, side=3)
-    made(IMAGES, LABELS, None, Progressed(7, 1.5), torch.tensor([0, 0, 1, 1, 0, 1]))
+    made(IMAGES, LABELS, None, Position(7, 1.5), torch.tensor([0, 0, 1, 1, 0, 1]))
     (step,) = term.steps
     assert (step.number, step.epoch, step.held) == (7, 1.5, range(3))
     assert step.domains.tolist() == [0, 0, 1, 1, 0, 1]
@@ -103,7 +103,7 @@ def test_a_step_with_an_embedding_without_direction_is_left_out_and_said_once(sp
     images[2] = spoil
     with caplog.at_level("WARNING"):
         for _ in range(2):
-            made(images, LABELS, None, Progressed(4))
+            made(images, LABELS, None, Position(4))
     assert not term.steps
     assert [record.message for record in caplog.records] == [
         "step 5: an embedding is not finite, or of length 0: pair terms leave such a step out"
@@ -119,7 +119,7 @@ def test_parts_of_a_batch_are_one_step_to_a_term_and_figures_their_mean():
     term = Told(factor=1.0)
     made = objective(term)
     sample = Sample(IMAGES, LABELS, lambda positions: [], (Part(4, 4 / 6), Part(2, 2 / 6)), domains=LABELS)
-    _loss, per_sample, figures = gradients(made, sample, Progressed(3))
+    _loss, per_sample, figures = gradients(made, sample, Position(3))
     assert [step.number for step in term.steps] == [3, 3]
     assert [step.domains.tolist() for step in term.steps] == [[0, 1, 2, 0], [1, 2]]
     assert figures == {"told": 1.5}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from verisphere.backbones.mobilefacenet import MobileFaceNet
 from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.distributed import World
-from verisphere.train.processes import added_up, divided
+from verisphere.train.processes import divided, summed_backbone
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 5))
@@ -34,4 +34,4 @@ def test_a_process_alone_hears_itself():
 
 
 def test_alone_there_is_nothing_to_add_up():
-    assert added_up(MobileFaceNet(8, width=0.1)) is None
+    assert summed_backbone(MobileFaceNet(8, width=0.1)) is None

@@ -111,7 +111,7 @@ def test_a_stopped_training_has_its_exit_code_and_a_checkpoint(
 ):
     monkeypatch.setattr("verisphere.report.progress.shown", Interrupting(4, number))
     assert command("train", recipe, "--out", tmp_path / "run") == code
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "continue with --resume" in capsys.readouterr().err
     assert read_checkpoint(tmp_path / "run").step == 5
     monkeypatch.undo()
     sys.path.insert(0, str(OWN))
@@ -196,7 +196,7 @@ def test_a_signal_to_the_whole_group_leaves_a_checkpoint_though_workers_get_it_t
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     assert process.returncode == code, said
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said
     assert said.count("stopping after this step") == 1
     assert read_checkpoint(run).step >= 1
 

@@ -209,7 +209,7 @@ def test_a_signal_to_one_stops_all_with_a_checkpoint(recipe, tmp_path, number):
     finally:
         if process.poll() is None:
             end(process)
-    assert said(err) == ["verisphere: stopped; a checkpoint has been left, go on with --resume"]
+    assert said(err) == ["verisphere: stopped; a checkpoint has been saved, continue with --resume"]
     assert f"exitcode  : {128 + number}" in err
     assert read_checkpoint(run).shards
 

@@ -1,10 +1,9 @@
-"""What is said when memory runs out: one line, with what would take less."""
+"""The message when memory runs out: one line, with advice on what needs less."""
 
 import errno
 import re
 
-#: How PyTorch, CUDA, NumPy (through a reading process), ONNX Runtime and C++ call it in errors without a class of its
-#: own.
+#: Texts by which PyTorch, CUDA, NumPy (in a reading process), ONNX Runtime and C++ report it in general exceptions.
 _SIGNS = (
     "can't allocate memory",
     "cannot allocate memory",
@@ -16,11 +15,11 @@ _SIGNS = (
     "bad_alloc",
     "memoryerror",
 )
-#: How oneDNN, which computes convolutions on a CPU, calls it. A primitive's descriptor fails where an operation is not
-#: supported, too, so that is left out.
+#: Texts of oneDNN, which computes convolutions on a CPU. Errors of a primitive's descriptor are excluded: they are also
+#: raised for operations that are not supported.
 _ONEDNN = re.compile(r"could not (create a (memory|primitive(?! desc))|execute a primitive|append )")
-_ASKED = re.compile(r"tried to allocate ([\d.]+ \w+)|unable to allocate ([\d.]+ \w+)", re.IGNORECASE)
-#: Where a verb does not say what would take less.
+_REQUESTED = re.compile(r"tried to allocate ([\d.]+ \w+)|unable to allocate ([\d.]+ \w+)", re.IGNORECASE)
+#: Advice of verbs without advice of their own.
 LESS_MEMORY = "give fewer images at a time, or a machine with more memory"
 
 
@@ -32,24 +31,24 @@ def memory_ran_out(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     if not isinstance(error, (RuntimeError, ImportError)):
         return False
-    said = str(error).lower()
-    return any(sign in said for sign in _SIGNS) or _ONEDNN.match(said) is not None
+    text = str(error).lower()
+    return any(sign in text for sign in _SIGNS) or _ONEDNN.match(text) is not None
 
 
 def memory_line(error: BaseException, less_memory: str) -> str:
-    """The line that says so.
+    """The message of such an error.
 
     Args:
-        error: for which `memory_ran_out` holds.
-        less_memory: what would take less.
+        error: an error for which `memory_ran_out` holds.
+        less_memory: advice on what needs less memory.
     """
-    found = _ASKED.search(str(error))
-    asked = f" where {_size(found[1] or found[2])} more were asked for" if found else ""
-    return f"memory ran out{asked}: {less_memory}"
+    match = _REQUESTED.search(str(error))
+    requested = f" where {_size(match[1] or match[2])} more were asked for" if match else ""
+    return f"memory ran out{requested}: {less_memory}"
 
 
 def _size(text: str) -> str:
-    """A size as it stands in an error; one in bytes as a person reads it.
+    """A size from an error message, with bytes converted to a readable unit.
 
     >>> _size("51380224 bytes"), _size("512. GiB")
     ('49.0 MiB', '512 GiB')

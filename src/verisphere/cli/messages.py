@@ -1,4 +1,4 @@
-"""What is said where: results on standard output, talk on standard error, and of several processes once."""
+"""Output of the command line: results on standard output, messages on standard error, each once per launch."""
 
 import contextlib
 import os
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from verisphere.vocabulary import Progress
 
-_LONGEST = 1000  # letters of a message
-_LEFT_OUT = " [...] "
+_MOST_LETTERS = 1000  # of a message
+_OMISSION = " [...] "
 
 
 def show(text: str) -> None:
-    """Print a result; a reader that leaves early, such as `head`, is no error.
+    """Print a result; a reader that closes the pipe early, such as `head`, is not an error.
 
-    Its line feeds stay: whoever puts a name into a text of several lines makes it `printable` first.
+    Line feeds are kept, so names inside a text of several lines must be made `printable` before.
     """
     from verisphere.vocabulary import printable
 
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        shown = printable(text, keep="\n")  # a path need not be Unicode, nor a name a person's
+        shown = printable(text, keep="\n")  # paths and names may hold bytes that are not Unicode, or control characters
         print(shown.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
@@ -31,7 +31,7 @@ def show(text: str) -> None:
 
 
 def progress() -> "Progress":
-    """Progress for a person, from the first of several processes alone."""
+    """Progress on the terminal, from rank 0 alone."""
     from verisphere.cli.processes import first_of_launch
     from verisphere.report.progress import shown
     from verisphere.vocabulary import quietly
@@ -40,7 +40,7 @@ def progress() -> "Progress":
 
 
 def fail(code: int, message: str) -> int:
-    """The exit code, once the message is on standard error; of several processes that have it, from one of them."""
+    """Print a message on standard error, and return the exit code; if several ranks have it, one prints."""
     from verisphere.cli.processes import first_to_say
     from verisphere.vocabulary import printable
 
@@ -52,7 +52,7 @@ def fail(code: int, message: str) -> int:
 
 
 def show_traceback() -> None:
-    """The lines of the error under way, on standard error."""
+    """Print the traceback of the current exception on standard error."""
     from verisphere.vocabulary import printable
 
     with contextlib.suppress(OSError):
@@ -60,7 +60,7 @@ def show_traceback() -> None:
 
 
 def message_of(error: Exception) -> str:
-    """An error as one line: indented lines, as libraries write them, are joined; a line feed in a name is escaped."""
+    """An error as one line: indented lines, as libraries write them, are joined; line feeds in names are escaped."""
     from verisphere.vocabulary import printable
 
     if isinstance(error, OSError) and error.filename is not None:
@@ -69,17 +69,17 @@ def message_of(error: Exception) -> str:
 
 
 def bounded(line: str) -> str:
-    """A line of at most 1,000 letters: of a longer one the middle is left out, for advice stands at the end.
+    """A line of at most 1,000 letters; the middle of a longer one is omitted, since advice stands at the end.
 
     >>> len(bounded("x" * 5000)), bounded("short")
     (1000, 'short')
     """
-    if len(line) <= _LONGEST:
+    if len(line) <= _MOST_LETTERS:
         return line
-    half = (_LONGEST - len(_LEFT_OUT)) // 2
-    return line[:half] + _LEFT_OUT + line[len(line) - (_LONGEST - len(_LEFT_OUT) - half) :]
+    half = (_MOST_LETTERS - len(_OMISSION)) // 2
+    return line[:half] + _OMISSION + line[len(line) - (_MOST_LETTERS - len(_OMISSION) - half) :]
 
 
 def several() -> bool:
-    """Whether a launcher has started several processes; asked before torch is loaded."""
+    """Whether a launcher has started several processes; does not import torch."""
     return os.environ.get("WORLD_SIZE", "1") != "1"

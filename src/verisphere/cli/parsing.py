@@ -1,4 +1,4 @@
-"""What the verbs' parsers are made of: the parser, a verb's place in it, and the arguments that several verbs share."""
+"""The parser, the declaration of a verb, and arguments that several verbs share."""
 
 import argparse
 import os
@@ -15,14 +15,14 @@ TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, and of several processes one's."""
+    """A parser whose errors are one line, printed by rank 0 alone."""
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if not several() or os.environ.get("RANK", "0") == "0":
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
-        """End with this message, and where to read on."""
+        """Exit with this message and a pointer to the help."""
         from verisphere.vocabulary import printable
 
         self.exit(2, f"{self.prog}: {bounded(printable(message))} (see {self.prog} --help)\n")
@@ -40,15 +40,16 @@ def new_verb(
     any_field: bool = False,
     less_memory: str = LESS_MEMORY,
 ) -> argparse.ArgumentParser:
-    """A verb that a function does; its docstring is the help.
+    """Declare a verb; the docstring of its function is the help.
 
     Args:
-        verbs: Where it belongs.
-        name: As it is typed.
-        run: What it does; returns what standard output shows.
-        shared: Whether its work is shared by the processes that a launcher starts; else the first does it alone.
-        any_field: Whether any further arguments, `--field value`, change a recipe: they become `overrides`.
-        less_memory: What to say where memory runs out: what would take less.
+        verbs: subparsers that receive the verb.
+        name: name of the verb.
+        run: function of the verb; returns the text for standard output.
+        shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
+        any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
+            `overrides`.
+        less_memory: advice if memory runs out.
     """
     text = run.__doc__ or ""
     verb = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
@@ -57,12 +58,12 @@ def new_verb(
 
 
 def add_device(verb: argparse.ArgumentParser) -> None:
-    """Where it computes."""
+    """Add `--device`."""
     verb.add_argument("--device", help="cpu, cuda, cuda:1 ... (a GPU where there is one)")
 
 
 def add_template(verb: argparse.ArgumentParser) -> None:
-    """How faces are aligned."""
+    """Add `--template`."""
     verb.add_argument(
         "--template",
         choices=TEMPLATES,
@@ -72,12 +73,12 @@ def add_template(verb: argparse.ArgumentParser) -> None:
 
 
 def add_min_face(verb: argparse.ArgumentParser) -> None:
-    """Which faces are looked for."""
+    """Add `--min-face`."""
     verb.add_argument("--min-face", type=int, default=20, metavar="PIXELS", help="smallest face looked for (20)")
 
 
 def add_trust_code(verb: argparse.ArgumentParser) -> None:
-    """Whether code from outside may run."""
+    """Add `--trust-code`."""
     verb.add_argument(
         "--trust-code", action="store_true", help="build networks from outside verisphere: runs their code"
     )

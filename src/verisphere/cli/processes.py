@@ -1,7 +1,7 @@
-"""The command line in several processes: one of them talks, and what all have to say is said once.
+"""The command line on several ranks: rank 0 prints, and a message that several ranks have is printed once.
 
-Whoever has something to say asks the store that the launcher keeps for the processes' first meeting, which answers
-without anybody else's doing: the others may wait for this process, or be gone.
+Which messages were printed is kept in the launcher's rendezvous store. It answers without the other ranks, which may
+be waiting for this one or may have ended.
 """
 
 import hashlib
@@ -15,30 +15,30 @@ import torch.distributed as dist
 
 from verisphere.distributed import launched
 
-_ANSWER = timedelta(seconds=5)
-#: Of gloo's, whose errors have no class of their own: where in it something went wrong, and what the system called it.
-_LOST = "gloo", "Connection closed by peer", "Connection reset by peer"
+_STORE_TIMEOUT = timedelta(seconds=5)
+#: Parts of messages of gloo, whose errors have no class of their own.
+_LOST_CONNECTION = "gloo", "Connection closed by peer", "Connection reset by peer"
 
 
 def first_of_launch() -> bool:
-    """Whether this is the first of the processes that a launcher has started, or the only one."""
+    """Whether this is rank 0 of a launch, or the only process."""
     return not launched() or os.environ.get("RANK", "0") == "0"
 
 
 def first_to_say(text: str) -> bool:
-    """Whether none of the others has said this; whoever asks is taken to say it then."""
+    """Whether no rank has printed this text yet; the caller is recorded as the one that prints it."""
     store = _store()
     if store is None:
         return True
     try:
         store.add("said", 1)
         return store.add(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), 1) == 1
-    except RuntimeError:  # its keeper is gone
+    except RuntimeError:  # the launcher has ended
         return True
 
 
 def anything_said() -> bool:
-    """Whether any process has had something to say; False where nobody can be asked."""
+    """Whether any rank has printed a message; False if the store cannot be reached."""
     store = _store()
     try:
         return store is not None and store.add("said", 0) > 0
@@ -47,22 +47,22 @@ def anything_said() -> bool:
 
 
 def lost_another(error: BaseException) -> bool:
-    """Whether this is what a process meets when one that it exchanges something with has ended."""
+    """Whether an error was raised by a collective because another rank has ended."""
     text = str(error)
     return isinstance(error, dist.DistError) or (
-        isinstance(error, RuntimeError) and any(sign in text for sign in _LOST)
+        isinstance(error, RuntimeError) and any(sign in text for sign in _LOST_CONNECTION)
     )
 
 
 def gave_up(error: BaseException) -> bool:
-    """Whether this is what a process meets that has waited for another too long."""
+    """Whether an error was raised because another rank did not answer in time."""
     return "Timed out" in str(error)
 
 
 def end_with_launcher(grace: float = 30.0) -> None:
-    """End this process once its launcher is gone, as the launcher itself would: by SIGTERM, and for good after a while.
+    """End this process when its launcher has ended: by SIGTERM, and by SIGKILL after `grace` seconds.
 
-    A launcher that was killed cannot: its processes would train on, beside those of the run's next start.
+    A launcher that was killed cannot end its processes: they would continue beside those of the run's next start.
     """
     launcher = os.getppid()
 
@@ -77,13 +77,13 @@ def end_with_launcher(grace: float = 30.0) -> None:
 
 
 def _store() -> dist.Store | None:
-    """The launcher's store; None without a launcher, or where it cannot be reached."""
+    """The launcher's store; None without a launcher, or if it cannot be reached."""
     if not launched():
         return None
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = dist.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=_ANSWER)
+        store = dist.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=_STORE_TIMEOUT)
     except (KeyError, ValueError, RuntimeError):
         return None
-    # one who is started again by torchrun meets the same store
+    # a process that torchrun has restarted finds the same store
     return dist.PrefixStore(f"verisphere/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

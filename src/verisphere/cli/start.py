@@ -1,7 +1,8 @@
-"""From the command's words to its exit code: 0 done; 2 the call or the input is wrong (one line says how); 1 a fault of
-ours, or another process or an experiment's training has failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM.
+"""The command line, from its arguments to the exit code.
 
-Of the processes that torchrun starts the first one talks, and another only to say what went wrong on it.
+Exit codes: 0 done; 2 the call or the input is wrong (one line explains it); 1 an internal error, or another process or
+a training of an experiment has failed; 129, 130 and 143 after SIGHUP, Ctrl-C and SIGTERM. Of the processes that
+torchrun starts, rank 0 prints; other ranks print only errors of their own.
 """
 
 import argparse
@@ -42,19 +43,19 @@ VERBS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup a terminal that goes changes nothing
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
         signal.signal(signal.SIGHUP, _terminated)
     return _guarded(lambda: _start(sys.argv[1:] if arguments is None else list(arguments)))
 
 
 def _start(arguments: list[str]) -> int:
-    """Do what is asked for."""
+    """Parse the arguments and run the verb."""
     options = _parse(arguments)
     return _guarded(lambda: _do(options), options.less_memory)
 
 
 def _do(options: argparse.Namespace) -> int:
-    """Do it with the other processes or in place of them."""
+    """Run the verb, together with the other ranks or on rank 0 alone."""
     from verisphere.cli.processes import end_with_launcher, first_of_launch
     from verisphere.device import choose_device, keep_memory
     from verisphere.distributed import joined, launched
@@ -73,7 +74,7 @@ def _do(options: argparse.Namespace) -> int:
     end_with_launcher()
     if options.shared:
         with joined(cuda=choose_device(options.device).type == "cuda"):
-            # Told before the others are parted from: they ask whether anybody has said why.
+            # Report the error before leaving the group: other ranks check whether it was already reported.
             return _guarded(lambda: show(options.verb(options)) if first else _silently(options), options.less_memory)
     elif first:
         show(options.verb(options))
@@ -85,17 +86,17 @@ def _silently(options: argparse.Namespace) -> None:
 
 
 def _guarded(work: Callable[[], int | None], less_memory: str = LESS_MEMORY) -> int:
-    """The exit code of some work; what is wrong is said here, and what would take less memory where it ran out."""
+    """The exit code of a function; reports its errors. `less_memory` is the advice if memory ran out."""
     try:
         return work() or 0
     except (KeyboardInterrupt, Exception) as error:
         if several():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a launcher ends all once one has gone; let us say why first
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends all ranks after one; report first
         return _code_of(error, less_memory)
 
 
 def _code_of(error: BaseException, less_memory: str) -> int:
-    """The exit code of an error, once it is said."""
+    """Report an error, and return its exit code."""
     if isinstance(error, KeyboardInterrupt):
         return fail(128 + signal.SIGINT, "stopped")
     short = memory_ran_out(error)
@@ -115,7 +116,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
     if isinstance(error, RunsFailed):
         return fail(1, str(error))
     if isinstance(error, TrainingStopped):
-        return fail(128 + error.reason, "stopped; a checkpoint has been left, go on with --resume")
+        return fail(128 + error.reason, "stopped; a checkpoint has been saved, continue with --resume")
     if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
         return fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
     if lost_another(error):
@@ -123,15 +124,15 @@ def _code_of(error: BaseException, less_memory: str) -> int:
             return 1
         if gave_up(error):
             return fail(1, f"another process did not come for {PATIENCE:.0f} seconds, so this one has given it up")
-        advice = "a training goes on from its newest checkpoint with --resume"
-        return fail(1, f"another process has ended, so none can go on; {advice}")
+        advice = "a training continues from its newest checkpoint with --resume"
+        return fail(1, f"another process has ended, so this one cannot continue; {advice}")
     show_traceback()
     return fail(1, "this is a fault of verisphere, not of your input; please report it with the lines above")
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
     if number == signal.SIGHUP:
-        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell both send one
+        signal.signal(number, signal.SIG_IGN)  # the terminal and its shell both send the signal
     raise SystemExit(128 + number)
 
 

@@ -1,1 +1,1 @@
-"""The whole road in a few minutes, on drawn faces."""
+"""The demo: everything from training to a shipped model, on synthetic faces, in a few minutes."""

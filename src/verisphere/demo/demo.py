@@ -1,6 +1,6 @@
-"""The whole road in a few minutes: synthetic faces, a training, figures on unseen people, a threshold, a model folder.
+"""The demo: synthetic faces, a training, figures on unseen people, a threshold, a model folder, in a few minutes.
 
-Three groups of people who share nobody: the first is trained on, the second sets the threshold, the third measures it.
+Three disjoint groups of people are used: for the training, for the threshold, and for measuring.
 """
 
 import logging
@@ -36,20 +36,22 @@ log = logging.getLogger(__name__)
 FARS = ("1e-2", "1e-3", "1e-4")
 ONE_FAR = "1e-3"
 SYNTHETIC = "verisphere.images.SyntheticFaces"
-GROUP = 12_000  # people apart, from one group to the next: a whole number of rounds of domains and families
+GROUP = (
+    12_000  # people from the start of one group to that of the next: a multiple of the cycles of domains and families
+)
 
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How much the demo does; the tests run a small one.
+    """The size of the demo; the tests run a small one.
 
     Attributes:
-        people: unseen people that the figures are measured on.
-        images: images of each.
-        calibration_people: further people, one image each, that set the thresholds.
-        shipped_fars: target FARs of the thresholds that the model ships with.
-        guarantee: of these thresholds.
-        overrides: fields of the recipe to change, as `--field value` pairs.
+        people: number of unseen people on whom the figures are measured.
+        images: images of each of them.
+        calibration_people: number of further people, one image each, on whom the thresholds are set.
+        shipped_fars: target FARs of the thresholds that are exported with the model.
+        guarantee: guarantee of these thresholds.
+        overrides: changed fields of the recipe, as `--field value` pairs.
     """
 
     people: int = 1_000
@@ -63,16 +65,16 @@ class DemoSize:
 def run_demo(
     out: Path, *, device: str | None = None, progress: Progress = quietly, size: DemoSize | None = None
 ) -> str:
-    """Run the demo; an earlier run's folder under `out` is left alone and the next number taken.
+    """Run the demo; if `out` is not empty, the next free number is appended to its name.
 
     Args:
-        out: folder; receives the run, embeddings, figures, thresholds, the model folder and the report.
-        device: a GPU where there is one, by default.
-        progress: shown on each long step.
-        size: how much to do.
+        out: folder that receives the run, embeddings, figures, thresholds, the model folder and the report.
+        device: by default a GPU if there is one.
+        progress: reports the progress of each long step.
+        size: size of the demo.
 
     Returns:
-        the tables and where everything lies, as text.
+        the tables and the paths of all results, as text.
 
     Raises:
         ValueError: the extra `export` is not installed.
@@ -103,9 +105,9 @@ def run_demo(
     results = {name: all_pairs(embeddings, FARS, progress=progress) for name, embeddings in sets.items()}
     write_embeddings(test_file, sets["trained"])
     write_whole(out / "figures.json", lambda partial: partial.write_text(json_text(results)))
-    found = results["trained"]
+    trained = results["trained"]
     source = evaluated(test_file, sets["trained"].origin)
-    evaluation = Evaluation(found.operating_points, (source,), one_threshold=found.one_threshold)
+    evaluation = Evaluation(trained.operating_points, (source,), one_threshold=trained.one_threshold)
     evaluation.write_json(out / "evaluation.json")
 
     calibration = calibrate(calibration_file, size.shipped_fars, size.guarantee, checks=[test_file], progress=progress)
@@ -145,7 +147,7 @@ def run_demo(
 
 
 def _others(trained_on: SyntheticFaces, group: int, people: int, images: int) -> SyntheticFaces:
-    """Another group of people drawn alike, past all that were trained on and past every group of a lower number."""
+    """Another group of people, drawn in the same way, with higher numbers than the training and all earlier groups."""
     after = trained_on.first_person + len(trained_on.people)
     return SyntheticFaces(
         people,
@@ -158,7 +160,7 @@ def _others(trained_on: SyntheticFaces, group: int, people: int, images: int) ->
 
 
 def _pair(folder: Path, unseen: SyntheticFaces) -> tuple[Path, Path]:
-    """Two images of the first person as files, to try `verify` on."""
+    """Save two images of the first person, to try `verify`."""
     paths = folder / "first.png", folder / "second.png"
     for path, image in zip(paths, unseen.images([0, 1]), strict=True):
         save_image(image, path)
@@ -174,7 +176,7 @@ def _free_folder(out: Path) -> Path:
 
 
 def _shipped(calibration: Calibration) -> str:
-    """The thresholds that the model ships with, and what they do on the unseen people."""
+    """The exported thresholds, and their figures on the unseen people."""
     measured = calibration.checks[-1]
     rows = [
         [
@@ -203,10 +205,10 @@ def _shipped(calibration: Calibration) -> str:
 
 
 def above_the_promise(missed: Sequence[GuaranteedThreshold]) -> str:
-    """Why a measured FAR may lie above the promised one, in the words of the guarantee.
+    """Why a measured FAR may exceed the promised one, according to the guarantee.
 
     Args:
-        missed: the thresholds where it does, all of one guarantee; one at least.
+        missed: at least one threshold whose measured FAR does, all with the same guarantee.
     """
     if missed[0].guarantee == "confident":
         promised = "with 95 % confidence, up to one calibration in twenty lies above its target"
@@ -235,5 +237,5 @@ def _text(results: dict[str, AllPairsResult]) -> str:
         for ours, theirs in zip(trained.operating_points, untrained.operating_points, strict=True)
     ]
     header = ["FAR target", "TAR untrained", "TAR trained", "95 % bounds", "threshold", "impostors", "FAR 95 % bounds"]
-    common = next(one for one in trained.one_threshold if one.far_target == ONE_FAR)
+    common = next(threshold for threshold in trained.one_threshold if threshold.far_target == ONE_FAR)
     return f"{table(header, rows)}\n\n{one_threshold_table(common)}"

@@ -1,14 +1,14 @@
-"""What an experiment is asked for: a recipe with a grid of its fields, or named arms, as plain data.
+"""The definition of an experiment, as plain data: a recipe with a grid of its fields, or named arms.
 
 An experiment is YAML:
 
     recipe: arcface.yaml                # relative to this file
-    set: {batch_size: 64}               # fields of all trainings, the first one too
-    warm: {epochs: 4}                   # one training first, whose weights every arm starts from
+    set: {batch_size: 64}               # fields of all trainings, the warm one included
+    warm: {epochs: 4}                   # a first training, whose weights all arms start from
     arms:                               # fields of each arm; {} is the recipe itself
       ArcFace: {}
       narrow: {loss.init_args.margin: 0.1}
-    grid: {optimizer.rate: [0.05, 0.1]} # each arm at each combination
+    grid: {optimizer.rate: [0.05, 0.1]} # every arm at every combination
     seeds: [0, 1, 2]
     baseline: ArcFace
     evaluate:                           # sets measured after the trainings
@@ -30,31 +30,31 @@ from verisphere.experiments.grid import (
     check_values,
     crossed,
     parse_grid,
-    parted,
-    parted_words,
+    split_options,
+    split_settings,
 )
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import check_file
 from verisphere.files.documents import LARGEST_YAML, read_text, read_yaml
 from verisphere.files.json_values import shown
 
-_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
+_ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
 SEED, START = "seed", "start"
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Trainings to be made and measured.
+    """An experiment: trainings to be made and measured.
 
     Attributes:
-        recipe: the recipe they share.
-        common: `--field value` words for all of them, after the recipe.
-        warm: fields of the training whose weights every arm starts from; None where each starts anew.
-        arms: fields of each arm, the grid's values among them.
-        seeds: of each arm; None leaves the recipe's.
-        baseline: the arm that the others are compared with.
-        evaluate: sets to measure on, as plain data; None takes the recipe's validation.
-        inside: what is changed inside lists for all of them, such as `pair_terms.0.init_args.far`, after `common`.
+        recipe: path of the recipe that all trainings share.
+        common: `--field value` options of all trainings; they override the recipe.
+        warm: fields of the training whose weights all arms start from; None if each arm starts anew.
+        arms: fields of each arm, including the values of the grid.
+        seeds: seeds of each arm; None takes the recipe's seed.
+        baseline: name of the arm that all others are compared with.
+        evaluate: sets to measure on, as plain data; None takes the recipe's validation set.
+        inside: changes inside lists in all trainings, such as `pair_terms.0.init_args.far`; applied after `common`.
     """
 
     recipe: Path
@@ -84,26 +84,26 @@ class Experiment:
 def read_experiment(
     path: Path, overrides: Sequence[str] = (), grid: Sequence[str] = (), seeds: Sequence[int] | None = None
 ) -> Experiment:
-    """The experiment of a file, which is a recipe or an experiment, with what the command line adds.
+    """Read an experiment from a file and the options of the command line.
 
     Args:
-        path: YAML; a file that has `recipe` or `arms` is an experiment, any other a recipe.
-        overrides: `--field value` words, for all trainings.
-        grid: `FIELD=V1,V2,...` words; a field of the file's grid takes these values instead.
-        seeds: in place of the file's.
+        path: YAML file; one with `recipe` or `arms` is an experiment, any other a recipe.
+        overrides: `--field value` options of all trainings.
+        grid: `FIELD=V1,V2,...` options; they replace the values of the same field in the file's grid.
+        seeds: replace the seeds of the file.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not YAML; an unknown key; a field given in two places; an arm, seed or baseline that cannot
-            be.
+        ValueError: the file is not YAML or has an unknown key; a field is given in two places; an arm, seed or baseline
+            is invalid.
     """
     check_file(path, "recipe or experiment")
-    asked, text = parse_grid(grid), read_text(path, LARGEST_YAML)
+    options, text = parse_grid(grid), read_text(path, LARGEST_YAML)
     try:
         content = read_yaml(text)
         if not isinstance(content, Mapping) or not ({"recipe", "arms"} & content.keys()):
             content = {"recipe": path.name}
-        return _experiment(path, content, list(overrides), asked, seeds)
+        return _experiment(path, content, list(overrides), options, seeds)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -112,7 +112,7 @@ def _experiment(
     path: Path,
     content: Mapping[str, Any],
     overrides: list[str],
-    asked: dict[str, list[Scalar]],
+    grid: dict[str, list[Scalar]],
     seeds: Sequence[int] | None,
 ) -> Experiment:
     _check_keys(content)
@@ -121,15 +121,15 @@ def _experiment(
         raise ValueError(f"recipe is {shown(recipe)}; expected the path of a recipe, relative to this file")
     shared = _settings("set", content.get("set"))
     warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
-    named = content.get("arms")
-    if named is not None and (not isinstance(named, Mapping) or not named):
-        raise ValueError(f"arms is {shown(named)}; expected names, each with its fields ({{}} for none)")
-    arms = {_name("an arm", name): _settings(f"arm {name!r}", given) for name, given in (named or {}).items()} or {
+    listed = content.get("arms")
+    if listed is not None and (not isinstance(listed, Mapping) or not listed):
+        raise ValueError(f"arms is {shown(listed)}; expected names, each with its fields ({{}} for none)")
+    arms = {_name("an arm", name): _settings(f"arm {name!r}", given) for name, given in (listed or {}).items()} or {
         "": {}
     }
-    points = _grid(content.get("grid")) | asked
+    points = _grid(content.get("grid")) | grid
     if SEED in points and (seeds is not None or content.get("seeds") is not None):
-        raise ValueError("seed is in the grid and `seeds` are given; leave one of them out")
+        raise ValueError("seed is in the grid and `seeds` are given; remove one of them")
     if SEED in points:
         seeds = _whole(points.pop(SEED))
     elif seeds is None and content.get("seeds") is not None:
@@ -138,38 +138,38 @@ def _experiment(
     crossing = crossed(arms, points)
     if list(crossing) == [""]:
         crossing = {"recipe": {}}
-    whole, inside = parted(shared)
-    more, more_inside = parted_words(overrides)
+    whole, inside = split_settings(shared)
+    options, options_inside = split_options(overrides)
     return Experiment(
         recipe=path.parent / recipe,
-        common=(*words(whole), *more),
+        common=(*as_options(whole), *options),
         warm=warm,
         arms=crossing,
         seeds=None if seeds is None else tuple(seeds),
         baseline=_baseline(content.get("baseline"), list(arms), list(crossing)),
         evaluate=_sets(content.get("evaluate")),
-        inside=inside | more_inside,
+        inside=inside | options_inside,
     )
 
 
-def words(settings: Settings) -> list[str]:
-    """Settings as `--field value` words, as `train` takes them.
+def as_options(settings: Settings) -> list[str]:
+    """Settings as the `--field=value` options of `train`.
 
-    >>> words({"epochs": 2, "engine": "dense", "clip": None, "validation_far": ["1e-3"]})
+    >>> as_options({"epochs": 2, "engine": "dense", "clip": None, "validation_far": ["1e-3"]})
     ['--epochs=2', '--engine=dense', '--clip=null', '--validation_far=["1e-3"]']
     """
     return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()]
 
 
-def overridden(overrides: Sequence[str]) -> set[str]:
-    """The fields that `--field value` or `--field=value` words name."""
+def overridden_fields(overrides: Sequence[str]) -> set[str]:
+    """The fields that `--field value` or `--field=value` options name."""
     return {word[2:].partition("=")[0] for word in overrides if word.startswith("--")}
 
 
 def _check_keys(content: Mapping[str, Any]) -> None:
     for key in content:
-        if key not in _KEYS:
-            raise ValueError(_unknown("key", key, list(_KEYS)))
+        if key not in _ALLOWED_KEYS:
+            raise ValueError(_unknown("key", key, list(_ALLOWED_KEYS)))
 
 
 def _unknown(kind: str, name: object, allowed: list[str]) -> str:
@@ -232,26 +232,26 @@ def _check_once(
     overrides: Sequence[str],
     seeds: Sequence[int] | None,
 ) -> None:
-    """Refuse a value that another one would silently take the place of."""
+    """Refuse a value that another one would silently replace."""
     for name, settings in arms.items():
         both = sorted(settings.keys() & points.keys())
         if both:
             raise ValueError(f"arm {name!r} and the grid both set {both[0]}")
-    if seeds is not None and (SEED in shared or SEED in overridden(overrides)):
-        raise ValueError("seed is set and `seeds` are given; leave one of them out")
+    if seeds is not None and (SEED in shared or SEED in overridden_fields(overrides)):
+        raise ValueError("seed is set and `seeds` are given; remove one of them")
     owners: dict[str, Mapping[str, Any]] = {"warm": warm or {}, "the grid": points} | {
-        f"arm {name!r}": one for name, one in arms.items()
+        f"arm {name!r}": settings for name, settings in arms.items()
     }
     for owner, given in owners.items():
-        for name in sorted(overridden(overrides)):
-            inside = bool(parted({name: None})[1])
-            lost = name in given or (inside and any(name.startswith(f"{whole}.") for whole in given))
-            if lost:
+        for name in sorted(overridden_fields(overrides)):
+            inside = bool(split_settings({name: None})[1])
+            replaced = name in given or (inside and any(name.startswith(f"{whole}.") for whole in given))
+            if replaced:
                 raise ValueError(f"--{name}: {owner} sets it; change it there")
 
 
 def _baseline(given: object, arms: list[str], crossing: list[str]) -> str:
-    """The arm to compare with: an arm, or an arm of the grid; of an arm that the grid crosses, its first."""
+    """The arm to compare with: an arm or a point of the grid; for an arm that the grid crosses, its first point."""
     if given is None:
         return crossing[0]
     if given in crossing or given not in arms:

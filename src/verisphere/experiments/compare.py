@@ -12,18 +12,18 @@ from verisphere.experiments.measure import Figure, SetFigures
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean over seeds of an arm's figure less the baseline's at the same seed.
+    """Mean over seeds of the difference between the figures of an arm and of the baseline at the same seed.
 
     Attributes:
-        value: the difference.
-        std: the population's standard deviation of the seeds' differences.
+        value: the mean difference.
+        std: population standard deviation of the differences over seeds.
         per_seed: the difference at each seed.
         lower_95, upper_95: the middle 95 % over redrawn people, the same for both arms and all seeds.
-        replicates: how often they were redrawn.
-        inside_noise: that interval holds zero.
-        lower_95_over_seeds, upper_95_over_seeds: Student's bounds of the mean that more seeds would come to, on these
-            people; NaN of one seed.
-        inside_seed_noise: they do not leave zero out; None of one seed, which cannot say.
+        replicates: number of redrawings.
+        inside_noise: whether this interval contains zero.
+        lower_95_over_seeds, upper_95_over_seeds: Student's bounds of the mean over further seeds, on the same people;
+            NaN for one seed.
+        inside_seed_noise: whether these bounds contain zero; None for one seed.
     """
 
     value: float
@@ -39,15 +39,15 @@ class Difference:
 
     @property
     def may_be_chance(self) -> bool:
-        """Other people, or other seeds, might have shown none, or the contrary."""
+        """Whether other people, or other seeds, might have shown no difference or the opposite one."""
         return self.inside_noise or bool(self.inside_seed_noise)
 
     @classmethod
     def of(cls, ours: Mapping[int, Redrawn], theirs: Mapping[int, Redrawn]) -> "Difference":
-        """Of a figure of two arms at the same seeds, over the same redrawn people."""
-        pairs = [(one, theirs[seed]) for seed, one in ours.items()]
+        """The difference of a figure between two arms at the same seeds, over the same redrawn people."""
+        pairs = [(redrawn, theirs[seed]) for seed, redrawn in ours.items()]
         interval = mean_difference(*zip(*pairs, strict=True))
-        per_seed = {seed: one.value - other.value for seed, (one, other) in zip(ours, pairs, strict=True)}
+        per_seed = {seed: arm.value - baseline.value for seed, (arm, baseline) in zip(ours, pairs, strict=True)}
         lower, upper = mean_bounds(list(per_seed.values()))
         return cls(
             value=interval.value,
@@ -68,12 +68,12 @@ class ArmFigure:
     """A figure of an arm.
 
     Attributes:
-        measured, name, far_target, domain: what it is of; see `Figure`.
-        mean: over seeds.
-        std: the population's standard deviation over seeds.
-        per_seed: its value at each seed.
-        difference: to the baseline; None of the baseline itself, of figures that are not compared, and where the
-            baseline failed.
+        measured, name, far_target, domain: identity of the figure; see `Figure`.
+        mean: mean over seeds.
+        std: population standard deviation over seeds.
+        per_seed: value at each seed.
+        difference: difference to the baseline; None for the baseline itself, for figures that are not compared, and if
+            the baseline failed.
     """
 
     measured: str
@@ -88,7 +88,7 @@ class ArmFigure:
 
 @dataclass(frozen=True)
 class TrainingFigure:
-    """A figure of an arm's trainings at their end: mean, population standard deviation, and each seed's."""
+    """A figure of an arm's trainings at their end: mean, population standard deviation, and value at each seed."""
 
     mean: float
     std: float
@@ -96,17 +96,17 @@ class TrainingFigure:
 
     @classmethod
     def of(cls, per_seed: dict[int, float]) -> "TrainingFigure":
-        """Of a value a seed."""
+        """The figure from its value at each seed."""
         return cls(*_spread(per_seed), per_seed)
 
 
 @dataclass(frozen=True)
 class ArmResult:
-    """What an arm has come to.
+    """The results of an arm.
 
     Attributes:
-        training: by name: `seconds` of wall time, and the last of each figure that the log holds.
-        figures: on the measured sets.
+        training: `seconds` of wall time, and the last value of each figure in the log, by name.
+        figures: figures on the measured sets.
     """
 
     training: dict[str, TrainingFigure]
@@ -118,17 +118,17 @@ def arm_results(
     trainings: Mapping[str, Mapping[int, Mapping[str, float]]],
     baseline: str,
 ) -> dict[str, ArmResult]:
-    """The results of every arm that is whole.
+    """The results of all arms whose trainings finished.
 
     Args:
-        measured: for each arm and seed the figures on each set.
-        trainings: for each arm and seed the figures at the training's end.
-        baseline: the arm to compare with; differences are left out where it is not among them.
+        measured: for each arm and seed, the figures on each set.
+        trainings: for each arm and seed, the figures at the end of the training.
+        baseline: name of the arm to compare with; if it is not among the arms, there are no differences.
     """
     return {
         arm: ArmResult(
             training={
-                name: TrainingFigure.of({seed: one[name] for seed, one in trainings[arm].items()})
+                name: TrainingFigure.of({seed: figures[name] for seed, figures in trainings[arm].items()})
                 for name in _shared(list(trainings[arm].values()))
             },
             figures=_figures(by_seed, None if arm == baseline else measured.get(baseline)),
@@ -141,32 +141,32 @@ def _figures(
     ours: Mapping[int, Mapping[str, SetFigures]], theirs: Mapping[int, Mapping[str, SetFigures]] | None
 ) -> tuple[ArmFigure, ...]:
     sets = next(iter(ours.values()))
-    found = []
-    for name, one in sets.items():
-        for figure in one.values:
+    figures = []
+    for name, of_set in sets.items():
+        for figure in of_set.values:
             values = {seed: by_set[name].values[figure] for seed, by_set in ours.items()}
             difference = None
-            if theirs is not None and figure in one.redrawn:
+            if theirs is not None and figure in of_set.redrawn:
                 both = ({seed: by[name].redrawn[figure] for seed, by in arm.items()} for arm in (ours, theirs))
                 difference = Difference.of(*both)
             place = figure.measured, figure.name, figure.far_target, figure.domain
-            found.append(ArmFigure(*place, *_spread(values), values, difference))
-    return tuple(found)
+            figures.append(ArmFigure(*place, *_spread(values), values, difference))
+    return tuple(figures)
 
 
 def _spread(per_seed: Mapping[int, float]) -> tuple[float, float]:
-    """Mean and population standard deviation; NaN where infinite values have none."""
+    """Mean and population standard deviation; the latter is NaN if a value is infinite."""
     values = list(per_seed.values())
-    if len(set(values)) == 1:  # infinite, perhaps
+    if len(set(values)) == 1:  # they may be infinite
         return values[0], 0.0
     return (fmean(values), pstdev(values)) if all(map(isfinite, values)) else (sum(values), nan)
 
 
 def _shared(entries: Sequence[Mapping[str, float]]) -> list[str]:
-    """Names that every entry has, in the first one's order."""
+    """Names that occur in all entries, in the order of the first."""
     return [name for name in entries[0] if all(name in entry for entry in entries)]
 
 
 def compared(figure: ArmFigure) -> Figure:
-    """What a figure is of, alike for all arms."""
+    """The identity of a figure, the same for all arms."""
     return Figure(figure.measured, figure.name, figure.far_target, figure.domain)

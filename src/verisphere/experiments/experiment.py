@@ -1,4 +1,4 @@
-"""From a recipe and a grid, or named arms, to trainings, their figures, and what differs beyond chance."""
+"""Experiments: trainings of a grid or of named arms, their figures, and which differences exceed chance."""
 
 import logging
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """What an experiment has come to.
+    """The results of an experiment.
 
     Attributes:
-        baseline: the arm that differences are to.
-        seeds: of each arm.
-        replicates: of the bootstrap over people.
-        draws: seed of its draws.
-        people: how many each measured set has.
-        below_resolution: for each set the target FARs that its impostors cannot show.
-        arms: results of each arm all of whose trainings came to their end.
-        failed: the others' failures, a line each.
+        baseline: name of the arm that all others are compared with.
+        seeds: seeds of each arm.
+        replicates: number of replicates of the bootstrap over people.
+        draws: seed of the bootstrap.
+        people: number of people in each set.
+        below_resolution: for each set, the target FARs that are too low for its number of impostor pairs.
+        arms: results of the arms whose trainings all finished.
+        failed: one line for each training that failed.
     """
 
     baseline: str
@@ -49,19 +49,19 @@ class ExperimentResult:
     failed: tuple[str, ...]
 
     def text(self) -> str:
-        """The tables."""
+        """The tables of all results."""
         return results_text(self.arms, self.baseline, self.seeds, self.people, self.below_resolution)
 
     def check(self) -> None:
-        """Pass over an experiment that is whole.
+        """Check that no training failed.
 
         Raises:
             RunsFailed: a training failed; names each.
         """
         if self.failed:
-            kept = ", ".join(self.arms) or "none"
+            finished = ", ".join(self.arms) or "none"
             raise RunsFailed(
-                f"{len(self.failed)} trainings failed (arms in the results: {kept}): " + "; ".join(self.failed)
+                f"{len(self.failed)} trainings failed (arms in the results: {finished}): " + "; ".join(self.failed)
             )
 
 
@@ -74,21 +74,21 @@ def run_experiment(
     draws: int = 0,
     progress: Progress = quietly,
 ) -> ExperimentResult:
-    """Train every arm at every seed, measure, and compare; an experiment that was stopped goes on from where it was.
+    """Train every arm at every seed, measure and compare; an experiment that was stopped is continued.
 
-    `out` receives a folder for each training, `results.csv`, `results.json` and `plots/`.
+    The folder `out` receives a folder for each training, `results.csv`, `results.json` and `plots/`.
 
     Args:
-        experiment: what to train and measure.
-        out: the experiment's folder; a new one, or this experiment's.
-        launch: how trainings are started.
-        replicates: of the bootstrap over people.
-        draws: seed of its draws.
-        progress: shown over trainings, and while measuring.
+        experiment: trainings and sets.
+        out: folder of the experiment; a new one, or that of the same experiment.
+        launch: options for starting trainings.
+        replicates: number of replicates of the bootstrap over people.
+        draws: seed of the bootstrap.
+        progress: reports the progress of trainings and measurements.
 
     Raises:
         FileNotFoundError: there is no such recipe.
-        ValueError: what is wrong with a recipe or set; the folder belongs to another experiment, or another
+        ValueError: a recipe or set is wrong; the folder belongs to another experiment, or another
             process works in it.
         RunsFailed: the training that all arms start from failed.
     """
@@ -101,7 +101,7 @@ def run_experiment(
         runs = open_experiment(out, resolved)
         warm = warm_run(out, resolved)
         if warm is not None:
-            for failure in train_runs([warm], replace(launch, jobs=1), progress):  # it has all cores
+            for failure in train_runs([warm], replace(launch, jobs=1), progress):  # alone, so it may use all cores
                 raise RunsFailed(f"the training that every arm starts from failed: {failure.text}")
         failures = train_runs([run for of_arm in runs.values() for run in of_arm], launch, progress)
         measurer = Measurer(
@@ -127,18 +127,18 @@ def _result(
     replicates: int,
     draws: int,
 ) -> ExperimentResult:
-    broken = {failure.run.arm for failure in failures}
-    whole = [arm for arm in resolved.arms if arm not in broken]
-    by_arm = {arm: {run.seed: found for run, found in measured.items() if run.arm == arm} for arm in whole}
-    trainings = {arm: {run.seed: training_figures(run) for run in measured if run.arm == arm} for arm in whole}
-    some = next(iter(measured.values()), {})
+    failed = {failure.run.arm for failure in failures}
+    finished = [arm for arm in resolved.arms if arm not in failed]
+    by_arm = {arm: {run.seed: sets for run, sets in measured.items() if run.arm == arm} for arm in finished}
+    trainings = {arm: {run.seed: training_figures(run) for run in measured if run.arm == arm} for arm in finished}
+    sets_of_first = next(iter(measured.values()), {})
     return ExperimentResult(
         baseline=experiment.baseline,
         seeds=resolved.seeds,
         replicates=replicates,
         draws=draws,
-        people={name: one.people for name, one in some.items()},
-        below_resolution={name: one.below_resolution for name, one in some.items()},
+        people={name: figures.people for name, figures in sets_of_first.items()},
+        below_resolution={name: figures.below_resolution for name, figures in sets_of_first.items()},
         arms=arm_results(by_arm, trainings, experiment.baseline),
         failed=tuple(failure.text for failure in failures),
     )
@@ -146,8 +146,8 @@ def _result(
 
 def _write(out: Path, result: ExperimentResult, measured: dict[Run, dict[str, SetFigures]]) -> None:
     figures: dict[tuple[str, int], dict[Figure, float]] = {
-        (run.arm, run.seed): {key: value for one in found.values() for key, value in one.values.items()}
-        for run, found in measured.items()
+        (run.arm, run.seed): {key: value for of_set in sets.values() for key, value in of_set.values.items()}
+        for run, sets in measured.items()
     }
     text = results_csv(figures, {(run.arm, run.seed): training_figures(run) for run in measured})
     write_text(out / "results.csv", text)

@@ -1,8 +1,8 @@
-"""An experiment's folder: what was asked for, a folder for each training, and which of them are done.
+"""The folder of an experiment: its definition, a folder for each training, and which trainings are finished.
 
 FOLDER/plan.json              resolved recipes, seeds and sets
-FOLDER/warm/                  the first training, where there is one
-FOLDER/runs/ARM/seed-S/       a training each: a run as `train` leaves it, log.txt, finished.json, SET.npz
+FOLDER/warm/                  the warm training, if there is one
+FOLDER/runs/ARM/seed-S/       a training: a run as `train` writes it, log.txt, finished.json, SET.npz
 FOLDER/results.csv, results.json, plots/
 """
 
@@ -29,10 +29,10 @@ class Run:
     """A training of an experiment.
 
     Attributes:
-        arm: name of its arm.
-        seed: its seed.
-        folder: where it is made.
-        recipe: its resolved recipe, as YAML.
+        arm: name of the arm.
+        seed: seed of the training.
+        folder: folder of the run.
+        recipe: resolved recipe, as YAML.
     """
 
     arm: str
@@ -42,79 +42,79 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What to call it."""
+        """Name of the training in messages."""
         return f"{self.arm}, seed {self.seed}"
 
     @property
     def finished(self) -> bool:
-        """Whether it was trained to its end."""
+        """Whether the training reached its end."""
         return (self.folder / FINISHED).is_file()
 
     @property
     def seconds(self) -> float:
-        """Wall time of its trainings so far: the last one, and those that were stopped before."""
+        """Wall time so far: of the last process, and of those that were stopped before."""
         files = [self.folder / FINISHED, self.folder / STOPPED]
         return sum((_seconds(file) for file in files if file.is_file()), 0.0)
 
     def begin(self) -> Path:
-        """The recipe's file; it stays as it is once there is a checkpoint to go on from."""
+        """Write the recipe, unless there is a checkpoint to continue from; returns its path."""
         path = self.folder / "recipe.yaml"
         if path.is_file() and _trained(self.folder):
             return path
         if path.is_file() and read_text(path, LARGEST_YAML) != self.recipe:
-            (self.folder / STOPPED).unlink(missing_ok=True)  # the time of another training
+            (self.folder / STOPPED).unlink(missing_ok=True)  # it is the time of a training by another recipe
         write_text(path, self.recipe)
         return path
 
     def end(self, seconds: float, done: bool) -> None:
-        """Keep how long a training took; one that was stopped or failed adds to those before."""
+        """Record the seconds of a process; those of processes that were stopped are added up."""
         before = 0.0 if done else self.seconds
         text = json.dumps({"seconds": round(before + seconds, 2)}) + "\n"
         write_text(self.folder / (FINISHED if done else STOPPED), text)
 
 
 def _seconds(path: Path) -> float:
-    """How long a training took, by the file that it left.
+    """The seconds in a file that `Run.end` wrote.
 
     Raises:
-        ValueError: it is not what an experiment writes.
+        ValueError: the file has another content.
     """
     try:
-        found = read_json_file(path)["seconds"]
-        if type(found) not in (int, float) or found < 0:
-            raise ValueError(f"seconds is {shown(found)}")
-        return float(found)
+        seconds = read_json_file(path)["seconds"]
+        if type(seconds) not in (int, float) or seconds < 0:
+            raise ValueError(f"seconds is {shown(seconds)}")
+        return float(seconds)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{path}: not what an experiment keeps of a training ({error}); was it changed?") from None
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file, whole or not at all.
+    """Write a text file, complete or not at all.
 
     Raises:
-        OSError: it cannot be written; names it.
+        OSError: it cannot be written; names the file.
     """
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def _trained(folder: Path) -> bool:
-    """Whether a training has left something here to go on from."""
+    """Whether a training in this folder has a checkpoint to continue from, or is finished."""
     return bool(list_checkpoints(folder)) or (folder / FINISHED).is_file()
 
 
 def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
-    """Make an experiment's folder, or find it again; returns the trainings of each arm.
+    """Create the folder of an experiment, or open it again; returns the trainings of each arm.
 
-    What is there may grow: more arms, seeds, sets or FARs. A training that has left a checkpoint, and a set that it was
-    measured on, stay as they are; what was only asked for may change.
+    An experiment may grow by arms, seeds, sets and FARs. Arms, seeds and sets of trainings that have a checkpoint must
+    be the same as before; all others may change.
 
     Raises:
-        ValueError: the folder is another experiment's; says what differs.
+        ValueError: the folder belongs to another experiment; names the differences.
     """
     path = out / "plan.json"
     asked = {
         "warm": None if resolved.warm is None else resolved.warm.fields,
-        "arms": {name: _compared(one.fields, resolved.warm is not None) for name, one in resolved.arms.items()},
+        "arms": {name: _compared(arm.fields, resolved.warm is not None) for name, arm in resolved.arms.items()},
         "seeds": list(resolved.seeds),
         "evaluate": resolved.described,
     }
@@ -129,13 +129,13 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         raise ValueError(f"{out}: it holds something, and no experiment; choose another --out")
     write_text(path, json.dumps(asked, indent=2) + "\n")
     return {
-        name: [Run(name, seed, _folder(out, name, seed), text) for seed, text in one.yaml.items()]
-        for name, one in resolved.arms.items()
+        name: [Run(name, seed, _folder(out, name, seed), text) for seed, text in arm.yaml.items()]
+        for name, arm in resolved.arms.items()
     }
 
 
 def warm_run(out: Path, resolved: Resolved) -> Run | None:
-    """The training that the arms start from."""
+    """The training that all arms start from; None if there is none."""
     if resolved.warm is None:
         return None
     ((seed, text),) = resolved.warm.yaml.items()
@@ -147,39 +147,39 @@ def _folder(out: Path, arm: str, seed: int) -> Path:
 
 
 def _begun(before: Mapping[str, Any], now: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """What a folder was asked for, but for what has not been trained yet: that may still be another."""
+    """The definition that a folder was made for, without the parts that have not been trained yet and may change."""
     trained = {arm: [seed for seed in before["seeds"] if _trained(_folder(out, arm, seed))] for arm in before["arms"]}
-    some = any(trained.values())
+    any_trained = any(trained.values())
     return {
-        "warm": before["warm"] if some or _trained(out / "warm") else now["warm"],
-        "arms": {arm: one for arm, one in before["arms"].items() if trained[arm]},
+        "warm": before["warm"] if any_trained or _trained(out / "warm") else now["warm"],
+        "arms": {arm: fields for arm, fields in before["arms"].items() if trained[arm]},
         "seeds": [seed for seed in before["seeds"] if any(seed in seeds for seeds in trained.values())],
-        "evaluate": before["evaluate"] if some else {},
+        "evaluate": before["evaluate"] if any_trained else {},
     }
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What an experiment's folder holds and the experiment now asked for contradicts, in words.
+    """The contradictions between the definition in an experiment's folder and a new one, in words.
 
     >>> old = {"warm": None, "arms": {"a": {"rate": 1}}, "evaluate": {}, "seeds": [0, 1]}
     >>> differences(old, old | {"arms": {"a": {"rate": 2}, "b": {"rate": 1}}, "seeds": [0]})
     ["arm 'a': rate was 1 and is 2", 'seed 1 is missing']
     """
-    found = _changed("warm", before["warm"], now["warm"])
-    for kind, noun, kept in (("arms", "arm", None), ("evaluate", "set", ("faces", "flip"))):
-        for name, one in before[kind].items():
-            other = now[kind].get(name)
-            if other is None:
-                found.append(f"{noun} {name!r} is missing")
+    contradictions = _changed("warm", before["warm"], now["warm"])
+    for kind, noun, compared in (("arms", "arm", None), ("evaluate", "set", ("faces", "flip"))):
+        for name, old in before[kind].items():
+            new = now[kind].get(name)
+            if new is None:
+                contradictions.append(f"{noun} {name!r} is missing")
                 continue
-            # figures are made anew each time, embeddings are not
-            both = [{key: value[key] for key in kept or value} for value in (one, other)]
-            found += _changed(f"{noun} {name!r}", *both)
-    return found + [f"seed {seed} is missing" for seed in before["seeds"] if seed not in now["seeds"]]
+            # of a set only what its embeddings depend on is compared: figures are computed anew each time
+            both = [{key: value[key] for key in compared or value} for value in (old, new)]
+            contradictions += _changed(f"{noun} {name!r}", *both)
+    return contradictions + [f"seed {seed} is missing" for seed in before["seeds"] if seed not in now["seeds"]]
 
 
 def _changed(who: str, before: object, now: object) -> list[str]:
-    """The values of which the two do not agree."""
+    """The values in which two definitions differ."""
     old, new = _leaves(before), _leaves(now)
     return [
         f"{who}: {name or 'it'} was {shown(old.get(name))} and is {shown(new.get(name))}"
@@ -189,7 +189,7 @@ def _changed(who: str, before: object, now: object) -> list[str]:
 
 
 def _leaves(value: object, name: str = "") -> dict[str, object]:
-    """Every value inside, by its dotted name."""
+    """All values inside, by dotted name."""
     inside: Iterable[tuple[object, object]]
     if isinstance(value, Mapping) and value:
         inside = value.items()
@@ -198,26 +198,26 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
     else:
         return {name: value}
     return {
-        leaf: found
+        leaf: value_inside
         for key, entry in inside
-        for leaf, found in _leaves(entry, f"{name}.{key}" if name else str(key)).items()
+        for leaf, value_inside in _leaves(entry, f"{name}.{key}" if name else str(key)).items()
     }
 
 
 def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
-    """A recipe but for its seed, and for its start at the experiment's own first training, by whatever path."""
+    """A recipe without its seed, and without the path of the experiment's own warm training."""
     return {name: value for name, value in recipe.items() if name != SEED and not (warm and name == START)}
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What an experiment's folder was made for.
+    """Read the definition in an experiment's folder.
 
     Raises:
-        ValueError: the file is not what an experiment writes.
+        ValueError: the file has another content than `open_experiment` writes.
     """
     try:
-        found = present_names(read_json_file(path))
-        differences(found, found)
+        definition = present_names(read_json_file(path))
+        differences(definition, definition)  # reads all entries
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{path}: not what an experiment was asked for; was it changed?") from None
-    return found
+    return definition

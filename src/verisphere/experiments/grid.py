@@ -1,4 +1,4 @@
-"""Grids of recipe fields: their values as text, their combinations, and names that are also names of folders."""
+"""Grids of recipe fields: their values, their combinations, and names of arms that can be names of folders."""
 
 import hashlib
 import re
@@ -11,23 +11,23 @@ from verisphere.files.documents import read_yaml
 from verisphere.files.json_values import shown
 
 Scalar: TypeAlias = str | int | float | bool | None
-#: Values of recipe fields, each named as on the command line, such as `loss.init_args.margin`.
+#: Values of recipe fields, by their names on the command line, such as `loss.init_args.margin`.
 Settings: TypeAlias = dict[str, Any]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]+")
-_LONGEST = 80  # letters of a folder's name
-_DIGITS = 12  # of a digest: among a million names two alike are one chance in 500
+_MOST_LETTERS = 80  # of a folder's name
+_DIGITS = 12  # of a digest; the chance that two of a million names agree is 1 in 500
 
 
 def check_plain(where: str, value: object) -> None:
-    """Refuse what YAML can hold and a recipe cannot.
+    """Refuse values that YAML can hold and a recipe cannot.
 
     Args:
-        where: what to call the value.
-        value: from YAML.
+        where: name of the value in messages.
+        value: value read from YAML.
 
     Raises:
-        ValueError: a date, bytes, a set; a mapping with a key that is no text.
+        ValueError: the value is or holds a date, bytes, a set, or a mapping with a key that is not text.
     """
     if isinstance(value, Mapping):
         for key, inside in value.items():
@@ -53,27 +53,27 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Scalar]]:
     {'loss.init_args.margin': [0.3, 0.4], 'engine': ['dense', 'auto']}
 
     Raises:
-        ValueError: no field, a field twice, or values that are not YAML scalars.
+        ValueError: an option names no field, a field is named twice, or its values are not YAML scalars.
     """
-    found: dict[str, list[Scalar]] = {}
+    grid: dict[str, list[Scalar]] = {}
     for word in words:
         field, equals, values = word.partition("=")
         if not (equals and field.strip() and values.strip()):
             raise ValueError(f"--grid {word}: expected FIELD=V1,V2,... such as loss.init_args.margin=0.3,0.4")
-        if field in found:
+        if field in grid:
             raise ValueError(f"--grid {word}: {field} is there twice; give all its values in one")
         try:
-            found[field] = check_values(field, read_yaml(f"[{values}]"))
+            grid[field] = check_values(field, read_yaml(f"[{values}]"))
         except ValueError as error:
             raise ValueError(f"--grid {word}: {error}") from None
-    return found
+    return grid
 
 
 def check_values(field: str, values: object) -> list[Scalar]:
-    """The values of a field of a grid.
+    """Check the values of a field of a grid, and return them.
 
     Raises:
-        ValueError: they are no list of YAML scalars, or one is there twice.
+        ValueError: they are not a list of YAML scalars, or one occurs twice.
     """
     if not isinstance(values, list) or not values:
         raise ValueError(f"{field} has {shown(values)}; expected a list of values")
@@ -81,14 +81,14 @@ def check_values(field: str, values: object) -> list[Scalar]:
     if nested:
         raise ValueError(f"{field} has the value {shown(nested[0])}; a grid takes text and numbers, an arm the rest")
     texts = [text_of(value) for value in values]
-    again = [text for text in texts if texts.count(text) > 1]
-    if again:
-        raise ValueError(f"{field} has the value {again[0]} twice")
+    repeated = [text for text in texts if texts.count(text) > 1]
+    if repeated:
+        raise ValueError(f"{field} has the value {repeated[0]} twice")
     return values
 
 
 def text_of(value: Scalar) -> str:
-    """A value as a name shows it: as YAML writes it, text without quotes."""
+    """A value in the name of an arm: as YAML writes it, text without quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)
@@ -101,47 +101,47 @@ def crossed(arms: Mapping[str, Settings], grid: Mapping[str, Sequence[Scalar]]) 
     {'margin=0.3': {'loss.init_args.margin': 0.3}, 'margin=0.4': {'loss.init_args.margin': 0.4}}
 
     Raises:
-        ValueError: two combinations would have one name.
+        ValueError: two combinations would have the same name.
     """
     short = short_names(list(grid))
-    found: dict[str, Settings] = {}
+    combinations: dict[str, Settings] = {}
     for (arm, settings), values in product(arms.items(), product(*grid.values())):
         point = dict(zip(grid, values, strict=True))
         words = ([arm] if arm else []) + [f"{short[field]}={text_of(value)}" for field, value in point.items()]
         name = ",".join(words)
-        if name in found:
+        if name in combinations:
             raise ValueError(f"two arms would both be called {name!r}; rename one")
-        found[name] = settings | point
-    return found
+        combinations[name] = settings | point
+    return combinations
 
 
-def parted(settings: Settings) -> tuple[Settings, Settings]:
-    """Settings of whole fields, and those of something inside a list, such as `pair_terms.0.init_args.far`.
+def split_settings(settings: Settings) -> tuple[Settings, Settings]:
+    """Split settings into those of fields and those of places inside lists, such as `pair_terms.0.init_args.far`.
 
-    >>> parted({"epochs": 2, "pair_terms.0.init_args.far": "1e-3"})
+    >>> split_settings({"epochs": 2, "pair_terms.0.init_args.far": "1e-3"})
     ({'epochs': 2}, {'pair_terms.0.init_args.far': '1e-3'})
     """
     inside = {name: value for name, value in settings.items() if any(part.isdecimal() for part in name.split("."))}
     return {name: value for name, value in settings.items() if name not in inside}, inside
 
 
-def parted_words(overrides: Sequence[str]) -> tuple[list[str], Settings]:
-    """The same of `--field value` and `--field=value` words, with the values of the latter read as YAML.
+def split_options(overrides: Sequence[str]) -> tuple[list[str], Settings]:
+    """Split `--field value` and `--field=value` options likewise; values of places inside lists are read as YAML.
 
-    >>> parted_words(["--epochs", "2", "--pair_terms.0.init_args.K=3"])
+    >>> split_options(["--epochs", "2", "--pair_terms.0.init_args.K=3"])
     (['--epochs', '2'], {'pair_terms.0.init_args.K': 3})
 
     Raises:
         ValueError: a value is missing, or is not YAML.
     """
     whole, inside = [], {}
-    left = iter(overrides)
-    for word in left:
+    words = iter(overrides)
+    for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not parted({name: None})[1]:
+        if not word.startswith("--") or not split_settings({name: None})[1]:
             whole.append(word)
             continue
-        given = value if equals else next(left, None)
+        given = value if equals else next(words, None)
         if given is None:
             raise ValueError(f"--{name}: expected a value")
         try:
@@ -153,27 +153,27 @@ def parted_words(overrides: Sequence[str]) -> tuple[list[str], Settings]:
 
 
 def changed_inside(lists: Settings, settings: Settings) -> Settings:
-    """Fields that hold lists, with some numbers or words inside changed; what was given stays as it was.
+    """A copy of fields that hold lists, with values at some places inside changed.
 
     >>> changed_inside({"pair_terms": [{"init_args": {"far": "1e-4"}}]}, {"pair_terms.0.init_args.far": "1e-3"})
     {'pair_terms': [{'init_args': {'far': '1e-3'}}]}
 
     Args:
         lists: the fields as plain data.
-        settings: by name, the parts joined by dots; a number is a place in a list, from 0.
+        settings: values by dotted name; a number in a name is a place in a list, from 0.
 
     Raises:
-        ValueError: there is no such place.
+        ValueError: a place does not exist.
     """
-    found = deepcopy(lists)
+    changed = deepcopy(lists)
     for name, value in settings.items():
-        *way, last = name.split(".")
-        at: Any = found
-        for number, part in enumerate(way):
-            at = _inside(at, part, name, ".".join(way[:number]))
-        _inside(at, last, name, ".".join(way))
+        *outer, last = name.split(".")
+        at: Any = changed
+        for number, part in enumerate(outer):
+            at = _inside(at, part, name, ".".join(outer[:number]))
+        _inside(at, last, name, ".".join(outer))
         at[int(last) if isinstance(at, list) else last] = value
-    return found
+    return changed
 
 
 def _inside(at: Any, part: str, name: str, before: str) -> Any:
@@ -192,7 +192,7 @@ def _inside(at: Any, part: str, name: str, before: str) -> Any:
 
 
 def short_names(fields: Sequence[str]) -> dict[str, str]:
-    """For each field its last part, with as many before it as tell the fields apart; `init_args` says nothing.
+    """The shortest ends of dotted field names that distinguish the fields; `init_args` is omitted.
 
     >>> short_names(["loss.init_args.margin", "optimizer.rate"])
     {'loss.init_args.margin': 'margin', 'optimizer.rate': 'rate'}
@@ -200,8 +200,9 @@ def short_names(fields: Sequence[str]) -> dict[str, str]:
     ['loss.scale', 'augment.scale']
     """
     parts = [[part for part in field.split(".") if part != "init_args"] for field in fields]
-    # nor does a place in a list, where the rest tells
-    parts = [[part for part in one if not part.isdecimal()] or one for one in parts] if not _alike(parts) else parts
+    # places in lists are omitted too, unless fields differ in nothing else
+    if not _differ_in_places_alone(parts):
+        parts = [[part for part in field if not part.isdecimal()] or field for field in parts]
     longest = max(map(len, parts), default=1)
     for length in range(1, longest + 1):
         names = [".".join(part[-length:]) for part in parts]
@@ -210,19 +211,19 @@ def short_names(fields: Sequence[str]) -> dict[str, str]:
     return {field: field for field in fields}
 
 
-def _alike(fields: Sequence[Sequence[str]]) -> bool:
-    """Whether some fields differ in nothing but places in lists."""
-    without = [tuple(part for part in one if not part.isdecimal()) for one in fields]
+def _differ_in_places_alone(fields: Sequence[Sequence[str]]) -> bool:
+    """Whether some fields differ only in places in lists."""
+    without = [tuple(part for part in field if not part.isdecimal()) for field in fields]
     return len(set(without)) < len(without)
 
 
 def folder_name(name: str) -> str:
-    """A name that any file system and shell takes; one that had to be changed says so by digits of its digest.
+    """A name that is safe in any file system and shell; a name that had to be changed ends with digits of its digest.
 
     >>> folder_name("margin=0.3,scale=32"), folder_name("+TAR"), folder_name("rate 1/2")
     ('margin=0.3,scale=32', '+TAR', 'rate_1_2~fd5be127a2da')
     """
-    safe = _UNSAFE.sub("_", name)[:_LONGEST]
+    safe = _UNSAFE.sub("_", name)[:_MOST_LETTERS]
     safe = f"_{safe[1:]}" if safe.startswith(".") else safe
     return safe if safe == name else f"{safe}~{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}"
 
@@ -231,7 +232,7 @@ def check_folders(kind: str, names: Iterable[str]) -> None:
     """Refuse names that would share a folder.
 
     Raises:
-        ValueError: names both.
+        ValueError: two names have the same folder; names both.
     """
     taken: dict[str, str] = {}
     for name in names:

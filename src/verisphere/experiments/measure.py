@@ -1,4 +1,4 @@
-"""What a finished training can do: its embeddings of each set, and the figures that they give."""
+"""Measurements of finished trainings: embeddings of each set, and the figures computed from them."""
 
 import logging
 from collections.abc import Mapping
@@ -32,22 +32,22 @@ TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log1
 ONE_THRESHOLD = "one_threshold"
 DOMAIN_TAR, DOMAIN_FAR, DOMAIN_THRESHOLD = "domain_tar", "domain_far", "domain_threshold"
 COMPARED = (TAR, GAMMA, TAR_STD, FAR_STD)
-_AGAIN = 16  # images embedded again to see that a file's images are still the set's
-_ALIKE = 1e-4  # cosine; a rounding moves it by 1e-6, another image by more
-_HELD = 20_000  # images that are read once for all trainings; more are read for each
+_CHECKED_IMAGES = 16  # embedded again to check that the images of a set have not changed
+_LARGEST_CHANGE = 1e-4  # of a cosine; rounding changes it by 1e-6, another image by more
+_MOST_IN_MEMORY = 20_000  # images; a set with more is read anew for each training
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a number is of.
+    """The identity of a figure.
 
     Attributes:
         measured: name of the set.
-        name: `tar` over all pairs; of one threshold `gamma`, `tar_std_over_domains`,
-            `neg_log10_far_std_over_domains`, `one_threshold` and, of one domain, `domain_tar`, `domain_far`,
+        name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`,
+            `neg_log10_far_std_over_domains`, `one_threshold` and, for one domain, `domain_tar`, `domain_far`,
             `domain_threshold`.
-        far_target: as it was given.
-        domain: of a domain's own figures.
+        far_target: target FAR as it was given.
+        domain: name of the domain; None for figures of the whole set.
     """
 
     measured: str
@@ -58,13 +58,13 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class SetFigures:
-    """One training on one set.
+    """The figures of one training on one set.
 
     Attributes:
-        values: every figure.
-        redrawn: of those that arms are compared by, over redrawn people.
-        below_resolution: target FARs that the set's impostors cannot show.
-        people: how many are redrawn.
+        values: all figures.
+        redrawn: figures by which arms are compared, over redrawn people.
+        below_resolution: target FARs that are too low for the number of impostor pairs.
+        people: number of people in the set.
     """
 
     values: dict[Figure, float]
@@ -74,7 +74,7 @@ class SetFigures:
 
 
 class Measurer:
-    """Measures trainings on sets, whose images are read once where they are not many."""
+    """Measures trainings on sets; the images of small sets are read once for all trainings."""
 
     def __init__(
         self,
@@ -86,15 +86,15 @@ class Measurer:
         seed: int = 0,
         progress: Progress = quietly,
     ) -> None:
-        """Take the sets; images are read when they are needed.
+        """Take the sets; their images are read when they are first needed.
 
         Args:
-            sets: by their names.
-            described: the sets as plain data, from which the embeddings' origin is told.
-            device: where to embed.
-            replicates: of the bootstrap over people.
-            seed: of its draws.
-            progress: shown while images are read and embedded.
+            sets: sets by name.
+            described: the sets as plain data, for the origin of the embeddings.
+            device: device for embedding.
+            replicates: number of replicates of the bootstrap over people.
+            seed: seed of the bootstrap.
+            progress: reports the progress of reading and embedding.
         """
         self.sets = dict(sets)
         self.described = described
@@ -114,81 +114,82 @@ class Measurer:
         values = {figure: point.tar for figure, point in zip(figures, points, strict=True)}
         over_people = dict(zip(figures, redrawn.tars, strict=True))
         if asked.one_far is not None and redrawn.spread is not None:
-            found = all_pairs(pairs, [asked.one_far]).one_threshold
-            assert found is not None
-            values |= _of_one_threshold(name, found[0])
-            far, spread = found[0].far_target, redrawn.spread
-            for figure, one in ((GAMMA, spread.gamma), (TAR_STD, spread.tar_std), (FAR_STD, spread.neg_log10_far_std)):
-                over_people[Figure(name, figure, far)] = one
+            thresholds = all_pairs(pairs, [asked.one_far]).one_threshold
+            assert thresholds is not None
+            values |= _of_one_threshold(name, thresholds[0])
+            far, spread = thresholds[0].far_target, redrawn.spread
+            for figure, over in ((GAMMA, spread.gamma), (TAR_STD, spread.tar_std), (FAR_STD, spread.neg_log10_far_std)):
+                over_people[Figure(name, figure, far)] = over
         below = tuple(point.far_target for point in points if point.below_resolution)
         return SetFigures(values, over_people, below, len(pairs.people))
 
     def _embeddings(self, run: Run, name: str) -> Embeddings:
-        """A training's embeddings of a set: those beside it where they are its own, else made anew."""
+        """A training's embeddings of a set: those in its folder if they are still valid, else new ones."""
         asked, path = self.sets[name], run.folder / f"{folder_name(name)}.npz"
         weights, images = read_checkpoint(run.folder).sha256["backbone"], _images(self.described[name])
         origin = Origin(weights, asked.flip, "float32", images)
         before = _stored(path, asked, origin)
-        model = open_model(run.folder, self.device, trust=True)  # its recipe was given for training, code and all
+        # trusted: its recipe, including its code, was given for training
+        model = open_model(run.folder, self.device, trust=True)
         if before is not None:
-            if _still(model, asked, before, origin.images):
+            if _unchanged(model, asked, before, origin.images):
                 return before
             log.info("%s: the images of %s are not those it was made of: embedding anew", path, name)
-        if len(asked.faces) <= _HELD:
+        if len(asked.faces) <= _MOST_IN_MEMORY:
             self.sets[name] = asked = replace(asked, faces=in_memory(asked.faces, progress=self.progress))
-        made = embed(model, asked.faces, origin.images, flip=asked.flip, progress=self.progress)
-        write_embeddings(path, made)
-        return made
+        embeddings = embed(model, asked.faces, origin.images, flip=asked.flip, progress=self.progress)
+        write_embeddings(path, embeddings)
+        return embeddings
 
 
 def _stored(path: Path, asked: MeasuredSet, origin: Origin) -> Embeddings | None:
-    """A file's embeddings where they are of this origin, names, people and domains."""
+    """The embeddings of a file if they have this origin and the names, people and domains of the set; else None."""
     if not path.is_file():
         return None
-    found = read_embeddings(path)
-    columns = ((found.names, asked.faces.names), (found.identities, asked.faces.identities))
-    domains = None if found.domains is None else tuple(found.domains.tolist())
+    stored = read_embeddings(path)
+    columns = ((stored.names, asked.faces.names), (stored.identities, asked.faces.identities))
+    domains = None if stored.domains is None else tuple(stored.domains.tolist())
     same = all(np.array_equal(*both) for both in columns) and domains == asked.faces.domains
-    known = found.origin
+    known = stored.origin
     alike = known is not None and known.made_alike(origin) and present_name(known.images) == origin.images
-    return found if same and alike else None
+    return stored if same and alike else None
 
 
-def _still(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, images: str) -> bool:
-    """Whether a few of the set's images, evenly spaced, still have the embeddings that they had.
+def _unchanged(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, images: str) -> bool:
+    """Whether some of the set's images, evenly spaced, still have the stored embeddings.
 
-    A path may hold other images than it did; to read them all would cost as much as to embed them.
+    The images at a path may have been replaced; to check all of them would cost as much as to embed them.
     """
-    rows = np.unique(np.linspace(0, len(before) - 1, _AGAIN).round().astype(np.int64))
+    rows = np.unique(np.linspace(0, len(before) - 1, _CHECKED_IMAGES).round().astype(np.int64))
     now = embed(model, asked.faces.select(rows.tolist()), images, flip=asked.flip)
-    cosines = cosine(*(torch.from_numpy(one).double() for one in (now.embeddings, before.embeddings[rows])))
-    return bool((cosines >= 1 - _ALIKE).all())
+    cosines = cosine(*(torch.from_numpy(both).double() for both in (now.embeddings, before.embeddings[rows])))
+    return bool((cosines >= 1 - _LARGEST_CHANGE).all())
 
 
 def training_figures(run: Run) -> dict[str, float]:
-    """The last value of each figure in a training's log, and the wall time of its process in seconds."""
+    """The last value of each figure in a training's log, and the wall time of the training in seconds."""
     last: dict[str, float] = {}
     for entry in read_metrics(run.folder / METRICS):
         last |= {name: float(value) for name, value in entry.items() if value is not None and name != "step"}
     return {"seconds": run.seconds} | last
 
 
-def _of_one_threshold(name: str, found: OneThreshold) -> dict[Figure, float]:
-    far = found.far_target
+def _of_one_threshold(name: str, one_threshold: OneThreshold) -> dict[Figure, float]:
+    far = one_threshold.far_target
     values = {
-        Figure(name, GAMMA, far): found.gamma,
-        Figure(name, TAR_STD, far): sqrt(found.tar_variance),
-        Figure(name, FAR_STD, far): sqrt(found.neg_log10_far_variance),
-        Figure(name, ONE_THRESHOLD, far): found.calibration_threshold,
+        Figure(name, GAMMA, far): one_threshold.gamma,
+        Figure(name, TAR_STD, far): sqrt(one_threshold.tar_variance),
+        Figure(name, FAR_STD, far): sqrt(one_threshold.neg_log10_far_variance),
+        Figure(name, ONE_THRESHOLD, far): one_threshold.calibration_threshold,
     }
-    for domain, one in found.domains.items():
-        values[Figure(name, DOMAIN_TAR, far, domain)] = one.tar
-        values[Figure(name, DOMAIN_FAR, far, domain)] = one.far
-        values[Figure(name, DOMAIN_THRESHOLD, far, domain)] = one.threshold
+    for domain, result in one_threshold.domains.items():
+        values[Figure(name, DOMAIN_TAR, far, domain)] = result.tar
+        values[Figure(name, DOMAIN_FAR, far, domain)] = result.far
+        values[Figure(name, DOMAIN_THRESHOLD, far, domain)] = result.threshold
     return values
 
 
 def _images(described: Mapping[str, Any]) -> str:
-    """Where a set's images come from, as an embeddings' origin says it: their path, or the class that makes them."""
+    """The source of a set's images for the origin of embeddings: their path, or the class that makes them."""
     faces = described["faces"]
     return str(Path((faces.get("init_args") or {}).get("path") or faces["class_path"]))

@@ -1,4 +1,4 @@
-"""The picture of an experiment on one set: for each figure the arms as dots, with the interval of their difference."""
+"""The plot of an experiment on one set: for each figure the arms as dots, with intervals of their differences."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -16,26 +16,26 @@ _TITLES = {
     "tar_std_over_domains": "spread of TAR over domains, FAR {}",
     "neg_log10_far_std_over_domains": "spread of -log10 FAR, FAR {}",
 }
-_ROW, _HEAD = 0.24, 0.75  # inches a row, and a panel's title and marks
+_ROW, _HEAD = 0.24, 0.75  # inches: of a row, and of a panel's title and ticks
 _WIDTH, _COLUMNS = 9.6, 2
 
 
 def experiment_plot(
     results: Mapping[str, ArmResult], baseline: str, measured: str, skipped: Sequence[str] = ()
 ) -> Picture | None:
-    """A panel a figure: each arm's mean as a dot, its seeds as rings.
+    """A panel for each figure: the mean of each arm as a dot, its seeds as rings.
 
-    The bar is the difference's 95 % interval over people, laid from the baseline's mean, which a line marks: a bar
-    that reaches the line is inside the noise, and drawn pale, as is a difference that other seeds might turn.
+    A bar is the 95 % interval of the difference over people, drawn from the mean of the baseline, which a line marks. A
+    bar that reaches the line is inside the noise and is drawn pale, as is a difference that other seeds might reverse.
 
     Args:
-        results: of each arm.
-        baseline: the arm that differences are to.
-        measured: the set.
+        results: results of each arm.
+        baseline: name of the arm that all others are compared with.
+        measured: name of the set.
         skipped: target FARs below resolution, whose TAR is not drawn.
 
     Returns:
-        the picture; None where there is nothing to draw.
+        the plot; None if there is nothing to draw.
     """
     panels: dict[Figure, dict[str, ArmFigure]] = {}
     for arm, result in results.items():

@@ -1,4 +1,4 @@
-"""The recipes of an experiment's trainings and the sets it measures, resolved and checked before the first training."""
+"""The recipes and sets of an experiment, resolved and checked before the first training."""
 
 import json
 from collections import Counter
@@ -12,9 +12,9 @@ import jsonargparse
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.decide import exact_rate, lacking_text
-from verisphere.experiments.arms import SEED, START, Experiment, words
+from verisphere.experiments.arms import SEED, START, Experiment, as_options
 from verisphere.experiments.checks import check_start, check_trainable
-from verisphere.experiments.grid import Settings, changed_inside, parted
+from verisphere.experiments.grid import Settings, changed_inside, split_settings
 from verisphere.images.faces import Faces
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.train.explain import check_given, explain
@@ -25,12 +25,12 @@ VALIDATION = "validation"
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSet:
-    """A set that every finished training is measured on.
+    """A set on which every finished training is measured.
 
     Attributes:
-        faces: its images.
-        far: target FARs, over all pairs.
-        one_far: target FAR of one threshold over the set's domains; null measures none.
+        faces: images of the set.
+        far: target FARs over all pairs.
+        one_far: target FAR of one threshold over the domains of the set; null measures none.
         flip: add the embedding of the mirror image.
     """
 
@@ -52,11 +52,11 @@ class MeasuredSet:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedRecipe:
-    """The recipe of an arm, every field with its value.
+    """The recipe of an arm with the values of all fields.
 
     Attributes:
-        fields: as plain data, but for the seed those of all its trainings.
-        yaml: for each seed the recipe of that training.
+        fields: the fields as plain data; all but the seed are those of all trainings of the arm.
+        yaml: for each seed, the recipe of the training.
     """
 
     fields: dict[str, Any]
@@ -64,19 +64,19 @@ class ResolvedRecipe:
 
     @classmethod
     def of(cls, read: ReadRecipe, seeds: Sequence[int]) -> "ResolvedRecipe":
-        """A recipe at some seeds; its network and images are let go of."""
+        """A recipe at some seeds; its network and images are released."""
         return cls(read.resolved, {seed: replace(read, resolved=read.resolved | {SEED: seed}).yaml for seed in seeds})
 
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """An experiment ready to be made.
+    """An experiment whose recipes are resolved and whose sets are open.
 
     Attributes:
-        warm: the first training; None where there is none.
-        arms: by name.
-        seeds: of each arm.
-        sets: what to measure on; none where neither experiment nor recipe names a set.
+        warm: recipe of the warm training; None if there is none.
+        arms: recipes of the arms, by name.
+        seeds: seeds of each arm.
+        sets: sets to measure on; empty if neither experiment nor recipe names one.
         described: the sets as plain data.
     """
 
@@ -88,58 +88,58 @@ class Resolved:
 
 
 def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
-    """Read every recipe and open every set, so that what is wrong with one is known before hours of training.
+    """Read all recipes and open all sets, so that errors in them are found before hours of training.
 
     Args:
-        experiment: what is asked for.
-        warm_at: folder of the first training, which the arms start from where there is one.
+        experiment: definition of the experiment.
+        warm_at: folder of the warm training, if there is one.
 
     Raises:
         FileNotFoundError: there is no such recipe.
-        ValueError: a field or value that no recipe has; what would end a training at its beginning; a set that cannot
-            be measured, or images that a backbone refuses; names the arm or set.
+        ValueError: a field or value of a recipe is invalid; a training would fail at its beginning; a set cannot be
+            measured, or a backbone refuses its images; names the arm or set.
     """
     common = _common(experiment)
-    first = None if experiment.warm is None else _read("warm", experiment.recipe, common, experiment.warm, None)
-    warm = None if first is None else ResolvedRecipe.of(first, [first.recipe.seed])
+    warm_recipe = None if experiment.warm is None else _read("warm", experiment.recipe, common, experiment.warm, None)
+    warm = None if warm_recipe is None else ResolvedRecipe.of(warm_recipe, [warm_recipe.recipe.seed])
     start: Settings = {} if experiment.warm is None else {START: str(warm_at)}
     arms: dict[str, ResolvedRecipe] = {}
     described, sets, seeds = {}, {}, experiment.seeds or ()
-    looked_at = set()
+    checked_backbones = set()
     for name, settings in experiment.arms.items():
-        read = _read(f"arm {name!r}", experiment.recipe, common, settings | start, first)
+        read = _read(f"arm {name!r}", experiment.recipe, common, settings | start, warm_recipe)
         if not arms:
             seeds = experiment.seeds or (read.recipe.seed,)
             described = _described(experiment, read)
             sets = {title: _open(title, given) for title, given in described.items()}
         backbone = json.dumps(read.resolved["backbone"])
-        if backbone not in looked_at:
-            looked_at.add(backbone)
+        if backbone not in checked_backbones:
+            checked_backbones.add(backbone)
             _check_images(f"arm {name!r}", read.recipe.backbone, sets)
         arms[name] = ResolvedRecipe.of(read, seeds)
-    return Resolved(warm, arms, seeds, sets, {name: _complete(one) for name, one in described.items()})
+    return Resolved(warm, arms, seeds, sets, {name: _complete(given) for name, given in described.items()})
 
 
 def _common(experiment: Experiment) -> list[str]:
-    """The words that all trainings share, what is changed inside lists among them."""
+    """The options that all trainings share, including changes inside lists."""
     if not experiment.inside:
         return list(experiment.common)
-    return [*experiment.common, *words(_lists(experiment.recipe, experiment.common, experiment.inside))]
+    return [*experiment.common, *as_options(_lists(experiment.recipe, experiment.common, experiment.inside))]
 
 
 def _lists(recipe: Path, given: Sequence[str], inside: Settings) -> Settings:
-    """The fields that hold the lists in which something is changed, whole and changed."""
+    """The fields that hold changed lists, in full and with the changes."""
     read = read_recipe(recipe, list(given))
     lists = {name: read.resolved.get(name) for name in {name.partition(".")[0] for name in inside}}
     return changed_inside(lists, inside)
 
 
 def _read(who: str, recipe: Path, common: Sequence[str], settings: Settings, warm: ReadRecipe | None) -> ReadRecipe:
-    """A training's recipe, after all that can be said of it before it begins."""
-    whole, inside = parted(settings)
-    given = [*common, *words(whole)]
+    """Read the recipe of a training, and check everything that can be checked before it begins."""
+    whole, inside = split_settings(settings)
+    given = [*common, *as_options(whole)]
     try:
-        read = read_recipe(recipe, [*given, *(words(_lists(recipe, given, inside)) if inside else ())])
+        read = read_recipe(recipe, [*given, *(as_options(_lists(recipe, given, inside)) if inside else ())])
         check_trainable(read.recipe)
         if warm is not None:
             check_start(read, warm)
@@ -149,7 +149,7 @@ def _read(who: str, recipe: Path, common: Sequence[str], settings: Settings, war
 
 
 def _described(experiment: Experiment, base: ReadRecipe) -> dict[str, dict[str, Any]]:
-    """The sets as plain data: the experiment's, or the recipe's validation."""
+    """The sets as plain data: those of the experiment, or the recipe's validation set."""
     if experiment.evaluate is not None:
         return experiment.evaluate
     if base.recipe.validation is None:
@@ -177,30 +177,32 @@ def _open(name: str, given: Mapping[str, Any]) -> MeasuredSet:
 
 
 def _complete(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A set's description with every argument, as a resolved recipe has them."""
+    """A set's description with all arguments, as in a resolved recipe."""
     parser = _parser()
     settings = parser.parse_object(dict(given))
     return json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
 
 
 def _check_images(who: str, backbone: Backbone, sets: Mapping[str, MeasuredSet]) -> None:
-    for name, one in sets.items():
+    for name, measured in sets.items():
         try:
-            extract(backbone, one.faces.select([0]))
+            extract(backbone, measured.faces.select([0]))
         except ValueError as error:
             raise ValueError(f"evaluate: {name}: {who}: {error}") from None
 
 
 def _check_domains(faces: Faces) -> None:
-    """Refuse domains that have no rate at any threshold."""
+    """Refuse domains without genuine or impostor pairs."""
     if faces.domains is None:
         raise ValueError("one_far asks for one threshold over domains, and the images have none")
     counts: dict[str, list[int]] = {}
-    for (domain, _), images in Counter(zip(faces.domains, faces.identities, strict=True)).items():
-        counts.setdefault(domain, []).append(images)
+    for (domain, _), number in Counter(zip(faces.domains, faces.identities, strict=True)).items():
+        counts.setdefault(domain, []).append(number)
     lacking = {
-        domain: [kind for kind, there in (("genuine", max(some) > 1), ("impostor", len(some) > 1)) if not there]
-        for domain, some in counts.items()
+        domain: [
+            kind for kind, any_pair in (("genuine", max(images) > 1), ("impostor", len(images) > 1)) if not any_pair
+        ]
+        for domain, images in counts.items()
     }
     lacking = {domain: kinds for domain, kinds in lacking.items() if kinds}
     if lacking:

@@ -1,4 +1,4 @@
-"""The trainings of an experiment: each a process of its own, so that one that fails takes no other with it."""
+"""The trainings of an experiment, each in a separate process, so that a failure does not affect the others."""
 
 import logging
 import os
@@ -18,26 +18,26 @@ from verisphere.vocabulary import Progress, quietly
 log = logging.getLogger(__name__)
 
 _CHILD = verisphere.experiments.child.__file__
-_LOOK = 0.1  # seconds between two looks at who has ended
-_LONGEST = 300  # letters of a failure's line
+_POLL_SECONDS = 0.1  # between two checks for processes that have ended
+_MOST_LETTERS = 300  # of the line of a failure
 _STOPPED = tuple(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))  # exit codes
-_TAIL = 4096  # bytes of a log in which its last line is looked for
+_TAIL = 4096  # bytes at the end of a log in which its last line is searched
 
 
 class RunsFailed(Exception):
-    """Trainings ended before their time; everything else has been done."""
+    """Some trainings failed; everything else has been completed."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How trainings are started.
+    """Options for starting trainings.
 
     Attributes:
-        jobs: how many at a time.
-        threads: of each; None leaves that to OMP_NUM_THREADS and PyTorch, but divides the cores among several jobs
-            where nothing is set.
-        device: where each trains; None lets it choose.
-        default_allocator: leave glibc's allocator as it is.
+        jobs: number of trainings at a time.
+        threads: threads of each training; None leaves the number to OMP_NUM_THREADS and PyTorch, and divides the cores
+            among several jobs if OMP_NUM_THREADS is not set.
+        device: device of each training; None lets it choose.
+        default_allocator: leave glibc's allocator unchanged.
     """
 
     jobs: int = 1
@@ -51,14 +51,14 @@ class Launch:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
     def words(self, run: Run) -> list[str]:
-        """The command of a training. A run that has not begun is resumed from its beginning."""
+        """The command of a training; a run that has not begun is resumed from its beginning."""
         allocator = ["--default-allocator"] if self.default_allocator else []
         device = [] if self.device is None else ["--device", self.device]
         places = [str(run.begin()), "--out", str(run.folder)]
         return [sys.executable, "-m", "verisphere", *allocator, "train", *places, "--resume", *device]
 
     def environment(self) -> dict[str, str]:
-        """This process's, with the number of threads."""
+        """The environment of this process, with the number of threads."""
         threads = self.threads
         if threads is None and self.jobs > 1 and "OMP_NUM_THREADS" not in os.environ:
             threads = max(len(os.sched_getaffinity(0)) // self.jobs, 1)
@@ -67,11 +67,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Failure:
-    """A training that did not come to its end.
+    """A training that did not reach its end.
 
     Attributes:
-        run: which.
-        line: what it said last.
+        run: the training.
+        line: last line of its log.
     """
 
     run: Run
@@ -87,7 +87,7 @@ class Failure:
 class _Child:
     process: "subprocess.Popen[bytes]"
     since: float
-    said_before: int  # bytes of its log that others have written
+    log_before: int  # bytes of its log that earlier processes have written
 
     @property
     def seconds(self) -> float:
@@ -95,14 +95,14 @@ class _Child:
 
 
 def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly) -> list[Failure]:
-    """Make the trainings that are not finished yet; returns those that failed.
+    """Run the trainings that are not finished yet; returns those that failed.
 
-    Any exception that ends this early, such as those of Ctrl-C and, on the command line, of SIGTERM and SIGHUP, is
-    passed on as a signal to the trainings under way. Each leaves a checkpoint, and the next start continues from there.
-    They do the same where this process is killed.
+    An exception that ends this function early, such as that of Ctrl-C and, on the command line, of SIGTERM and SIGHUP,
+    is passed on to the running trainings as a signal. Each saves a checkpoint, from which the next start continues.
+    They also do so if this process is killed.
 
     Raises:
-        ValueError: another process trains one of them; nothing has been started then.
+        ValueError: another process trains one of them; raised before any is started.
     """
     waiting = [run for run in runs if not run.finished]
     if len(waiting) < len(runs):
@@ -121,9 +121,9 @@ def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly
             code, seconds = child.process.returncode, child.seconds
             _note(run, code, seconds)
             if code:
-                failures.append(Failure(run, _reason(run, code, child.said_before)))
-            said = failures[-1].line if code else f"trained in {seconds:.0f} s"
-            log.info("%s: %s (%d of %d)", run.title, said, number, len(waiting))
+                failures.append(Failure(run, _reason(run, code, child.log_before)))
+            outcome = failures[-1].line if code else f"trained in {seconds:.0f} s"
+            log.info("%s: %s (%d of %d)", run.title, outcome, number, len(waiting))
     except BaseException as error:
         _stop(active, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
         raise
@@ -131,40 +131,45 @@ def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly
 
 
 def _ended(waiting: Sequence[Run], active: dict[Run, _Child], launch: Launch) -> Iterator[tuple[Run, _Child]]:
-    """Each training as it ends; `active` holds those under way."""
-    left = deque(waiting)
-    while left or active:
-        while left and len(active) < launch.jobs:
-            run = left.popleft()
+    """Yield each training when it ends; `active` holds the running ones."""
+    queue = deque(waiting)
+    while queue or active:
+        while queue and len(active) < launch.jobs:
+            run = queue.popleft()
             active[run] = _start(run, launch)
-        over = [run for run, child in active.items() if child.process.poll() is not None]
-        for run in over:
+        ended = [run for run, child in active.items() if child.process.poll() is not None]
+        for run in ended:
             yield run, active.pop(run)
-        if not over:
-            time.sleep(_LOOK)
+        if not ended:
+            time.sleep(_POLL_SECONDS)
 
 
 def _start(run: Run, launch: Launch) -> _Child:
     words = [sys.executable, "-I", "-S", _CHILD, str(os.getpid()), *launch.words(run)]
-    with (run.folder / "log.txt").open("ab") as talk:
-        before = talk.tell()
-        # A session of its own: the terminal's Ctrl-C comes to this process alone, which passes it on once. A second
-        # one would end a training without its checkpoint.
+    with (run.folder / "log.txt").open("ab") as output:
+        before = output.tell()
+        # A session of its own: only this process receives the terminal's Ctrl-C, and passes it on once. A second one
+        # would end a training without a checkpoint.
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=talk, stderr=talk, env=launch.environment(), start_new_session=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=launch.environment(),
+            start_new_session=True,
         )
         return _Child(process, time.monotonic(), before)
 
 
 def _stop(active: dict[Run, _Child], number: signal.Signals) -> None:
-    """Pass a signal on, and wait; a second signal meanwhile ends them for good."""
+    """Pass a signal on and wait for the trainings; a second signal meanwhile kills them."""
     if not active:
         return
     for child in active.values():
         child.process.send_signal(number)
     try:
         log.warning(
-            "stopping what is under way (%d), with checkpoints; the same command goes on from there", len(active)
+            "stopping what is under way (%d), with checkpoints; the same command continues from there", len(active)
         )
         for run, child in active.items():
             _note(run, child.process.wait(), child.seconds)
@@ -175,18 +180,18 @@ def _stop(active: dict[Run, _Child], number: signal.Signals) -> None:
 
 
 def _note(run: Run, code: int, seconds: float) -> None:
-    """Keep how long a training took that came to its end, or was stopped; one that failed will not be gone on with."""
+    """Record the time of a training that finished or was stopped; one that failed is not continued."""
     if code == 0 or code < 0 or code in _STOPPED:
         run.end(seconds, done=code == 0)
 
 
-def _reason(run: Run, code: int, said_before: int) -> str:
-    """What a training said last, or the signal that ended it.
+def _reason(run: Run, code: int, log_before: int) -> str:
+    """The last line of a training's log, or the signal that ended it.
 
     Args:
         run: the training.
-        code: its exit code; a signal's number less than 0.
-        said_before: bytes that its log held when it was started: what an earlier start has said.
+        code: its exit code; the negative number of a signal that ended it.
+        log_before: bytes that earlier processes have written to its log.
     """
     if code < 0:
         guess = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
@@ -194,6 +199,6 @@ def _reason(run: Run, code: int, said_before: int) -> str:
     if not (run.folder / "log.txt").is_file():
         return f"exit code {code}, and {run.folder} has lost its log.txt; was it removed while it trained?"
     with (run.folder / "log.txt").open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, said_before))
+        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, log_before))
         lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return (lines[-1] if lines else f"exit code {code}").removeprefix("verisphere: ")[:_LONGEST]
+    return (lines[-1] if lines else f"exit code {code}").removeprefix("verisphere: ")[:_MOST_LETTERS]

@@ -27,11 +27,11 @@ def results_text(
     """A table for each set and figure, one of the domains, and one of the trainings.
 
     Args:
-        results: of each arm.
-        baseline: the arm that differences are to.
-        seeds: of each arm.
-        people: how many each set has.
-        below: for each set the target FARs that its impostors cannot show.
+        results: results of each arm.
+        baseline: name of the arm that all others are compared with.
+        seeds: seeds of each arm.
+        people: number of people in each set.
+        below: for each set, the target FARs that are too low for its number of impostor pairs.
     """
     texts = []
     figures: dict[Figure, dict[str, ArmFigure]] = {}
@@ -73,21 +73,21 @@ def _arms_table(by_arm: Mapping[str, ArmFigure], baseline: str) -> str:
 
 
 def _over_seeds(difference: Difference) -> str:
-    """Where the mean of more seeds would lie; one seed does not say."""
+    """Bounds of the mean over further seeds; one seed gives none."""
     if difference.inside_seed_noise is None:
         return "-"
     return between(difference.lower_95_over_seeds, difference.upper_95_over_seeds)
 
 
 def _verdict(difference: Difference) -> str:
-    """Whether chance may have made it, by people first."""
+    """Whether chance can explain a difference; people are checked before seeds."""
     if difference.inside_noise:
         return "inside the noise"
     return "inside the seeds' noise" if difference.inside_seed_noise else ""
 
 
 def _std(std: float, per_seed: Mapping[int, float], digits: int = 4) -> str:
-    """A standard deviation over seeds; one seed has none."""
+    """A standard deviation over seeds; one seed gives none."""
     return number(std, digits) if len(per_seed) > 1 else "-"
 
 
@@ -139,11 +139,11 @@ def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int]) -> s
 def results_csv(
     figures: Mapping[tuple[str, int], Mapping[Figure, float]], trainings: Mapping[tuple[str, int], Mapping[str, float]]
 ) -> str:
-    """One row a training, set and figure; figures of the training itself have no set.
+    """One row for each training, set and figure; figures of the training itself have no set.
 
     Args:
-        figures: of each arm and seed, on the sets.
-        trainings: of each arm and seed, at the training's end.
+        figures: figures on the sets, for each arm and seed.
+        trainings: figures at the end of the training, for each arm and seed.
     """
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")

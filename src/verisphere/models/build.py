@@ -1,4 +1,4 @@
-"""Backbones from a description, and from a checkpoint, without running anything that a file brought along."""
+"""Backbones built from a description, without running code that a file brings along."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,19 +14,19 @@ from verisphere.files.json_values import shown
 from verisphere.models.named_class import build_named, names_class
 from verisphere.seeds import seed_start_weights
 
-#: Where the classes live that a file may name without being trusted.
-HOUSE = "verisphere.backbones."
-_DEEPEST = 8  # backbones inside each other
+#: Module of the classes that a file may name without being trusted.
+TRUSTED = "verisphere.backbones."
+_MOST_NESTED = 8  # backbones as arguments of each other
 
 
 def build_backbone(description: dict[str, Any], trust: bool = False, weights: Path | None = None) -> Backbone:
-    """A backbone from `class_path` and `init_args`; an argument that is such a description is built first.
+    """Build a backbone from `class_path` and `init_args`; an argument that is such a description is built first.
 
     Args:
-        description: as recipes and checkpoints hold it.
-        trust: also import classes from outside verisphere, which runs their module's code.
-        weights: the file that the backbone is to be filled from. A backbone of verisphere that does not fit it is
-            refused before memory is taken for it, however large the description claims it to be.
+        description: the entry of a recipe or checkpoint.
+        trust: also import classes from outside verisphere, which runs the code of their module.
+        weights: file that the backbone is to be filled from. A backbone of verisphere that does not fit it is refused
+            before memory is allocated, for any size that the description claims.
 
     Raises:
         ValueError: the description names no backbone, one from outside verisphere without `trust`, or one that
@@ -36,18 +36,18 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
     ours = _all_ours(description)
     if weights is not None and ours:
         with torch.device("meta"):  # shapes without memory
-            planned = build_named(description, Backbone, HOUSE, "backbone", trust)
-        check_fits(planned, _shapes(weights), str(weights))
-    return build_named(description, Backbone, HOUSE, "backbone", trust)
+            shape_only = build_named(description, Backbone, TRUSTED, "backbone", trust)
+        check_fits(shape_only, _shapes(weights), str(weights))
+    return build_named(description, Backbone, TRUSTED, "backbone", trust)
 
 
 def check_fits(module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
-    """Refuse tensors that are not exactly those of a module, of its shapes.
+    """Refuse tensors whose names and shapes are not exactly those of a module.
 
     Args:
-        module: what they are to fill.
-        shapes: of the tensors, by name.
-        where: what to call them.
+        module: module that is to be filled.
+        shapes: shapes of the tensors, by name.
+        where: name of the tensors in messages.
 
     Raises:
         ValueError: names or shapes differ; the first few are named.
@@ -62,30 +62,30 @@ def check_fits(module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]], w
 
 
 def _shapes(weights: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes by the header of a safetensors file, which is checked against the file's length when it is opened."""
+    """Shapes from the header of a safetensors file; opening the file checks the header against its length."""
     try:
         with safe_open(weights, "pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # no dict
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # not a dict
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{weights}: not the weights of a network: {error}") from None
 
 
 def _all_ours(description: dict[str, Any], depth: int = 0) -> bool:
-    """Whether verisphere has the class, and those of all backbones among its arguments."""
-    if depth > _DEEPEST:
-        raise ValueError(f"backbones inside each other, more than {_DEEPEST} deep")
+    """Whether the class and those of all backbones among its arguments belong to verisphere."""
+    if depth > _MOST_NESTED:
+        raise ValueError(f"backbones inside each other, more than {_MOST_NESTED} deep")
     arguments = description.get("init_args") or {}
     inside = arguments.values() if isinstance(arguments, dict) else ()
-    # a list, so that every depth is looked at, whatever stands before
-    ours = [_all_ours(one, depth + 1) for one in inside if names_class(one)]
-    return str(description.get("class_path", "")).startswith(HOUSE) and all(ours)
+    # a list, so that the depth of every argument is checked
+    ours = [_all_ours(argument, depth + 1) for argument in inside if names_class(argument)]
+    return str(description.get("class_path", "")).startswith(TRUSTED) and all(ours)
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:
     """A backbone's description and the seed of its start weights, from a recipe or a YAML file of its own.
 
     Raises:
-        ValueError: not YAML, no backbone in it, or a seed that is none.
+        ValueError: the file is not YAML, names no backbone, or has an invalid seed.
     """
     content = read_yaml_file(path)
     description = content.get("backbone", content) if isinstance(content, dict) else None
@@ -98,7 +98,7 @@ def read_description(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def untrained(path: Path, trust: bool = False) -> Backbone:
-    """The backbone of a YAML file with the start weights of its seed.
+    """Build the backbone of a YAML file, with the start weights of its seed.
 
     Raises:
         ValueError: as `read_description` and `build_backbone`.

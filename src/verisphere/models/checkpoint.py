@@ -1,8 +1,9 @@
 """Checkpoints: safetensors and JSON in a folder that is complete or absent. Nothing in one is executed on reading.
 
-One process writes `backbone`, `head`, `optimizer` and, where there are pair terms, `pairs`, a file each. Of several,
-each writes the rows of classes and memories that it holds into a file of its own (see `verisphere.models.shards`), and
-the first one all the rest. Any number of processes reads either kind; they must see the same files.
+A single process writes `backbone`, `head`, `optimizer` and, with pair terms, `pairs`, each into its own file. Of
+several, each rank writes the sharded rows of classes and memories that it holds into its own file (see
+`verisphere.models.shards`), and rank 0 everything else. Either kind can be read with any world size; all ranks must see
+the same files.
 """
 
 import json
@@ -27,26 +28,26 @@ from verisphere.models.build import check_fits
 from verisphere.models.shards import ByClass, Shard, read_rows, shards_of, write_shard
 
 FORMAT = 1
-#: Of a checkpoint whose classes are split over files, which earlier versions cannot read.
+#: Format of a checkpoint whose classes are split over files; earlier versions cannot read it.
 SPLIT_FORMAT = 2
-#: Parts of which some tensors have rows that processes share; of others no shard holds anything.
+#: Parts with sharded tensors; all other parts are replicated.
 SHARED = "head", "optimizer", "pairs"
 _NAME = re.compile(r"step-\d{8}")
-#: What a killed process leaves behind: `write_whole` and `remove_whole` work under these names.
+#: Names under which `write_whole` and `remove_whole` work; a killed process leaves them behind.
 _LEFTOVER = re.compile(r"\.(part|gone)-[0-9a-f]+-step-\d{8}")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint's folder and what its `state.json` says.
+    """A checkpoint: its folder and the content of `state.json`.
 
     Attributes:
         path: the folder.
-        step: steps that had been made.
-        sha256: digest of each part's file.
+        step: number of steps made.
+        sha256: digest of the file of each part.
         state: everything else in `state.json`, such as how to build the backbone.
-        shards: files that hold the rows of some classes each, in the order of the classes; none where `head` and
-            `optimizer` hold all.
+        shards: files that each hold the rows of some classes, in the order of the classes; empty if `head` and
+            `optimizer` hold all rows.
     """
 
     path: Path
@@ -60,11 +61,11 @@ class Checkpoint:
         """The tensors of one part: `backbone`, `head`, `optimizer` or `pairs`.
 
         Args:
-            part: which.
-            held: which of its tensors have a row a class, and the classes whose rows to read; None reads all rows.
+            part: name of the part.
+            held: tensors with one row per class, and the classes whose rows to read; None reads all rows.
 
         Raises:
-            ValueError: a file is absent, or not byte for byte what was written.
+            ValueError: a file is missing, or differs from what was written.
         """
         path = self._checked(part)
         try:
@@ -76,15 +77,15 @@ class Checkpoint:
             raise self._damaged(path, str(error)) from None
 
     def file(self, part: str) -> Path:
-        """The file of a part, after checking that it is byte for byte what was written.
+        """The file of a part, after checking that its bytes are those that were written.
 
         Raises:
-            ValueError: it is absent or damaged.
+            ValueError: it is missing or damaged.
         """
         return self._checked(part)
 
     def _checked(self, name: str) -> Path:
-        """A file that is what was written; each is read through for that once."""
+        """The path of a file whose digest is right; the digest of each file is computed once."""
         path = self.path / f"{name}.safetensors"
         if name not in self._intact:
             try:
@@ -109,24 +110,24 @@ def save_checkpoint(
 ) -> Path:
     """Write `run/checkpoints/step-XXXXXXXX`, whole or not at all, then remove all but the newest `keep`.
 
-    One training at a time writes to a run: what an earlier one left half-written is removed too. Of several processes
-    every one calls this; it gets its name once all their files are on the disk.
+    Only one training at a time writes to a run, so incomplete files of an earlier one are removed too. All ranks call
+    this; the folder gets its final name when the files of all ranks are on the disk.
 
     Args:
-        run: the run's folder.
-        step: steps made so far.
-        parts: tensors by name, for each file.
-        state: what else is needed to go on; plain JSON values.
-        keep: how many checkpoints stay, 1 or more.
-        held: of several processes: which tensors have rows that processes share, and which rows this process holds; all
-            other tensors are the first process's.
+        run: folder of the run.
+        step: number of steps made.
+        parts: tensors by name, for each part.
+        state: everything else that is needed to continue, as JSON values.
+        keep: number of checkpoints that remain, 1 or more.
+        held: sharded tensors, and the rows that this rank holds; all other tensors are taken from rank 0. None on a
+            single process.
 
     Raises:
-        OSError: it cannot be written, for want of space perhaps; older checkpoints are as they were.
-        FailedElsewhere: another process could not write.
+        OSError: it cannot be written, for example because the disk is full; older checkpoints are unchanged.
+        FailedElsewhere: another rank could not write.
     """
     path = run / "checkpoints" / f"step-{step:08d}"
-    # the same step again: the folder is complete already
+    # a checkpoint of the same step is complete already
     if on_first_rank(lambda: "there" if path.exists() else "") != "there":
         if held is None or world().size == 1:
             write_whole(path, lambda partial: _write(partial, path, step, parts, state, {}, {}))
@@ -139,7 +140,7 @@ def save_checkpoint(
 def _write_split(
     path: Path, step: int, parts: dict[str, dict[str, Tensor]], state: dict[str, Any], held: ByClass
 ) -> None:
-    """Every process's rows into a folder of a passing name, then the first one's files, then the name that stays."""
+    """Write the rows of all ranks into a temporary folder, then the files of rank 0, then rename the folder."""
 
     def prepare() -> str:
         staging = path.with_name(f".part-{secrets.token_hex(4)}-{path.name}")
@@ -187,7 +188,7 @@ def _write(
     digests: dict[str, str],
     shards: dict[str, Any],
 ) -> None:
-    """A file for each part, and `state.json`, beside the shards' files if there are any."""
+    """Write a file for each part, and `state.json`, beside the files of the shards if there are any."""
     folder.mkdir(exist_ok=bool(shards))
     digests = dict(digests)
     for part, tensors in parts.items():
@@ -217,11 +218,11 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint from its folder, or the newest one of a run's folder.
+    """Read a checkpoint from its folder, or the newest one of a run's folder.
 
     Raises:
-        FileNotFoundError: neither a checkpoint nor a run with one.
-        ValueError: `state.json` is not what this version writes.
+        FileNotFoundError: the folder is neither a checkpoint nor a run with one.
+        ValueError: `state.json` has another form than this version writes.
     """
     if not (path / "state.json").is_file():
         newest = list_checkpoints(path)
@@ -245,7 +246,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def load_into(module: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
-    """Load tensors into a module that must have exactly these, of these shapes.
+    """Load tensors into a module whose names and shapes must be exactly the same.
 
     Raises:
         ValueError: names or shapes differ; the first few are named.
@@ -265,9 +266,9 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def shared_rows(head: Head, optimizer: torch.optim.Optimizer, terms: nn.ModuleList | None = None) -> ByClass:
-    """The tensors of a checkpoint whose rows processes share, and the rows that this process holds.
+    """The sharded tensors of a checkpoint, and the rows that this rank holds.
 
-    These are the centers and what the optimizer keeps of them, and what pair terms remember.
+    They are the centers, the state that the optimizer keeps of them, and the memories of pair terms.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     of_centers = [f"{number}." for number, parameter in enumerate(parameters) if parameter is head.centers]
@@ -278,16 +279,16 @@ def shared_rows(head: Head, optimizer: torch.optim.Optimizer, terms: nn.ModuleLi
     others = {
         f"pairs/{number}.{name}": rows
         for number, term in enumerate(terms or ())
-        for name, rows in term.held().items()  # type: ignore[operator]  # a ModuleList forgets what its modules are
+        for name, rows in term.held().items()  # type: ignore[operator]  # a ModuleList does not keep the type of its modules
     }
     return ByClass(head.held, has, others)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: str) -> None:
-    """Put back what `optimizer_tensors` took; settings such as the learning rate stay the optimizer's own.
+    """Restore the tensors of `optimizer_tensors`; settings such as the learning rate are not changed.
 
     Raises:
-        ValueError: a tensor belongs to no parameter, or has another shape than its own.
+        ValueError: a tensor belongs to no parameter, or its shape differs from the parameter's.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
@@ -296,6 +297,6 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor],
         owner = parameters[int(number)] if number.isdecimal() and int(number) < len(parameters) else None
         if owner is None or tensor.shape not in (owner.shape, ()):  # () is a count of steps
             raise ValueError(f"{where} does not fit {type(optimizer).__name__}: {name} {tuple(tensor.shape)}")
-        # in the parameter's memory order, as a running optimizer has it: its fused loops need one order
+        # in the parameter's memory format, which the optimizer's fused loops require
         state.setdefault(int(number), {})[key] = torch.empty_like(owner).copy_(tensor) if tensor.ndim else tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

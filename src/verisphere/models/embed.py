@@ -1,4 +1,4 @@
-"""From a model and images to an embeddings file that says which model made it."""
+"""Embedding images by a model: any kind of model on disk is opened, and the embeddings record which one made them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +26,10 @@ class EmbeddingModel:
     """A backbone ready to embed.
 
     Attributes:
-        backbone: on its device, in evaluation mode.
-        sha256: digest of the file its weights came from; None for an untrained network.
-        flip: whether the model was shipped to add the mirror image's embedding; None where nothing says.
-        fixed: an ONNX file, which adds it or not, and runs in float32, as it was exported.
+        backbone: network on its device, in evaluation mode.
+        sha256: digest of the file with its weights; None for an untrained network.
+        flip: whether the exported model adds the embedding of the mirror image; None if the model was not exported.
+        fixed: whether `flip` and float32 cannot be changed, as in an ONNX file.
     """
 
     backbone: Backbone
@@ -39,12 +39,12 @@ class EmbeddingModel:
 
 
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
-    """The model of a run, checkpoint, exported folder or its ONNX file; or, untrained, of a recipe or backbone YAML.
+    """Open the model of a run, checkpoint, model folder or ONNX file; or, untrained, of a recipe or backbone YAML.
 
     Args:
         model: folder of a run (its newest checkpoint), of one checkpoint, or an exported one; an exported ONNX file,
             which runs on the CPU; or a YAML file.
-        device: where to put it.
+        device: device of the backbone.
         trust: also build classes from outside verisphere, which runs their code.
 
     Raises:
@@ -87,20 +87,20 @@ def embed(
     precision: torch.dtype = torch.float32,
     progress: Progress = quietly,
 ) -> Embeddings:
-    """Embeddings that know their origin; processes that have been joined share the work, and each gets them all.
+    """Embed images, and record the origin; the ranks of a joined group share the work, and each returns all embeddings.
 
     Args:
-        model: as `open_model` gives it.
+        model: a model from `open_model`.
         faces: aligned images.
-        images: where they come from, for the origin.
-        flip: add the mirror image's embedding; by default as the model was shipped, else not.
+        images: source of the images, for the origin.
+        flip: add the embedding of the mirror image; by default as in the exported model, else not.
         batch_size: images at a time.
         workers: processes that read images; 0 reads in this one.
         precision: float32, or bfloat16 by autocast.
-        progress: shown while embedding.
+        progress: reports the progress.
 
     Raises:
-        ValueError: as `extract`; or `flip` or `precision` is not what an ONNX file does.
+        ValueError: as `extract`; or `flip` or `precision` differ from those of an ONNX file.
     """
     flip = bool(model.flip) if flip is None else flip
     if model.fixed and precision != torch.float32:
@@ -148,23 +148,23 @@ def embed_faces(
     trust: bool = False,
     progress: Progress = quietly,
 ) -> str:
-    """Embed aligned images into an embeddings file; returns one line that says what was written.
+    """Embed aligned images into an embeddings file; returns one line that describes the file.
 
-    Processes that have been joined share the images, and the first one writes.
+    The ranks of a joined group share the images, and rank 0 writes.
 
     Args:
         model: see `open_model`.
         faces: folder, zip archive or list of photographs, or a YAML file that describes a data set; see `open_faces`.
         out: the embeddings file, ending in .npz.
-        people: list of the people to embed; None embeds all.
+        people: file that lists the people to embed; None embeds all.
         flip, batch_size, workers, precision, progress: see `embed`.
         device: see `open_model`.
         trust: also build a network or a data set from outside verisphere, which runs its code.
 
     Raises:
-        FileExistsError: `out` is what is read, or a folder.
-        FileNotFoundError, ValueError: no such model or images, or they cannot be read.
-        NotADirectoryError, PermissionError: `out` cannot be written; said before anything is read.
+        FileExistsError: `out` is one of the inputs, or a folder.
+        FileNotFoundError, ValueError: there are no such model or images, or they cannot be read.
+        NotADirectoryError, PermissionError: `out` cannot be written; raised before anything is read.
     """
     refuse_overwriting(out, [model, faces, people])
     if out.suffix != ".npz":

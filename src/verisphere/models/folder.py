@@ -1,4 +1,4 @@
-"""A model folder, as `verisphere export` writes it: opened, checked byte for byte, and used."""
+"""A model folder, as `verisphere export` writes it: loaded, checked against its digests, and used."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -36,17 +36,17 @@ from verisphere.vocabulary import Embeddings, Origin, Progress, TrainingRecord, 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A backbone with the thresholds it ships with.
+    """A backbone and the thresholds that were exported with it.
 
     Attributes:
-        folder: where it was loaded from.
-        name: what it is called.
-        backbone: the network, in evaluation mode, on its device.
-        sha256: digest of the file with its weights; the same as `Origin.model` of embeddings made by it.
-        flip: the embedding of the mirror image is added; the thresholds hold for that alone.
-        template: where an aligned face has its eyes, nose and mouth.
-        thresholds: each with what it guarantees.
-        training: on what the network was trained.
+        folder: folder that it was loaded from.
+        name: name of the model.
+        backbone: network on its device, in evaluation mode.
+        sha256: digest of the file with the weights; equals `Origin.model` of the embeddings that the model makes.
+        flip: whether the embedding of the mirror image is added; the thresholds hold for this setting only.
+        template: positions of eyes, nose and mouth in an aligned face.
+        thresholds: thresholds, each with its guarantee.
+        training: record of the images on which the network was trained.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class Model:
     training: TrainingRecord = field(default_factory=TrainingRecord)
 
     def promise(self, far: Far | None = None) -> str:
-        """What the threshold at a FAR promises, about whom, and on what the model was trained, in one sentence.
+        """One sentence: the promise of the threshold at a FAR, the people it holds for, and the images of the training.
 
         Raises:
             ValueError: as `threshold`.
@@ -67,25 +67,26 @@ class Model:
         return self.threshold(far).meaning(self.training)
 
     def drawn(self, far: Far | None = None) -> str:
-        """Whether drawings stand behind a threshold: `trained`, `calibrated`, `trained and calibrated`, or nothing.
+        """Where synthetic faces were used for a threshold: `trained`, `calibrated`, `trained and calibrated`, or empty.
 
         Raises:
             ValueError: as `threshold`.
         """
         source = self.threshold(far).calibrated_on
         calibrated = source is not None and bool(source.drawn)
-        return " and ".join(word for word, so in (("trained", self.training.drawn), ("calibrated", calibrated)) if so)
+        uses = (("trained", self.training.drawn), ("calibrated", calibrated))
+        return " and ".join(word for word, drawn in uses if drawn)
 
     @torch.inference_mode()
     def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
-        """Embeddings of aligned faces, not yet of unit length.
+        """Embeddings of aligned faces, not normalised.
 
         Args:
             images: RGB in [0, 255] as uint8: an array (n, height, width, 3), or a tensor (n, 3, height, width).
             batch_size: images at a time.
 
         Raises:
-            ValueError: images of another type, layout or size; or an embedding is not finite.
+            ValueError: the type, layout or size of the images is wrong, or an embedding is not finite.
         """
         device = next((tensor.device for tensor in self.backbone.parameters()), torch.device("cpu"))
         rows = [np.empty((0, self.backbone.embedding_size), np.float32)]
@@ -114,10 +115,10 @@ class Model:
 
         Args:
             faces: aligned images.
-            images: where they were read from, for the record.
+            images: source of the images, for the origin.
             batch_size: images at a time.
             workers: processes that read images; 0 reads in this one.
-            progress: shown while embedding.
+            progress: reports the progress.
 
         Raises:
             ValueError: the set is empty, an image cannot be read, or an embedding is not finite.
@@ -130,13 +131,13 @@ class Model:
         return replace(embeddings, origin=origin)
 
     def threshold(self, far: Far | None = None) -> GuaranteedThreshold:
-        """The threshold at a FAR, or the only one there is.
+        """The threshold at a FAR, or the only one of the model.
 
         Args:
-            far: compared as a number, so that 1e-3 and 0.001 are the same.
+            far: target FAR, compared as a number: 1e-3 and 0.001 are the same. None if the model has one threshold.
 
         Raises:
-            ValueError: the model ships none, several of which none was named, or none at this FAR.
+            ValueError: the model has no threshold, several and `far` is None, or none at this FAR.
         """
         if not self.thresholds:
             raise ValueError(
@@ -155,18 +156,18 @@ class Model:
 
 
 def is_model_folder(path: str | Path) -> bool:
-    """Whether a path looks like a model folder; `load` finds out whether it is a whole one."""
+    """Whether a path looks like a model folder; `load` checks whether it is complete."""
     return (Path(path) / NAME).is_file()
 
 
 def load(folder: str | Path, device: str | torch.device | None = None, trust_code: bool = False) -> Model:
-    """The model in a folder that `verisphere export` wrote, after checking that no file of it has changed.
+    """Load the model in a folder that `verisphere export` wrote, after checking that none of its files has changed.
 
     Files that `model.json` does not list are ignored.
 
     Args:
         folder: the model folder.
-        device: where to put the backbone; a GPU where there is one, by default.
+        device: device of the backbone; by default a GPU if there is one.
         trust_code: also build a backbone class from outside verisphere, which runs its code.
 
     Raises:
@@ -197,7 +198,7 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
 
 
 def _training(folder: Path, description: Description) -> TrainingRecord:
-    """What the folder records of the training; of a folder from before it did so, what its recipe shows."""
+    """The folder's record of the training; for a folder of a version without such a record, that of its recipe."""
     if description.training.sources or RECIPE not in description.files:
         return description.training
     recipe = read_yaml_file(folder / RECIPE)
@@ -207,10 +208,10 @@ def _training(folder: Path, description: Description) -> TrainingRecord:
 
 
 def check_listed(path: Path) -> None:
-    """Pass over a file that is what the `model.json` beside it says, or of which none says anything.
+    """Check a file against the `model.json` beside it, if there is one that lists the file.
 
     Raises:
-        ValueError: it was changed, or there is a `model.json` that is none.
+        ValueError: the file was changed, or `model.json` is invalid.
     """
     if is_model_folder(path.parent):
         listed = read_model_json(path.parent / NAME).files
@@ -221,21 +222,21 @@ def check_listed(path: Path) -> None:
 def pixel_batches(
     images: Any, size: tuple[int, int], batch_size: int = 128
 ) -> Iterator[UInt8[Tensor, "batch 3 height width"]]:
-    """Images as tensors (n, 3, height, width), a batch at a time; each is a copy that may be written to.
+    """Images as tensors (n, 3, height, width), batch by batch; each is a copy that may be changed in place.
 
     Args:
         images: uint8 RGB, an array (n, height, width, 3) or a tensor (n, 3, height, width).
-        size: (height, width) that they must have.
+        size: required (height, width).
         batch_size: images at a time.
 
     Raises:
-        ValueError: images of another type, layout or size.
+        ValueError: the type, layout or size of the images is wrong.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     array = isinstance(images, np.ndarray)
     if not array and not isinstance(images, Tensor):
-        raise ValueError(f"images are a {type(images).__name__}; {_TAKEN}")
+        raise ValueError(f"images are a {type(images).__name__}; {_EXPECTED}")
     if str(images.dtype).removeprefix("torch.") != "uint8":
         raise ValueError(
             f"images are {images.dtype}, but uint8 pixels in [0, 255] are expected; what a network subtracts and "
@@ -243,11 +244,11 @@ def pixel_batches(
         )
     shape = tuple(images.shape)
     if len(shape) != 4 or shape[3 if array else 1] != 3:
-        raise ValueError(f"images have shape {shape}; {_TAKEN}; one image is a batch of one: image[None]")
-    found = shape[1:3] if array else shape[2:4]
-    if found != size:
+        raise ValueError(f"images have shape {shape}; {_EXPECTED}; one image is a batch of one: image[None]")
+    pixels = shape[1:3] if array else shape[2:4]
+    if pixels != size:
         raise ValueError(
-            f"images are {found[0]} x {found[1]} pixels, but the model takes {size[0]} x {size[1]}; align them first "
+            f"images are {pixels[0]} x {pixels[1]} pixels, but the model takes {size[0]} x {size[1]}; align them first "
             "(`verisphere align`)"
         )
     for start in range(0, shape[0], batch_size):
@@ -255,7 +256,7 @@ def pixel_batches(
         yield torch.from_numpy(np.array(batch)).permute(0, 3, 1, 2) if isinstance(batch, np.ndarray) else batch.clone()
 
 
-_TAKEN = "an array (n, height, width, 3) or a tensor (n, 3, height, width) of uint8 RGB is expected"
+_EXPECTED = "an array (n, height, width, 3) or a tensor (n, 3, height, width) of uint8 RGB is expected"
 
 
 def _device(device: str | torch.device | None) -> torch.device:
@@ -264,7 +265,7 @@ def _device(device: str | torch.device | None) -> torch.device:
     try:
         place = torch.device(device)
         torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:  # the second is how a build without CUDA says so
+    except (RuntimeError, AssertionError) as error:  # a build without CUDA raises AssertionError
         raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
     return place
 
@@ -272,34 +273,34 @@ def _device(device: str | torch.device | None) -> torch.device:
 def _check_unchanged(path: Path, expected: FileDigest) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: listed in {NAME} but not there; copy the model folder anew, or export again")
-    found = digest(path)
-    if found != expected.sha256:
+    actual = digest(path)
+    if actual != expected.sha256:
         raise ValueError(
-            f"{path}: not the file that was exported: {path.stat().st_size:,} bytes with SHA-256 {found[:12]}..., "
+            f"{path}: not the file that was exported: {path.stat().st_size:,} bytes with SHA-256 {actual[:12]}..., "
             f"but {NAME} says {expected.bytes:,} with {expected.sha256[:12]}...; was it edited or damaged?"
         )
 
 
 def _backbone(folder: Path, description: Description, trust_code: bool) -> Backbone:
     arguments = description.backbone.get("init_args")
-    asked = arguments.get("embedding_size") if isinstance(arguments, dict) else None
-    if asked is not None and asked != description.embedding_size:  # before a network of that size is built
+    size = arguments.get("embedding_size") if isinstance(arguments, dict) else None
+    if size is not None and size != description.embedding_size:  # before a network of that size is built
         raise ValueError(
             f"{folder / NAME}: embedding_size is {description.embedding_size}, but the backbone is to be built with "
-            f"{shown(asked)}"
+            f"{shown(size)}"
         )
     try:
         backbone = build_backbone(description.backbone, trust_code, folder / WEIGHTS)
     except ValueError as error:
         raise ValueError(f"{folder / NAME}: {error}") from None
-    for what, said, found in (
+    for what, recorded, actual in (
         ("embedding_size", description.embedding_size, backbone.embedding_size),
         ("preprocessing", description.preprocessing, preprocessing(backbone)),
     ):
-        if said != found:
+        if recorded != actual:
             raise ValueError(
-                f"{folder / NAME}: {what} is {said}, but {type(backbone).__name__} has {found}; was the class changed "
-                "since the export?"
+                f"{folder / NAME}: {what} is {recorded}, but {type(backbone).__name__} has {actual}; was the class "
+                "changed since the export?"
             )
     try:
         backbone.load_state_dict(load_file(folder / WEIGHTS))

@@ -1,4 +1,4 @@
-"""On which images a checkpoint was trained, from its own record."""
+"""The images on which a checkpoint was trained, as the checkpoint records them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,28 +17,28 @@ def record_sources(sources: Sequence[ImageSource]) -> dict[str, Any]:
     """The entry of a checkpoint's state that `recorded_sources` reads.
 
     Args:
-        sources: the images of the runs that the training started from, the oldest first, and its own at the end.
+        sources: images of the runs that the training started from, the oldest first, and at the end its own.
     """
     return {_KEY: [asdict(source) for source in sources]}
 
 
 def recorded_sources(checkpoint: Checkpoint) -> tuple[ImageSource, ...]:
-    """The images that a checkpoint's network was trained on, in the order of training; empty where nothing says.
+    """The images on which a checkpoint's network was trained, in the order of training; empty if nothing records them.
 
-    A checkpoint from before this was recorded is described by the recipe of its run.
+    For a checkpoint of a version without this record, the recipe of its run is read.
 
     Raises:
-        ValueError: the record is not what `record_sources` makes, or the run's recipe is not YAML.
+        ValueError: the record has another form than that of `record_sources`, or the recipe is not YAML.
     """
     recipe = checkpoint.path.parent.parent / "recipe.yaml"
     if _KEY not in checkpoint.state and recipe.is_file():
         content = read_yaml_file(recipe)
         data = content.get("data") if isinstance(content, dict) else None
         return (described_source(data),) if isinstance(data, dict) else ()
-    found = checkpoint.state.get(_KEY, [])
-    if not isinstance(found, list):
-        raise ValueError(f"{checkpoint.path / 'state.json'}: {_KEY} is {shown(found)}, not a list")
+    entries = checkpoint.state.get(_KEY, [])
+    if not isinstance(entries, list):
+        raise ValueError(f"{checkpoint.path / 'state.json'}: {_KEY} is {shown(entries)}, not a list")
     try:
-        return tuple(from_json(ImageSource, source, f"{_KEY}[{place}]") for place, source in enumerate(found))
+        return tuple(from_json(ImageSource, source, f"{_KEY}[{place}]") for place, source in enumerate(entries))
     except ValueError as error:
         raise ValueError(f"{checkpoint.path / 'state.json'}: {error}") from None

@@ -1,4 +1,4 @@
-"""model.json: what a model folder says of itself, sealed so that a changed byte is noticed."""
+"""model.json: the description in a model folder, with a digest of itself so that any change is noticed."""
 
 import dataclasses
 import hashlib
@@ -23,11 +23,11 @@ RECIPE = "recipe.yaml"
 
 @dataclass(frozen=True)
 class FileDigest:
-    """A file as it was exported.
+    """Digest and length of a file when it was exported.
 
     Attributes:
-        sha256: of its content, in hexadecimal.
-        bytes: its length.
+        sha256: SHA-256 of its content, in hexadecimal.
+        bytes: length in bytes.
     """
 
     sha256: str
@@ -36,20 +36,20 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything in `model.json` but its format number and its seal.
+    """Everything in `model.json` except its format number and its own digest.
 
     Attributes:
-        name: what the model is called.
-        verisphere: version that exported it.
-        torch: version that exported it.
+        name: name of the model.
+        verisphere: version of verisphere that exported it.
+        torch: version of torch that exported it.
         backbone: `class_path` and `init_args`, as in the recipe.
         embedding_size: numbers in an embedding.
-        template: where an aligned face has its eyes, nose and mouth.
+        template: positions of eyes, nose and mouth in an aligned face.
         preprocessing: `size` (height, width), `colour`, `layout`, and (pixel - `mean`) / `scale`.
-        flip: the embedding of the mirror image is added.
-        thresholds: each with what it guarantees; one for a FAR.
-        training: on what the network was trained.
-        files: every other file of the folder.
+        flip: whether the embedding of the mirror image is added.
+        thresholds: thresholds, each with its guarantee; at most one for a FAR.
+        training: record of the images on which the network was trained.
+        files: digests of all other files of the folder.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Description:
 
 
 def preprocessing(backbone: Backbone) -> dict[str, Any]:
-    """What has to be done to an aligned face before `backbone` sees it, as `model.json` says it."""
+    """The preprocessing of an aligned face for a backbone, as an entry of `model.json`."""
     return {
         "size": list(backbone.input_size),
         "colour": "RGB",
@@ -103,11 +103,11 @@ def model_json(description: Description) -> str:
 
 
 def read_model_json(path: Path) -> Description:
-    """`model.json`, checked.
+    """Read and check `model.json`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not what `verisphere export` wrote, down to the byte.
+        ValueError: it differs from what `verisphere export` wrote.
     """
     try:
         text = read_text(path, LARGEST_JSON)
@@ -125,6 +125,6 @@ def read_model_json(path: Path) -> Description:
 
 
 def _sealed(fields: dict[str, Any]) -> str:
-    """JSON that ends with the digest of what stands before."""
+    """JSON text that ends with the digest of the preceding entries."""
     text = json.dumps(fields, indent=2)
     return json.dumps(fields | {"sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2) + "\n"

@@ -1,7 +1,7 @@
-"""What an ONNX file may hold before a runtime is handed it: one graph, whole in the file, of sizes known beforehand.
+"""Checks of an ONNX file before a runtime loads it: one graph, complete in the file, with sizes known beforehand.
 
-A seal shows damage; whoever edits a file can seal it again. So what a file says of itself is compared with its graph,
-and the graph is asked for its sizes while nothing has been allocated yet.
+The digest in a file shows damage, but whoever edits the file can compute it again. The metadata are therefore compared
+with the graph, and the sizes in the graph are inferred before anything is allocated.
 """
 
 from collections.abc import Iterator
@@ -10,28 +10,28 @@ from typing import Any
 
 from verisphere.files.json_values import shown
 
-#: Numbers of one image that a graph may hold at one place; 2^26 are 256 MB as float32, and SEResNet has 1.3 million.
+#: Most numbers in one tensor of a graph for one image; 2^26 are 256 MB as float32, and SEResNet has 1.3 million.
 MOST_NUMBERS = 2**26
-_OURS = ("", "ai.onnx")  # two names of ONNX's own operators
+_STANDARD_OPERATORS = ("", "ai.onnx")  # two names of one domain
 
 
 def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], embeddings: tuple[str, int]) -> None:
-    """Pass over a graph that takes and gives what its file says, and asks for no more memory than is reasonable.
+    """Check that a graph has the input and output of its metadata, and needs no unreasonable amount of memory.
 
     Args:
         model: `onnx.ModelProto`.
-        length: of the file, in bytes.
-        images: name of the input, and (height, width) as the metadata has it.
-        embeddings: name of the output, and its numbers as the metadata has them.
+        length: length of the file in bytes.
+        images: name of the input, and (height, width) according to the metadata.
+        embeddings: name of the output, and size of an embedding according to the metadata.
 
     Raises:
-        ValueError: the graph takes or gives something else; weights lie in another file or are more than this one can
-            hold; it has operators of another library, loops or branches; or sizes beyond `MOST_NUMBERS`.
+        ValueError: the input or output differ; weights lie in another file, or are more than this file can hold; the
+            graph has operators of another library, loops, branches, or sizes above `MOST_NUMBERS`.
     """
     for node in model.graph.node:
-        if node.domain not in _OURS:
+        if node.domain not in _STANDARD_OPERATORS:
             raise ValueError(f"it needs operators of {shown(node.domain)}, which are not part of ONNX")
-        if any(one.HasField("g") or one.graphs for one in node.attribute):
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise ValueError(f"it has the loop or branch {shown(node.op_type)}; a network here is one graph")
     if model.functions or model.graph.sparse_initializer or model.training_info:
         raise ValueError("it has functions, sparse weights or training steps; a network here is one graph")
@@ -41,7 +41,7 @@ def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], em
                 f"its weights {shown(tensor.name)} lie in another file, which nothing seals; `verisphere export` "
                 "writes one file"
             )
-        # the smallest kinds of number take four bits
+        # the smallest number types take four bits
         if any(size < 0 for size in tensor.dims) or prod(tensor.dims) > 2 * length:
             raise ValueError(
                 f"its weights {shown(tensor.name)} are {list(tensor.dims)} numbers, more than the file holds"
@@ -61,12 +61,13 @@ def _tensors(graph: Any) -> Iterator[Any]:
             yield from attribute.tensors
 
 
-def _check_end(kind: str, found: Any, name: str, shape: tuple[int, ...]) -> None:
-    """The graph's one input or output: float32, a batch of this shape."""
-    if [one.name for one in found] != [name]:
-        raise ValueError(f"its {kind}s are {shown([one.name for one in found])}, not {name} alone")
-    tensor = found[0].type.tensor_type
-    sizes = tuple(one.dim_value if one.HasField("dim_value") else None for one in tensor.shape.dim[1:])
+def _check_end(kind: str, ends: Any, name: str, shape: tuple[int, ...]) -> None:
+    """Check that the graph has one input or output: a float32 batch of this shape."""
+    names = [end.name for end in ends]
+    if names != [name]:
+        raise ValueError(f"its {kind}s are {shown(names)}, not {name} alone")
+    tensor = ends[0].type.tensor_type
+    sizes = tuple(axis.dim_value if axis.HasField("dim_value") else None for axis in tensor.shape.dim[1:])
     if tensor.elem_type != 1 or len(tensor.shape.dim) != len(shape) + 1 or sizes != shape:
         raise ValueError(
             f"its {kind} is a batch of {shown(sizes)} numbers of kind {tensor.elem_type}, but its metadata says "
@@ -75,24 +76,25 @@ def _check_end(kind: str, found: Any, name: str, shape: tuple[int, ...]) -> None
 
 
 def _check_sizes(model: Any) -> None:
-    """Refuse a graph that would hold more than `MOST_NUMBERS` at one place, of a batch of one image."""
+    """Refuse a graph in which a tensor has more than `MOST_NUMBERS` numbers for a batch of one image."""
     import onnx
 
-    alone = onnx.ModelProto()
-    alone.CopyFrom(model)
-    del alone.graph.value_info[:]  # what the file says of itself
-    alone.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
-    alone.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 1
+    one_image = onnx.ModelProto()
+    one_image.CopyFrom(model)
+    del one_image.graph.value_info[:]  # sizes that the file claims
+    one_image.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    one_image.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 1
     try:
-        inferred = onnx.shape_inference.infer_shapes(alone, check_type=True, strict_mode=True, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(one_image, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # onnx's exceptions have no common base of their own
         raise ValueError(f"its sizes do not fit together: {first_line(error)}") from None
-    known = {one.name: one.type.tensor_type.shape.dim for one in (*inferred.graph.value_info, *inferred.graph.output)}
+    values = (*inferred.graph.value_info, *inferred.graph.output)
+    known = {value.name: value.type.tensor_type.shape.dim for value in values}
     for node in inferred.graph.node:
         for name in filter(None, node.output):
-            if name not in known or not all(one.HasField("dim_value") for one in known[name]):
+            if name not in known or not all(axis.HasField("dim_value") for axis in known[name]):
                 raise ValueError(f"the size of what {shown(node.op_type)} gives cannot be known beforehand")
-            sizes = [one.dim_value for one in known[name]]
+            sizes = [axis.dim_value for axis in known[name]]
             if prod(sizes) > MOST_NUMBERS:
                 raise ValueError(
                     f"{shown(node.op_type)} gives {sizes} numbers for one image; at most {MOST_NUMBERS:,} are computed"
@@ -100,5 +102,5 @@ def _check_sizes(model: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what a library says, or the error's name."""
+    """The first line of an error's message, or the name of its class if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,7 +1,8 @@
-"""model.onnx: pixels in, embedding out, in one file that says what it takes. Needs the extra `export`.
+"""model.onnx: from pixels to embeddings, in one file that describes its input. Requires the extra `export`.
 
-Everything that `Model.embed` does lies inside, so a threshold holds for whoever runs the file: the input is normalised
-by a subtraction and a multiplication, and where a model adds its mirror image's embedding, the file does.
+The file contains everything that `Model.embed` computes, so the thresholds of the model hold for it: the input is
+normalised inside by a subtraction and a multiplication, and the embedding of the mirror image is added if the model
+adds it.
 """
 
 import hashlib
@@ -28,27 +29,27 @@ from verisphere.models.folder import Model, check_listed, pixel_batches
 from verisphere.models.onnx_check import check_graph, first_line
 
 FORMAT = "1"
-#: 18 is the lowest that the exporter writes, so the most runtimes read it.
+#: The lowest version that the exporter writes, which most runtimes can read.
 OPSET = 18
 INPUT, OUTPUT = "images", "embeddings"
-#: How far the file may be from the network: 1 - cosine, and a difference as a share of the embedding's largest number.
-#: Seen were 1e-12 and 4e-6; an SEResNet fresh from its initialisation, whose numbers reach half a million and which
-#: PyTorch itself computes to 6e-4 in float32, came to 4e-7 and 1e-3.
+#: Largest differences allowed between file and network: 1 - cosine, and a difference as a share of the embedding's
+#: largest number. Measured: 1e-12 and 4e-6; for an SEResNet with start weights, whose numbers reach half a million and
+#: which PyTorch itself computes to 6e-4 in float32, 4e-7 and 1e-3.
 FARTHEST_COSINE, FARTHEST_NUMBER = 1e-4, 1e-2
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-_LARGEST_FILE = 2**31 - 1
-_LARGEST = 2**31 - 2**24  # bytes of weights; a protocol buffer ends at 2 GB, and the graph needs some room
-# By these names InsightFace's loader, which looks at the first eight nodes, sees that normalisation lies inside.
+_LARGEST_FILE = 2**31 - 1  # bytes; a protocol buffer ends at 2 GB
+_LARGEST_WEIGHTS = 2**31 - 2**24  # bytes; the rest is left for the graph
+# InsightFace's loader looks for these names among the first eight nodes: they show that the file normalises inside.
 _SUBTRACT, _MULTIPLY = "Sub_mean", "Mul_scale"
 _SEAL = "verisphere_sha256"
 
 
 def require_export() -> None:
-    """See that the extra `export` is there, before any work.
+    """Check that the extra `export` is installed.
 
     Raises:
-        ValueError: a package of it is missing.
+        ValueError: one of its packages is missing.
     """
     missing = [package for package in _PACKAGES if importlib.util.find_spec(package) is None]
     if missing:
@@ -57,15 +58,15 @@ def require_export() -> None:
 
 @dataclass(frozen=True)
 class InputFormat:
-    """What `model.onnx` takes and gives; its metadata.
+    """Input and output of `model.onnx`, as its metadata describe them.
 
     Attributes:
         size: (height, width) of the aligned faces, RGB in [0, 255] as float32, layout NCHW.
-        template: where an aligned face has its eyes, nose and mouth.
-        flip: the embedding of the mirror image is added inside.
+        template: positions of eyes, nose and mouth in an aligned face.
+        flip: whether the embedding of the mirror image is added inside.
         embedding_size: numbers in an embedding.
-        backbone: SHA-256 of the file with the same weights as safetensors.
-        verisphere: version that exported it.
+        backbone: SHA-256 of the safetensors file with the same weights.
+        verisphere: version of verisphere that exported it.
     """
 
     size: tuple[int, int]
@@ -76,7 +77,7 @@ class InputFormat:
     verisphere: str
 
     def metadata(self) -> dict[str, str]:
-        """As the file's metadata holds it."""
+        """The entries of the file's metadata."""
         return {
             "verisphere_format": FORMAT,
             "verisphere_version": self.verisphere,
@@ -96,18 +97,18 @@ def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
 
     Args:
         path: a new file.
-        backbone: on the CPU, in evaluation mode.
-        about: what the file says of itself, and whether the mirror image's embedding is added.
+        backbone: network on the CPU, in evaluation mode.
+        about: metadata of the file; its `flip` decides whether the embedding of the mirror image is added.
 
     Raises:
-        ValueError: the extra `export` is missing, the weights are too large for one file, or the exporter has no way
-            to write what the network computes.
+        ValueError: the extra `export` is missing, the weights are too large for one file, or the exporter cannot write
+            the network.
     """
     require_export()
     import onnx
 
     weights = sum(tensor.numel() * tensor.element_size() for tensor in backbone.state_dict().values())
-    if weights > _LARGEST:
+    if weights > _LARGEST_WEIGHTS:
         raise ValueError(f"the weights take {weights / 2**30:.1f} GB, but one ONNX file holds less than 2 GB")
     model = _exported(backbone, about.flip)
     _forget_origins(model)
@@ -120,12 +121,12 @@ def write_onnx(path: Path, backbone: Backbone, about: InputFormat) -> None:
 
 
 def read_onnx(path: Path) -> "OnnxFile":
-    """An ONNX file that `verisphere export` wrote, ready to run on the CPU.
+    """Open an ONNX file that `verisphere export` wrote, to run on the CPU.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not an ONNX file, one that does not say in our format what it takes, or not the file that was
-            exported, by its seal or by a `model.json` beside it that lists it; or the extra `export` is missing.
+        ValueError: it is not an ONNX file, its metadata have another format, its own digest or that in a `model.json`
+            beside it differs, or the extra `export` is missing.
     """
     require_export()
     import onnx
@@ -137,7 +138,7 @@ def read_onnx(path: Path) -> "OnnxFile":
         model = onnx.ModelProto.FromString(content)
     except Exception as error:  # neither onnx's nor onnxruntime's exceptions have a common base of their own
         raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
-    about = _input_format(path, {one.key: one.value for one in model.metadata_props})
+    about = _input_format(path, {entry.key: entry.value for entry in model.metadata_props})
     _check_seal(path, content)
     check_listed(path)
     try:
@@ -145,14 +146,14 @@ def read_onnx(path: Path) -> "OnnxFile":
     except ValueError as error:
         raise ValueError(f"{path}: not an ONNX file that can be run: {error}") from None
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what it says goes past our logging; what fails is raised
+    options.log_severity_level = 4  # its messages bypass our logging; failures are raised
     try:
-        # the bytes that were checked, not the file, which could be another one by now
+        # the bytes that were checked, not the file, which could have been replaced since
         session = onnxruntime.InferenceSession(
             content,
             options,
             providers=["CPUExecutionProvider"],
-            enable_fallback=False,  # which prints, and tries again
+            enable_fallback=False,  # the fallback prints and tries again
         )
     except Exception as error:
         raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
@@ -164,9 +165,9 @@ class OnnxFile:
     """An opened ONNX file.
 
     Attributes:
-        path: of the file.
-        about: what it says of itself.
-        session: of onnxruntime.
+        path: path of the file.
+        about: its metadata.
+        session: session of onnxruntime.
     """
 
     path: Path
@@ -174,15 +175,15 @@ class OnnxFile:
     session: Any
 
     def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
-        """Embeddings of aligned faces, as `Model.embed` gives them; arguments and errors are the same."""
+        """Embeddings of aligned faces; result, arguments and errors are those of `Model.embed`."""
         rows = (self.run(pixels) for pixels in pixel_batches(images, self.about.size, batch_size))
         return np.concatenate([np.empty((0, self.about.embedding_size), np.float32), *rows])
 
     def run(self, images: Shaped[Tensor, "batch 3 height width"]) -> Float32[np.ndarray, "batch dim"]:
-        """Embeddings of pixels in [0, 255], of any kind of number.
+        """Embeddings of pixels in [0, 255], of any number type.
 
         Raises:
-            ValueError: the graph fails on them, or gives something else than it says; names the file.
+            ValueError: the graph fails, or returns another shape or type than its metadata say; names the file.
         """
         try:
             (rows,) = self.session.run([OUTPUT], {INPUT: images.cpu().float().contiguous().numpy()})
@@ -195,12 +196,12 @@ class OnnxFile:
 
 
 class OnnxBackbone(Backbone):
-    """An opened ONNX file in a backbone's place, so that what was shipped can be measured as it is; it runs on the CPU.
+    """An ONNX file as a backbone, so that the exported file itself can be measured; it runs on the CPU.
 
-    Pixels go in as they are, and the mirror image is added inside where the file says so.
+    Its input is pixels, not normalised; the embedding of the mirror image is added inside if the metadata say so.
 
     Args:
-        file: as `read_onnx` gives it.
+        file: a file from `read_onnx`.
     """
 
     mean, scale = 0.0, 1.0
@@ -216,12 +217,12 @@ class OnnxBackbone(Backbone):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far an ONNX file is from the network, at worst over the images tried.
+    """The largest differences between an ONNX file and the network over some images.
 
     Attributes:
         cosine: 1 - cosine between the two embeddings of an image.
-        number: difference between two numbers of an embedding, as a share of the embedding's largest.
-        batches: sizes of the batches tried.
+        number: difference between two numbers of an embedding, as a share of the embedding's largest number.
+        batches: batch sizes.
     """
 
     cosine: float
@@ -258,14 +259,14 @@ def _cosine_gap(left: Float64[np.ndarray, "rows dim"], right: Float64[np.ndarray
 
 
 def _images(count: int, size: tuple[int, int]) -> UInt8[Tensor, "count 3 height width"]:
-    """Smooth images with some noise, the same at every call: nearer to photographs than noise alone."""
+    """Smooth images with some noise, which resemble photographs more than noise alone; the same in every call."""
     generator = torch.Generator().manual_seed(count)
     shapes = F.interpolate(255 * torch.rand(count, 3, 8, 8, generator=generator), size, mode="bilinear")
     return (shapes + 16 * torch.randn(count, 3, *size, generator=generator)).round().clamp(0, 255).to(torch.uint8)
 
 
 class _Pipeline(nn.Module):
-    """From normalised images to the embedding that a model's thresholds hold for."""
+    """From normalised images to the embedding for which the thresholds of a model hold."""
 
     def __init__(self, backbone: Backbone, flip: bool) -> None:
         super().__init__()
@@ -274,13 +275,13 @@ class _Pipeline(nn.Module):
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
         if not self.flip:
             return self.backbone(images)
-        # One pass over twice the images: two passes would write the network into the file twice.
+        # One forward over both images: two forwards would write the network into the file twice.
         return self.backbone(torch.cat([images, images.flip(-1)])).unflatten(0, (2, -1)).sum(0)
 
 
 def _exported(backbone: Backbone, flip: bool) -> Any:
     """The network as an ONNX model, its input normalised already; the batch size is free."""
-    example = torch.zeros(2, 3, *backbone.input_size)  # of a batch of one the exporter would take the size as fixed
+    example = torch.zeros(2, 3, *backbone.input_size)  # the exporter would treat a batch size of one as fixed
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -294,7 +295,7 @@ def _exported(backbone: Backbone, flip: bool) -> Any:
                 dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
                 external_data=False,
             )
-    except Exception as error:  # whatever stops a network of one's own from being traced
+    except Exception as error:  # a user's network can fail to be traced in any way
         raise ValueError(
             f"{type(backbone).__name__} cannot be written as ONNX: {first_line(error.__cause__ or error)}"
         ) from error
@@ -304,7 +305,7 @@ def _exported(backbone: Backbone, flip: bool) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporter's own talk, by whichever road, from the user's terminal; what matters comes as an exception."""
+    """Suppress the exporter's log, warnings and prints; failures are raised as exceptions."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -316,7 +317,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _forget_origins(model: Any) -> None:
-    """Drop what the exporter notes at every node: lines of source and paths of the machine that it ran on."""
+    """Remove the exporter's notes in each node: lines of source code, and paths of the machine."""
     graph = model.graph
     parts: Iterable[Any] = (
         model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer, *graph.value_info
@@ -327,7 +328,7 @@ def _forget_origins(model: Any) -> None:
 
 
 def _normalise_inside(model: Any, mean: float, scale: float) -> None:
-    """Put (pixel - mean) * (1 / scale) before everything else, by the names that loaders look for."""
+    """Insert (pixel - mean) * (1 / scale) before all other nodes, under the names that loaders look for."""
     from onnx import helper, numpy_helper
 
     graph = model.graph
@@ -351,10 +352,10 @@ def _normalise_inside(model: Any, mean: float, scale: float) -> None:
 
 
 def _seal(content: bytes) -> bytes:
-    """One more entry of the metadata, which holds the digest of all bytes before it: a damaged file is noticed.
+    """One more entry of the metadata: the digest of all preceding bytes, by which damage is noticed.
 
-    In a protocol buffer, entries of a list may stand anywhere; at the end it seals the file as it was written, whatever
-    another version of the library would write.
+    Entries of a list may stand anywhere in a protocol buffer. At the end of the file the entry does not depend on how
+    another version of the library would serialise the model.
     """
     import onnx
 

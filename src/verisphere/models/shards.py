@@ -1,4 +1,4 @@
-"""Rows that processes share, in one file for each: class centers, what an optimizer keeps of them, and memories."""
+"""Sharded rows, in one file per rank: class centers, the optimizer's state of them, and memories of pair terms."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ class Shard:
     """A file with the rows of some classes.
 
     Attributes:
-        name: of the file, without its suffix.
+        name: name of the file, without its suffix.
         held: the classes.
-        others: rows of tensors that are not by class, as of a pair term's memory, by `part/name`.
+        others: rows of tensors that are not sharded by class, such as the memory of a pair term, by `part/name`.
 
     Raises:
-        ValueError: the name leads elsewhere, or the classes are none in a row.
+        ValueError: the name is a path, or the classes are not consecutive.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Shard:
 
     @classmethod
     def of(cls, here: World, held: range) -> "Shard":
-        """That of a process.
+        """The shard of a rank.
 
         >>> Shard.of(World(rank=0, size=2), range(3)).name
         'head-00001-of-00002'
@@ -48,14 +48,14 @@ class Shard:
 
 
 def shards_of(described: Any, others: Any = None) -> tuple[Shard, ...]:
-    """The shards that a checkpoint's state describes, name by name with first class and the class after the last.
+    """The shards that a checkpoint's state describes.
 
     Args:
-        described: the classes of each.
-        others: of each, rows of further tensors by `part/name`; None where there are none.
+        described: for each name the first class, and the class after the last.
+        others: for each name the rows of further tensors, by `part/name`; None if there are none.
 
     Raises:
-        ValueError: they are not ranges that follow each other from 0 on.
+        ValueError: they are not consecutive ranges from 0.
     """
     if not isinstance(described, dict) or not described:
         raise ValueError("it names no shards")
@@ -71,11 +71,11 @@ def shards_of(described: Any, others: Any = None) -> tuple[Shard, ...]:
             tensor: _range(f"shard {name} has the rows {ends!r} of {tensor}", ends) for tensor, ends in rows.items()
         }
         shards.append(Shard(name, _range(f"shard {name} has the classes {ends!r}", ends), named))
-    shards.sort(key=lambda one: (one.held.start, one.held.stop, one.name))
-    _check_in_a_row([(one.name, one.held) for one in shards], "class")
-    for tensor in {tensor for one in shards for tensor in one.others}:
-        having = sorted(((one.name, one.others[tensor]) for one in shards if tensor in one.others), key=_by_ends)
-        _check_in_a_row(having, f"{tensor}'s row")
+    shards.sort(key=lambda shard: (shard.held.start, shard.held.stop, shard.name))
+    _check_consecutive([(shard.name, shard.held) for shard in shards], "class")
+    for tensor in {tensor for shard in shards for tensor in shard.others}:
+        with_tensor = ((shard.name, shard.others[tensor]) for shard in shards if tensor in shard.others)
+        _check_consecutive(sorted(with_tensor, key=_by_ends), f"{tensor}'s row")
     return tuple(shards)
 
 
@@ -89,22 +89,22 @@ def _by_ends(named: tuple[str, range]) -> tuple[int, int]:
     return named[1].start, named[1].stop
 
 
-def _check_in_a_row(named: Sequence[tuple[str, range]], what: str) -> None:
-    met = 0
+def _check_consecutive(named: Sequence[tuple[str, range]], what: str) -> None:
+    following = 0
     for name, held in named:
-        if held.start != met:
-            raise ValueError(f"shard {name} begins with {what} {held.start} where {met} would follow")
-        met = held.stop
+        if held.start != following:
+            raise ValueError(f"shard {name} begins with {what} {held.start} where {following} would follow")
+        following = held.stop
 
 
 @dataclass(frozen=True)
 class ByClass:
-    """Which tensors have rows that processes share, and the rows that a process has or wants: as a rule one a class.
+    """Which tensors are sharded, and the rows that a rank holds or requests; most tensors have one row per class.
 
     Attributes:
         rows: the classes.
-        has: whether a tensor of this part and name has a row a class, should it have rows at all.
-        others: rows of tensors that are shared otherwise, by `part/name`.
+        has: whether a tensor of a part and name has one row per class, if it has rows.
+        others: rows of tensors that are sharded in another way, by `part/name`.
     """
 
     rows: range
@@ -112,31 +112,31 @@ class ByClass:
     others: Mapping[str, range] = field(default_factory=dict)
 
     def splits(self, part: str, name: str, axes: int) -> bool:
-        """Whether a tensor's rows are shared; a number without axes, as a count of steps, has none."""
+        """Whether a tensor is sharded; a number without axes, such as a count of steps, is not."""
         return axes > 0 and (f"{part}/{name}" in self.others or self.has(part, name))
 
     def rows_of(self, part: str, name: str) -> range:
-        """The rows of a tensor that the process has or wants."""
+        """The rows of a tensor that the rank holds or requests."""
         return self.others.get(f"{part}/{name}", self.rows)
 
     def of(self, shards: Sequence[Shard], part: str) -> list[Shard]:
-        """Those of the shards that hold some of the rows; one at least, for the shape of no rows."""
+        """The shards that hold some of the rows; at least one, which gives the shape of an empty tensor."""
         own = {name: rows for name, rows in self.others.items() if name.partition("/")[0] == part}
 
-        def meets(shard: Shard) -> bool:
+        def holds_some(shard: Shard) -> bool:
             if own:
-                return any(_meet(rows, shard.others[name]) for name, rows in own.items() if name in shard.others)
-            return _meet(self.rows, shard.held)
+                return any(_overlap(rows, shard.others[name]) for name, rows in own.items() if name in shard.others)
+            return _overlap(self.rows, shard.held)
 
-        return [one for one in shards if meets(one)] or list(shards[:1])
+        return [shard for shard in shards if holds_some(shard)] or list(shards[:1])
 
 
-def _meet(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
+def _overlap(left: range, right: range) -> bool:
+    return left.start < right.stop and right.start < left.stop
 
 
 def write_shard(file: Path, parts: dict[str, dict[str, Tensor]], held: ByClass) -> str:
-    """Write the tensors whose rows are shared, as `part/name`; returns the file's digest.
+    """Write the sharded tensors, as `part/name`; returns the digest of the file.
 
     Raises:
         OSError: it cannot be written.
@@ -160,24 +160,24 @@ def write_shard(file: Path, parts: dict[str, dict[str, Tensor]], held: ByClass) 
 
 
 def read_rows(file: Path, shards: Sequence[tuple[Path, Shard]], part: str, held: ByClass | None) -> dict[str, Tensor]:
-    """The tensors of a part: those in its own file, and those that lie in shards; of the latter no row more than asked.
+    """Read the tensors of a part from its file and from shards; of sharded tensors only the requested rows are read.
 
     Args:
-        file: of the part.
-        shards: files and what they hold, in the order of the rows; none where `file` has everything.
-        part: its name.
-        held: which rows of which tensors of `file`, and of all tensors in shards, are wanted; None wants all.
+        file: file of the part.
+        shards: files and their content, in the order of the rows; empty if `file` holds everything.
+        part: name of the part.
+        held: sharded tensors, and the rows to read; None reads all rows.
 
     Raises:
         OSError, SafetensorError: a file cannot be read.
     """
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     with safe_open(file, "pt") as opened:
-        for name in opened.keys():  # noqa: SIM118  # it is no dict
+        for name in opened.keys():  # noqa: SIM118  # not a dict
             if held is not None and held.splits(part, name, len(opened.get_slice(name).get_shape())):
-                found[name] = _rows(opened, name, held.rows_of(part, name))
+                tensors[name] = _rows(opened, name, held.rows_of(part, name))
             else:
-                found[name] = opened.get_tensor(name)
+                tensors[name] = opened.get_tensor(name)
     pieces: dict[str, list[Tensor]] = {}
     for place, shard in shards:
         with safe_open(place, "pt") as opened:
@@ -191,7 +191,7 @@ def read_rows(file: Path, shards: Sequence[tuple[Path, Shard]], part: str, held:
                     wanted = has if held is None else held.rows_of(part, own)
                     first, stop = max(has.start, wanted.start), min(has.stop, wanted.stop)
                     pieces.setdefault(own, []).append(_rows(opened, name, range(first - has.start, stop - has.start)))
-    return found | {name: some[0] if len(some) == 1 else torch.cat(some) for name, some in pieces.items()}
+    return tensors | {name: rows[0] if len(rows) == 1 else torch.cat(rows) for name, rows in pieces.items()}
 
 
 def _rows(opened: safe_open, name: str, rows: range) -> Tensor:

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, in one line: jsonargparse's messages shortened, unknown fields with those that exist."""
+"""Errors of a recipe in one line: jsonargparse's messages shortened, and for an unknown field those that exist."""
 
 import difflib
 import inspect
@@ -12,10 +12,10 @@ from typing import Any, get_args, get_type_hints
 from verisphere.files.class_paths import name_present_module
 from verisphere.files.json_values import shown
 
-_LONGEST = 500
-_QUOTED = 4000  # letters at either end of a message that are looked at
+_MOST_LETTERS = 500  # of a message
+_SEARCHED = 4000  # letters at either end of a message that are searched
 
-#: In this order: what jsonargparse writes (its lines joined by "; "), and what is shown.
+#: Patterns of jsonargparse's messages (lines joined by "; ") and their replacements, applied in this order.
 _WORDING = (
     (r'Parser key "([^"]*)":;?', r"\1:"),
     (r"Problem with given class_path '([^']*)':;?", r"\1:"),
@@ -43,28 +43,28 @@ _UNKNOWN = (
 
 
 def explain(error: Exception, recipe: type) -> str:
-    """A message of jsonargparse as one line; an unknown field comes with the nearest and all that exist.
+    """A message of jsonargparse as one line; for an unknown field it adds the nearest one and all that exist.
 
     Args:
-        error: what its parser raised.
-        recipe: the dataclass that was to be filled.
+        error: exception that its parser raised.
+        recipe: dataclass that was to be filled.
     """
     text = "; ".join(line for line in (line.strip(" -") for line in str(error).splitlines()) if line)
-    if len(text) > 2 * _QUOTED:  # a value that it quotes whole; the patterns below take the square of its length
-        text = f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"
-    for theirs, ours in _WORDING:
-        text = re.sub(theirs, ours, text)
+    if len(text) > 2 * _SEARCHED:  # it quotes a long value in full; the patterns below take quadratic time
+        text = f"{text[:_SEARCHED]} ... {text[-_SEARCHED:]}"
+    for pattern, replacement in _WORDING:
+        text = re.sub(pattern, replacement, text)
     text = name_present_module(text)
-    for pattern in _UNKNOWN:
-        if found := pattern.search(text):
-            named = found.groupdict()
+    for unknown_field in _UNKNOWN:
+        if match := unknown_field.search(text):
+            named = match.groupdict()
             allowed = _fields(recipe, named.get("group"), named.get("class"))
             if allowed:
                 inside = named.get("class") or named.get("group")
                 unknown = _unknown(named["field"], allowed)
-                text = text[: found.start()] + (f"{inside}: {unknown}" if inside else unknown)
+                text = text[: match.start()] + (f"{inside}: {unknown}" if inside else unknown)
             break
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+    return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + " ..."
 
 
 def _unknown(field: str, allowed: list[str]) -> str:
@@ -74,7 +74,7 @@ def _unknown(field: str, allowed: list[str]) -> str:
 
 
 def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str]:
-    """Fields of the recipe, of a dataclass in it, or arguments of a class it names; empty where that is not known."""
+    """Fields of the recipe or of a dataclass in it, or arguments of a class that it names; empty if unknown."""
     owner: object = recipe
     if class_path:
         owner = _imported(class_path)
@@ -85,19 +85,19 @@ def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str
     if not isinstance(owner, type):
         return []
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [name for name, one in inspect.signature(owner).parameters.items() if one.kind not in kinds]
+    return [name for name, parameter in inspect.signature(owner).parameters.items() if parameter.kind not in kinds]
 
 
 def check_given(owner: type, given: Mapping[str, Any], where: str = "") -> None:
-    """Refuse null where nothing says that a field may be null, and a single value where fields are expected.
+    """Refuse null for a field whose annotation does not allow it, and a single value where fields are expected.
 
-    jsonargparse takes null for "not given", and a group of fields as whatever stands there; what is built from them
-    would fail without a word about the field.
+    jsonargparse reads null as "not given", and accepts any value for a group of fields; the objects built from them
+    would fail without naming the field.
 
     Args:
-        owner: the dataclass or class whose arguments were given.
+        owner: dataclass or class whose arguments were given.
         given: the arguments as plain data; a class among them is a `class_path` and its `init_args`.
-        where: what to call the owner.
+        where: name of the owner in messages.
 
     Raises:
         ValueError: names the field.
@@ -117,10 +117,10 @@ def check_given(owner: type, given: Mapping[str, Any], where: str = "") -> None:
 
 
 def _check_classes(value: object, place: str) -> None:
-    """The arguments of a class, or of the classes in a list."""
+    """Check the arguments of a class, or of the classes in a list."""
     if isinstance(value, list):
-        for number, one in enumerate(value):
-            _check_classes(one, f"{place}.{number}")
+        for number, entry in enumerate(value):
+            _check_classes(entry, f"{place}.{number}")
     elif isinstance(value, Mapping) and isinstance(value.get("class_path"), str):
         owner, arguments = _imported(value["class_path"]), value.get("init_args")
         if isinstance(owner, type) and isinstance(arguments, Mapping):
@@ -130,11 +130,11 @@ def _check_classes(value: object, place: str) -> None:
 def _hints(owner: type) -> dict[str, Any]:
     try:
         return get_type_hints(owner.__init__)  # type: ignore[misc]  # of the class itself
-    except (NameError, TypeError):  # annotations of a class of one's own that name what is not imported
+    except (NameError, TypeError):  # a user's class may have annotations that name what is not imported
         return {}
 
 
 def _imported(class_path: str) -> object:
-    """What a class path names, once the parser has imported it."""
+    """The object that a class path names, if the parser has imported its module."""
     module, _, name = class_path.rpartition(".")
     return getattr(sys.modules.get(module), name, None)

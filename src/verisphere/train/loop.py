@@ -1,4 +1,4 @@
-"""The training loop: steps, schedule, clipping, checks, log. It knows nothing of faces, files or command lines."""
+"""The training loop: steps, schedule, clipping, checks, log. It does not depend on faces, files or the command line."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ import torch
 
 from verisphere.distributed import world
 from verisphere.seeds import Stream, mixed_seed
-from verisphere.train.objective import Objective, Progressed
+from verisphere.train.objective import Objective, Position
 from verisphere.train.sample import Sample
 from verisphere.train.schedule import Schedule
 from verisphere.train.step import TrainingDiverged, finite_norm, gradients
@@ -23,24 +23,24 @@ __all__ = ["Length", "Sample", "TrainingDiverged", "TrainingStopped", "train"]
 
 
 class TrainingStopped(Exception):
-    """The training was asked to end early, and has left a checkpoint."""
+    """The training was asked to end early; a checkpoint has been saved."""
 
     def __init__(self, reason: int) -> None:
-        """Stopped for this reason: a signal's number."""
+        """Take the number of the signal that stopped the training."""
         super().__init__(f"stopped by signal {reason}")
         self.reason = reason
 
 
 @dataclass(frozen=True)
 class Length:
-    """How long to train, at what rates, and what happens how often.
+    """How long a training takes, its learning rates, and the intervals between entries, checkpoints and validations.
 
     Attributes:
         steps_per_epoch: batches in an epoch.
-        epochs: how many epochs.
+        epochs: number of epochs; may be a fraction.
         rate: base learning rate.
-        schedule: of learning rate and margin.
-        clip: largest gradient norm over the backbone; None does not clip.
+        schedule: how learning rate and margin change.
+        clip: largest norm of the backbone's gradient; None does not clip.
         log_every: steps between entries of the log.
         save_every: steps between checkpoints.
         validate_every: steps between validations; 0 validates at the end alone.
@@ -57,7 +57,7 @@ class Length:
 
     @property
     def steps(self) -> int:
-        """Steps of the whole training."""
+        """Number of steps of the whole training."""
         return max(round(self.epochs * self.steps_per_epoch), 1)
 
 
@@ -75,39 +75,40 @@ def train(
     seed: int = 0,
     figures_since: dict[str, list[float]] | None = None,
 ) -> None:
-    """Train from `first_step` to the end, leaving a checkpoint there.
+    """Train from `first_step` to the end, and save a checkpoint there.
 
-    Every random number of a step follows from the seed and the step's number, so a resumed training makes the same
-    steps as one that was never interrupted. A checkpoint comes before the validation of the same step, which may fail
-    or take long; one who stops at such a step goes without its validation.
+    Every random number of a step follows from the seed and the number of the step, so a resumed training makes the same
+    steps as one that was never interrupted. A checkpoint is saved before the validation of the same step, which may
+    fail or take long; a training that is stopped at such a step skips its validation.
 
-    Several processes go through it alike, each with its own rows of the same batches: they step, stop, save and
-    validate after the same steps.
+    All ranks call this with their own rows of the same batches: they step, stop, save and validate after the same
+    steps.
 
     Args:
         objective: backbone and head.
-        optimizer: over both.
-        samples: batches from `first_step` to the end, or this process's rows of them.
+        optimizer: updates the parameters of both.
+        samples: batches from `first_step` to the end, or this rank's rows of them.
         length: steps, rate, schedule, clipping, intervals.
-        first_step: steps made already.
+        first_step: number of steps made before.
         record: takes the number of steps made and figures for the log; the loss and the figures of pair terms are means
-            since the last entry. The first entry comes after ten steps at the latest, for the loss at the beginning.
-        save: writes a checkpoint after this many steps.
-        validate: measures the backbone as it is.
-        stopping: a signal's number once the training should end early.
-        seed: of the steps' random numbers.
-        figures_since: loss and figures of the pair terms since the last entry of the log, kept up to date for `save`
-            to see; a resumed training gets those of its checkpoint.
+            since the last entry. The first entry is made after at most ten steps, so that it shows the loss at the
+            beginning.
+        save: writes a checkpoint; takes the number of steps made.
+        validate: measures the backbone in its present state.
+        stopping: returns the number of a signal once the training should end early.
+        seed: seed of the random numbers of all steps.
+        figures_since: loss and figures of the pair terms since the last entry of the log. It is updated in place, so
+            that `save` can store it; a resumed training passes those of its checkpoint.
 
     Raises:
-        TrainingDiverged: a loss, their sum or a gradient is NaN or infinite on any process; raised before the
-            update, on all.
-        TrainingStopped: `stopping` asked for it on any process; a checkpoint has been left.
+        TrainingDiverged: a loss, their sum or a gradient is NaN or infinite on any rank; raised on all ranks, before
+            the update.
+        TrainingStopped: `stopping` asked for it on any rank; a checkpoint has been saved.
         ValueError: the samples end before the training does.
     """
     objective.train()
     done, since, seen = first_step, time.perf_counter(), 0
-    gathered = {} if figures_since is None else figures_since
+    unlogged = {} if figures_since is None else figures_since
     for step, sample in enumerate(samples, start=first_step):
         epoch = (step + 0.5) / length.steps_per_epoch  # the middle of the step: no step has rate 0
         rate = length.rate * length.schedule.rate(epoch, length.epochs)
@@ -117,14 +118,14 @@ def train(
         torch.manual_seed(_seed(seed, step))
 
         optimizer.zero_grad(set_to_none=True)
-        loss, per_sample, figures = gradients(objective, sample, Progressed(step, epoch))
+        loss, per_sample, figures = gradients(objective, sample, Position(step, epoch))
         for name, value in figures.items():
-            gathered.setdefault(name, []).append(value)
+            unlogged.setdefault(name, []).append(value)
         norm, stop = finite_norm(objective, loss, per_sample, sample, step, stopping())
         if length.clip is not None:
             torch.nn.utils.clip_grad_norm_(objective.backbone.parameters(), length.clip)
         optimizer.step()
-        gathered.setdefault("loss", []).append(float(loss))  # `finite_norm` has waited for the device already
+        unlogged.setdefault("loss", []).append(float(loss))  # `finite_norm` has synchronised with the device already
 
         done, seen = step + 1, seen + sample.whole
         last = done == length.steps
@@ -132,14 +133,14 @@ def train(
             now = time.perf_counter()
             figures = {
                 "epoch": done / length.steps_per_epoch,
-                "loss": fmean(gathered.pop("loss")),
+                "loss": fmean(unlogged.pop("loss")),
                 "rate": rate,
                 "margin_share": objective.head.loss.strength,
                 "gradient_norm": norm,
                 "images_per_second": seen / (now - since),
-                **{name: fmean(values) for name, values in gathered.items()},
+                **{name: fmean(values) for name, values in unlogged.items()},
             }
-            gathered.clear()
+            unlogged.clear()
             record(done, figures)
             log.info(
                 "step %d of %d: loss %.3f, rate %.4g, %.0f images a second",
@@ -161,6 +162,6 @@ def train(
 
 
 def _seed(seed: int, step: int) -> int:
-    """Of a step's random numbers, such as dropout's: each process has its own, for its images are others."""
+    """Seed of a step's random numbers, such as dropout's; each rank has its own, since its images differ."""
     here = world()
     return mixed_seed(Stream.NETWORK, seed, step, *([here.rank] if here.size > 1 else []))

@@ -1,4 +1,4 @@
-"""What is trained: a backbone, a head over its embeddings, and pair terms beside it."""
+"""The trained objective: a backbone, a head over its embeddings, and pair terms."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Progressed:
-    """How far a training has come.
+class Position:
+    """The position of a step in a training.
 
     Attributes:
-        number: steps made before.
-        epoch: the same in epochs.
+        number: number of steps made before.
+        epoch: the same position in epochs.
     """
 
     number: int = 0
@@ -31,12 +31,12 @@ class Progressed:
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveOutput:
-    """What comes of a batch.
+    """The loss of a batch.
 
     Attributes:
-        loss: the class-center loss, mean over the global batch, and what the pair terms add; with gradient.
-        per_sample: class-center loss of each of this process's rows before weights, without gradient.
-        figures: of the pair terms, for the log.
+        loss: mean class-center loss over the global batch plus the losses of the pair terms; with gradient.
+        per_sample: class-center loss of each row of this rank, before weights; without gradient.
+        figures: figures of the pair terms, for the log.
     """
 
     loss: Float[Tensor, ""]
@@ -47,17 +47,17 @@ class ObjectiveOutput:
 class Objective(nn.Module):
     """From normalised images and labels to a loss.
 
-    The backbone runs in `precision` (autocast for bfloat16); head and pair terms compute in float32 whatever they are
-    given.
+    The backbone runs in `precision` (autocast for bfloat16); head and pair terms compute in float32 for any input.
 
     Args:
-        backbone: network that makes the embeddings.
+        backbone: network that computes the embeddings.
         head: class centers and loss.
-        precision: of the backbone, float32 or bfloat16.
-        run: what computes the embeddings in training: the backbone itself, unless a compiled form of it is given, or
-            one whose gradients add up over processes.
-        apart: what a backward that others will follow before the step goes inside of; see `AddedUp.apart`.
-        terms: pair terms, prepared; their losses are added, their weights multiplied.
+        precision: precision of the backbone, float32 or bfloat16.
+        run: computes the embeddings in training, such as the compiled backbone or a `SummedBackbone`; None calls the
+            backbone itself.
+        local_gradients: context of every backward but the last one before a step; see
+            `SummedBackbone.local_gradients`.
+        terms: prepared pair terms; their losses are added, their weights multiplied.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Objective(nn.Module):
         head: Head,
         precision: torch.dtype = torch.float32,
         run: Callable[[Tensor], Tensor] | None = None,
-        apart: Callable[[], AbstractContextManager[None]] = nullcontext,
+        local_gradients: Callable[[], AbstractContextManager[None]] = nullcontext,
         terms: Sequence[PairTerm] = (),
     ) -> None:
         super().__init__()
         self.backbone, self.head, self.precision = backbone, head, precision
         self._run = backbone.__call__ if run is None else run
-        self.apart = apart
+        self.local_gradients = local_gradients
         self.terms = nn.ModuleList(terms)
         self._warned = False
 
@@ -81,30 +81,30 @@ class Objective(nn.Module):
         images: Float[Tensor, "batch 3 height width"],
         labels: Int64[Tensor, " batch"],
         weights: Float[Tensor, " batch"] | None = None,
-        progressed: Progressed = Progressed(),  # it is frozen
+        position: Position = Position(),  # it is frozen
         domains: Int64[Tensor, " batch"] | None = None,
     ) -> ObjectiveOutput:
-        """The mean loss over the batch, and each image's."""
+        """The mean loss over the global batch, and the loss of each image of this rank."""
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.precision == torch.bfloat16):
-            given = self._run(images)
+            columns = self._run(images)
         size = self.backbone.embedding_size
-        embeddings, side = given[:, :size], given[:, size:] if self.backbone.side_columns else None
+        embeddings, side = columns[:, :size], columns[:, size:] if self.backbone.side_columns else None
         if not len(self.terms):
             output = self.head(embeddings, labels, weights)
             return ObjectiveOutput(output.loss, output.per_sample)
         with torch.autocast(images.device.type, enabled=False):
-            found = self._of_terms(embeddings, labels, progressed, domains, side)
-        for one in found:
-            if one.weights is not None:
-                weights = one.weights if weights is None else weights * one.weights
+            of_terms = self._of_terms(embeddings, labels, position, domains, side)
+        for given in of_terms:
+            if given.weights is not None:
+                weights = given.weights if weights is None else weights * given.weights
         output = self.head(embeddings, labels, weights)
         loss = output.loss
-        for one in found:
-            if one.loss is not None:
-                loss = loss + one.loss
+        for given in of_terms:
+            if given.loss is not None:
+                loss = loss + given.loss
         figures: dict[str, float] = {}
-        for number, one in enumerate(found, start=1):
-            for name, value in one.figures.items():  # a later term's of the same name has its number
+        for number, given in enumerate(of_terms, start=1):
+            for name, value in given.figures.items():  # of equal names, the later one is followed by its term's number
                 figures[name if name not in figures else f"{name}#{number}"] = value
         return ObjectiveOutput(loss, output.per_sample, figures)
 
@@ -112,17 +112,17 @@ class Objective(nn.Module):
         self,
         embeddings: Float[Tensor, "batch dim"],
         labels: Int64[Tensor, " batch"],
-        progressed: Progressed,
+        position: Position,
         domains: Int64[Tensor, " batch"] | None,
         side: Float[Tensor, "batch side"] | None,
     ) -> list[PairOutput]:
-        """What each term makes of the step; nothing where an embedding has no direction that it could compare."""
+        """The result of each term; none if an embedding has no direction, since terms compare directions."""
         batch = GlobalBatch.of(embeddings, labels)
         if batch.degenerate:
             if not self._warned:
                 log.warning(
-                    "step %d: an embedding is not finite, or of length 0: pair terms leave such a step out",
-                    progressed.number + 1,
+                    "step %d: an embedding is not finite, or of length 0: pair terms skip such a step",
+                    position.number + 1,
                 )
                 self._warned = True
             return []
@@ -130,8 +130,8 @@ class Objective(nn.Module):
             batch,
             embeddings.float(),
             labels,
-            progressed.number,
-            progressed.epoch,
+            position.number,
+            position.epoch,
             domains,
             None if side is None else side.float(),
             self.head.centers[..., : self.backbone.embedding_size],

@@ -1,4 +1,4 @@
-"""Optimizers of a recipe."""
+"""The optimizer of a recipe: SGD with momentum, or AdamW."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -10,7 +10,7 @@ from torch import nn
 from verisphere.head.head import Head
 from verisphere.head.update import HeadSGD
 
-_LARGEST = 1e30  # of a rate or a decay: beyond it float32 overflows before a loss can say so
+_LARGEST = 1e30  # rate or decay; beyond it float32 overflows before a loss can show it
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Optimizer:
     Attributes:
         name: `sgd` or `adamw`.
         rate: base learning rate; 0.1 is usual for sgd, 1e-3 for adamw, which is refused above 0.02.
-        momentum: of sgd.
-        weight_decay: on filters, matrices and class centers; biases and one-number-a-channel parameters (batch norm,
-            PReLU) have none.
+        momentum: momentum of sgd; adamw ignores it.
+        weight_decay: decay of filters, matrices and class centers; biases and parameters with one number per channel
+            (batch norm, PReLU) have none.
     """
 
     name: Literal["sgd", "adamw"] = "sgd"
@@ -47,14 +47,14 @@ class Optimizer:
         """The optimizer over a module's parameters.
 
         Args:
-            module: whose parameters are trained.
-            head: the head among them, if any; sgd then lets its engine update the centers without a gradient of their
-                size, where that engine can.
+            module: module whose parameters are trained.
+            head: the head inside the module, if its gradient may be deferred: sgd then lets an engine that can do so
+                update the centers without a gradient of their size.
         """
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         groups = [
-            {"params": [one for one in parameters if one.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [one for one in parameters if one.ndim <= 1], "weight_decay": 0.0},
+            {"params": [weight for weight in parameters if weight.ndim > 1], "weight_decay": self.weight_decay},
+            {"params": [weight for weight in parameters if weight.ndim <= 1], "weight_decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]
         if self.name == "adamw":

@@ -1,4 +1,4 @@
-"""What a training in several processes takes beyond one: gradients that add up, batches divided, errors told to all."""
+"""Training on several ranks: gradients of the backbone summed, batches divided."""
 
 import warnings
 from collections.abc import Callable
@@ -17,64 +17,64 @@ from verisphere.distributed import World, world
 
 T = TypeVar("T")
 
-#: What DDP remarks where all is well: a 1 x 1 filter, which has its numbers in the same order in every memory format,
-#: calls that order by another name.
-_REMARK = "Grad strides do not match bucket view strides"
+#: A warning of DDP about a harmless case: the strides of a 1 x 1 filter have several equal descriptions.
+_HARMLESS_WARNING = "Grad strides do not match bucket view strides"
 
 
-class AddedUp:
-    """A backbone whose gradients are the sums over the processes once a backward is done, by DistributedDataParallel.
+class SummedBackbone:
+    """A backbone whose gradients are summed over all ranks in the backward, by DistributedDataParallel.
 
-    The sum, where DDP takes the mean: the head's loss is the mean over the global batch already, and what its backward
-    sends to a process's rows is their share of that mean's gradient. So that gradient is made larger by the number of
-    processes on its way in. (A communication hook could add up too, but it is Python that runs on threads of gloo's,
-    and those have been seen to bring a process down that was at its end.)
+    DDP takes the mean, but the head's loss is already the mean over the global batch, and its backward sends each row
+    its share of the gradient of that mean. The gradient that enters the backbone is therefore multiplied by the world
+    size. (A communication hook could sum too, but it is Python that runs on gloo's threads, which were seen to crash a
+    process that was about to end.)
 
-    Parameters that no embedding of a batch depends on get no gradient from it, as on one process.
+    Parameters that no embedding of a batch depends on get no gradient from it, as on one rank.
 
-    Before each batch every process gets the first one's buffers, such as running means: what a process holds beyond
-    its checkpoint then has no effect on what follows.
+    Before each batch all ranks get the buffers of rank 0, such as running means, so that buffers which are not in the
+    checkpoint have no effect on later steps.
 
     Args:
-        backbone: with at least one parameter that is trained.
-        run: what computes the embeddings, as a compiled form of it; None is the backbone itself.
+        backbone: backbone with at least one trained parameter.
+        run: computes the embeddings, such as the compiled backbone; None calls the backbone itself.
     """
 
     def __init__(self, backbone: Backbone, run: Callable[[Tensor], Tensor] | None = None) -> None:
-        # it comes from the midst of a backward, where no context of ours is around it
-        warnings.filterwarnings("ignore", message=_REMARK)
+        # for good: the warning is raised inside a backward, where no context manager of ours is active
+        warnings.filterwarnings("ignore", message=_HARMLESS_WARNING)
         module = _Through(backbone, backbone.__call__ if run is None else run)
-        # Without looking for them, at the price of one small collective, DDP would also arrange its sums anew after the
-        # first step, and of three summands the sum depends on that: a resumed run would differ in the last bits.
+        # Without the search for unused parameters, which costs one small collective, DDP would rearrange its buckets
+        # after the first step. The sum of three summands depends on their order: a resumed run would differ in the last
+        # bits.
         self._ddp = DistributedDataParallel(module, find_unused_parameters=True)
 
     def __call__(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
-        """The embeddings of this process's images."""
+        """The embeddings of this rank's images."""
         embeddings = self._ddp(images)
-        # in float32 at least: times three is not exact, and the head computes so anyway
+        # in float32 at least: a product with three is not exact in bfloat16, and the head computes in float32
         return _Times.apply(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)), float(world().size))
 
-    def apart(self) -> AbstractContextManager[None]:
-        """Within it gradients stay each process's own; the next backward outside adds up what has gathered."""
+    def local_gradients(self) -> AbstractContextManager[None]:
+        """Gradients accumulate on each rank inside this context; the next backward outside it sums them."""
         return self._ddp.no_sync()
 
 
-def added_up(backbone: Backbone, run: Callable[[Tensor], Tensor] | None = None) -> AddedUp | None:
-    """See `AddedUp`; None where there is nothing to add up: on one process, or in a backbone that is not trained."""
+def summed_backbone(backbone: Backbone, run: Callable[[Tensor], Tensor] | None = None) -> SummedBackbone | None:
+    """See `SummedBackbone`; None if nothing is to be summed: on one rank, or without trained weights."""
     trained = any(parameter.requires_grad for parameter in backbone.parameters())
-    return AddedUp(backbone, run) if trained and world().size > 1 else None
+    return SummedBackbone(backbone, run) if trained and world().size > 1 else None
 
 
 class _Through(nn.Module):
-    """The backbone for DDP, and how it is called.
+    """The backbone as a module for DDP.
 
-    DDP, told to look for parameters that are not used, complains at length should it find none; so there is one.
+    DDP warns if it is asked to look for unused parameters and finds none, so this module has one.
     """
 
     def __init__(self, backbone: Backbone, run: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.backbone, self._run = backbone, run
-        trained = next(one for one in backbone.parameters() if one.requires_grad)
+        trained = next(weight for weight in backbone.parameters() if weight.requires_grad)
         self.unused = nn.Parameter(torch.zeros(1, dtype=trained.dtype, device=trained.device))
 
     def forward(self, images: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class _Through(nn.Module):
 
 
 class _Times(torch.autograd.Function):
-    """The same numbers; their gradient times a factor."""
+    """The identity, whose gradient is multiplied by a factor."""
 
     @staticmethod
     def forward(ctx: Any, numbers: Tensor, factor: float) -> Tensor:
@@ -95,7 +95,7 @@ class _Times(torch.autograd.Function):
 
 
 def share_buffers(module: nn.Module) -> None:
-    """Give every process the first one's buffers, for what they are to do alike with the module as it is."""
+    """Copy the buffers of rank 0 to all ranks, so that the module computes the same on each."""
     if world().size > 1:
         for buffer in module.buffers():
             dist.broadcast(buffer, 0)
@@ -103,11 +103,11 @@ def share_buffers(module: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Division:
-    """How a global batch is worked through: part after part, each divided over the processes.
+    """How a global batch is processed: part after part, each divided over the ranks.
 
     Attributes:
-        own: for each part, the places in the batch that this process works on.
-        weights: share of the batch that each part is, over all processes.
+        own: for each part, the places in the batch that belong to this rank.
+        weights: each part's share of the batch, over all ranks.
     """
 
     own: tuple[range, ...]
@@ -115,23 +115,23 @@ class Division:
 
     @property
     def places(self) -> list[int]:
-        """The places of all parts that this process works on."""
+        """The places of all parts that belong to this rank."""
         return [place for part in self.own for place in part]
 
 
 def divided(batch: int, parts: int = 1, here: World | None = None) -> Division:
-    """The division of a batch; the parts are the same however many processes there are.
+    """The division of a batch; the parts do not depend on the number of ranks.
 
     >>> divided(10, parts=2, here=World(rank=1, size=2)).own
     (range(3, 5), range(8, 10))
 
     Args:
-        batch: images of all processes together.
-        parts: how many are worked through one after another.
-        here: this process among the others; those that have been joined by default.
+        batch: number of images over all ranks.
+        parts: number of parts that are processed one after another.
+        here: rank and world size; by default those of the joined group.
 
     Raises:
-        ValueError: a part has fewer images than there are processes.
+        ValueError: a part has fewer images than there are ranks.
     """
     here = world() if here is None else here
     pieces = [World(size=parts).share(batch, part) for part in range(parts)]

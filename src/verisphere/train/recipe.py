@@ -1,4 +1,4 @@
-"""A recipe: everything that decides a training, as data. YAML in, a typed object out, and the resolved YAML back."""
+"""A recipe: a training described as data. Reads YAML into a typed object, and writes the resolved YAML."""
 
 import importlib
 import json
@@ -32,10 +32,10 @@ from verisphere.train.optimizer import Optimizer
 from verisphere.train.schedule import Schedule
 
 #: Fields that name classes.
-_CLASSES = ("data", "backbone", "loss", "pair_terms", "validation")
+_CLASS_FIELDS = ("data", "backbone", "loss", "pair_terms", "validation")
 _EXAMPLE = "verisphere.losses.ArcFace"
-#: The least and the most of each count. The most are beyond any training and below what would fill a machine, or run
-#: into the limits of 64-bit sizes, before anything has said why.
+#: Smallest and largest value of each count. The largest are beyond any training, and small enough that a mistake is
+#: reported before it fills the memory or exceeds 64-bit sizes.
 _ALLOWED = {
     "batch_size": (2, 2**20),
     "accumulate": (1, 2**20),
@@ -46,47 +46,48 @@ _ALLOWED = {
     "images_per_identity": (1, 2**20),
 }
 _MOST_EPOCHS = 10**6
-_MOST_PULL = 10**6  # beyond it the loss says nothing else
+_MOST_PULL = 10**6  # beyond it the loss would consist of this term alone
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A training, in full.
+    """All settings of a training.
 
-    Data, backbone and loss are given by class path and arguments; one's own class is named by its import path.
+    Data, backbone and loss are given by class path and arguments; a user's own class is named by its import path.
 
     Attributes:
         data: images to train on; each identity becomes a class.
         backbone: network that makes the embeddings.
         loss: class-center loss.
-        pair_terms: what is added to the class-center loss by comparing embeddings, such as AnchorFace.
-        start: folder of a run, or a checkpoint, whose backbone and class centers this training begins with; null begins
-            anew. Optimizer, schedule and memories are this training's own.
-        start_head: whether the centers are taken over; they can be where the people are the same.
-        subcenters: centers a class (ArcFace eq. 7).
-        pooling: how the cosines to a class's sub-centers become one: max or softmax.
+        pair_terms: terms that compare embeddings and are added to the class-center loss, such as AnchorFace.
+        start: folder of a run, or a checkpoint, whose backbone and class centers this training starts from; null starts
+            anew. Optimizer, schedule and memories always start anew.
+        start_head: whether the centers are taken over too; the people must then be the same.
+        subcenters: number of centers per class (ArcFace eq. 7).
+        pooling: how the cosines to the sub-centers of a class are combined: max or softmax.
         pull_together: weight of the mean distance between a class's sub-centers, added to the loss.
         engine: how the head runs the loss: dense, streamed (class chunks), auto, which streams many classes, or sampled
             (PartialFC: each step looks at the batch's classes and at random others).
-        head_precision: of the products of all engines but dense: float32, or bfloat16 with float32 sums and centers.
-        sample_rate: of engine sampled: the share of the classes that a step looks at, in (0, 1].
-        augment: how images are varied.
+        head_precision: precision of the head's products, in all engines but dense: float32, or bfloat16 with float32
+            sums and centers.
+        sample_rate: share of the classes that a step of engine sampled compares with, in (0, 1].
+        augment: augmentation of the images.
         optimizer: sgd or adamw, and its rates.
-        schedule: of learning rate and margin, in epochs.
+        schedule: schedule of learning rate and margin, in epochs.
         epochs: length of the training.
-        images_per_identity: images of one person that follow each other in a batch, where the person has as many; 1
-            is any order. Triplets within a batch need 2 or more.
-        batch_size: images a step, of all processes together; an epoch's incomplete last batch is left out.
-        accumulate: parts that a batch is worked through in, one after another, for want of memory; the step is that of
-            the whole batch, but batch norm, and what a loss keeps in mind, see the parts.
-        sync_batch_norm: batch norm over the images of all processes; by default each process normalises its own.
-        precision: of the backbone: float32, or bfloat16 by autocast; the head has a precision of its own.
+        images_per_identity: number of consecutive images of one person in a batch, for people who have as many; 1 means
+            any order. Triplets within a batch need 2 or more.
+        batch_size: images a step, over all ranks; an epoch's incomplete last batch is skipped.
+        accumulate: number of parts in which a batch is processed, one after another, to save memory. The step is that
+            of the whole batch, but batch norm and the state of a loss are updated part by part.
+        sync_batch_norm: batch norm over the images of all ranks; by default each rank normalises its own.
+        precision: precision of the backbone: float32, or bfloat16 by autocast.
         clip: largest gradient norm over the backbone; null does not clip.
-        compile: compile the backbone, where a compiler is at hand.
-        seed: of weights, order, augmentation.
-        validation: images to measure TAR on while training; null measures nothing.
-        validation_far: target FARs of that.
-        validate_every: epochs between validations; 0 validates at the end alone.
+        compile: compile the backbone, if a compiler is available.
+        seed: seed of start weights, order of the images, and augmentation.
+        validation: images on which TAR is measured during the training; null measures nothing.
+        validation_far: target FARs of the validation.
+        validate_every: epochs between validations; 0 validates only at the end.
         save_every: epochs between checkpoints.
         log_every: steps between entries of the log.
         workers: processes that read images; 0 reads in the training process.
@@ -179,11 +180,11 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class ReadRecipe:
-    """A recipe as an object and as the data it was read from.
+    """A recipe as an object and as plain data.
 
     Attributes:
-        recipe: the objects.
-        resolved: every field with its value, as plain data.
+        recipe: the object.
+        resolved: all fields with their values, as plain data.
     """
 
     recipe: Recipe
@@ -196,20 +197,20 @@ class ReadRecipe:
 
 
 def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
-    """Read a YAML recipe, any field of it overridden by `--field value`.
+    """Read a YAML recipe; options `--field value` override any field.
 
-    The seed is set before the backbone is built, so a recipe gives the same start weights each time.
+    The seed is set before the backbone is built, so a recipe always gives the same start weights.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: an unknown field, a value of the wrong kind, or a value its field does not allow.
+        ValueError: a field is unknown, or a value has the wrong type or is not allowed.
     """
     if path is not None:
         check_file(path, "recipe")
         _check_file(path)
     overrides = [_with_present_names(word) for word in overrides]
     _check_words(overrides)
-    # No abbreviations: --epoch would silently become --epochs today, and an error once another field begins like it.
+    # No abbreviations: --epoch would silently mean --epochs, and become an error with another field of that beginning.
     parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=_BOUNDED)
     parser.add_argument("--recipe", action="config")
     parser.add_class_arguments(Recipe)
@@ -219,7 +220,7 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
         del settings["recipe"]
         resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
         check_given(Recipe, resolved)
-        seed_start_weights(settings["seed"] % 2**31)  # a seed beyond is refused by the recipe itself
+        seed_start_weights(settings["seed"] % 2**31)  # the recipe itself refuses a larger seed
         built = _built(parser, settings, resolved)
         _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
@@ -231,24 +232,24 @@ def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
 
 
 def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace, resolved: dict[str, Any]) -> Any:
-    """The objects that a recipe names.
+    """Build the objects that a recipe names.
 
     Raises:
-        ValueError: one refuses its arguments, or code of the user's own fails; names it.
+        ValueError: one refuses its arguments, or the user's own code fails; names it.
     """
     try:
         return parser.instantiate(settings)
     except (ValueError, OSError, MemoryError):
         raise
-    except (Exception, SystemExit) as error:  # whatever the user's code raises; what ours does goes on as it is
-        blamed = _blamed(error, resolved)
-        if blamed is None:
+    except (Exception, SystemExit) as error:  # the user's code may raise anything; errors of ours are not changed
+        source = _raised_by_user_code(error, resolved)
+        if source is None:
             raise
-        raise ValueError(f"{blamed}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{source}: {type(error).__name__}: {error}") from error
 
 
-def _blamed(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
-    """The field and the class of the user's own that an error comes out of; None where it is none of theirs."""
+def _raised_by_user_code(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
+    """The field and the user's own class in which an error was raised; None if it was raised elsewhere."""
     modules = set[str]()
     trace = error.__traceback__
     while trace is not None:
@@ -256,7 +257,7 @@ def _blamed(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
         trace = trace.tb_next
     own = [
         f"{field} {path}"
-        for field in _CLASSES
+        for field in _CLASS_FIELDS
         for path in _class_paths(resolved[field])
         if path.partition(".")[0] != "verisphere" and path.rpartition(".")[0] in modules
     ]
@@ -264,18 +265,18 @@ def _blamed(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
 
 
 def _class_paths(value: object) -> Iterator[str]:
-    """Those in a part of a resolved recipe."""
+    """The class paths in a part of a resolved recipe."""
     if isinstance(value, dict):
         if isinstance(value.get("class_path"), str):
             yield value["class_path"]
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _class_paths(one)
+        for entry in value:
+            yield from _class_paths(entry)
 
 
 def _check_built(built: jsonargparse.Namespace) -> None:
-    """Refuse what a function of the user's own made, if it is not what it promised.
+    """Refuse objects of another class than their field requires; a user's own function may return anything.
 
     Raises:
         ValueError: names the field.
@@ -283,11 +284,11 @@ def _check_built(built: jsonargparse.Namespace) -> None:
     kinds = {"data": Faces, "backbone": Backbone, "loss": ClassLoss}
     if built["validation"] is not None:
         kinds["validation"] = Faces
-    made = [(name, kind, built[name]) for name, kind in kinds.items()]
-    made += [(f"pair_terms.{place}", PairTerm, one) for place, one in enumerate(built["pair_terms"])]
-    for name, kind, one in made:
-        if not isinstance(one, kind):
-            raise ValueError(f"{name}: expected a {kind.__name__}, but what it names made {shown(one)}")
+    objects = [(name, kind, built[name]) for name, kind in kinds.items()]
+    objects += [(f"pair_terms.{place}", PairTerm, term) for place, term in enumerate(built["pair_terms"])]
+    for name, kind, instance in objects:
+        if not isinstance(instance, kind):
+            raise ValueError(f"{name}: expected a {kind.__name__}, but what it names made {shown(instance)}")
 
 
 def _bounded_yaml(text: str) -> Any:
@@ -295,7 +296,7 @@ def _bounded_yaml(text: str) -> Any:
     return present_names(jsonargparse.get_loader("yaml")(text))
 
 
-#: jsonargparse reads recipes, and values on the command line, by the loader of its "mode".
+#: Name of the loader by which jsonargparse reads recipes and values on the command line.
 _BOUNDED = "bounded yaml"
 jsonargparse.set_loader(_BOUNDED, _bounded_yaml, exceptions=(yaml.YAMLError,))
 
@@ -307,7 +308,7 @@ def _with_present_names(word: str) -> str:
 
 
 def _check_words(overrides: list[str]) -> None:
-    """Refuse words of the command line that would take more to read than a recipe may.
+    """Refuse values of the command line that would take more memory to read than a recipe may.
 
     Raises:
         ValueError: names the field.
@@ -320,19 +321,19 @@ def _check_words(overrides: list[str]) -> None:
         if field == "--recipe":
             raise ValueError("--recipe: there is one recipe, and it comes before the fields")
         try:
-            if field.removeprefix("--").removesuffix("+") in _CLASSES or field.endswith(".class_path"):
+            if field.removeprefix("--").removesuffix("+") in _CLASS_FIELDS or field.endswith(".class_path"):
                 named = _bounded_yaml(value)
                 _check_classes(named)
                 _import(named)
             check_yaml(value)
         except yaml.YAMLError:
-            continue  # a text
+            continue  # plain text
         except ValueError as error:
             raise ValueError(f"{field or shown(word)}: {error}") from None
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a file that no recipe can be read from.
+    """Refuse a file from which no recipe can be read.
 
     Raises:
         ValueError: it is too long, is not YAML, or has a name that `_check_names` refuses.
@@ -347,10 +348,10 @@ def _check_file(path: Path) -> None:
 
 
 def _check_names(content: object) -> None:
-    """Refuse names by which a recipe could set a field twice, or bring in another file.
+    """Refuse names by which a recipe could set a field twice, or include another file.
 
     Raises:
-        ValueError: names it.
+        ValueError: there is such a name; the message holds it.
     """
     if not isinstance(content, dict):
         return
@@ -360,7 +361,7 @@ def _check_names(content: object) -> None:
         if isinstance(name, str) and "." in name:
             group, _, field = name.partition(".")
             raise ValueError(f"{shown(name)}: write it as {shown(field)} under {shown(group)}")
-        if name in _CLASSES:
+        if name in _CLASS_FIELDS:
             _check_classes(value)
             _import(value)
         elif isinstance(value, dict):
@@ -368,29 +369,30 @@ def _check_names(content: object) -> None:
 
 
 def _check_classes(value: object) -> None:
-    """Refuse what Python itself has, such as os.system, before it is imported: it is no part of a training.
+    """Refuse names of the standard library, such as os.system, before they are imported.
 
     Raises:
-        ValueError: names it.
+        ValueError: there is such a name; the message holds it.
     """
     if isinstance(value, dict):
         _check_classes(value.get("class_path"))
         _import(value.get("class_path"))
-        for one in (value.get("init_args") or {}).values() if isinstance(value.get("init_args"), dict) else ():
-            if isinstance(one, (dict, list)):
-                _check_classes(one)
+        arguments = value.get("init_args")
+        for argument in arguments.values() if isinstance(arguments, dict) else ():
+            if isinstance(argument, (dict, list)):
+                _check_classes(argument)
     elif isinstance(value, list):
-        for one in value:
-            _check_classes(one)
+        for entry in value:
+            _check_classes(entry)
     elif isinstance(value, str) and "." in value and value.partition(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{shown(value)} is of Python itself; a class is named by its import path, such as {_EXAMPLE}")
 
 
 def _import(path: object) -> None:
-    """Import the module of a class path; one that is not there is left to the parser, which says so.
+    """Import the module of a class path; the parser reports a module that does not exist.
 
     Raises:
-        ValueError: its code fails.
+        ValueError: the code of the module fails.
     """
     if not isinstance(path, str) or "." not in path or not all(word.isidentifier() for word in path.split(".")):
         return
@@ -404,7 +406,7 @@ def _import(path: object) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers take them for numbers."""
+    """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers as numbers."""
 
 
 _Dumper.add_implicit_resolver(*YAML_FLOAT)

@@ -1,4 +1,4 @@
-"""What a training takes over: its own checkpoint when resumed, or the weights of the run that `start` names."""
+"""Restoring a training: from its own checkpoint when resumed, or with the weights of the run that `start` names."""
 
 import hashlib
 from pathlib import Path
@@ -18,7 +18,7 @@ from verisphere.vocabulary import ImageSource
 
 
 def data_digest(faces: Faces) -> dict[str, int | str]:
-    """What a resumed run must find again: the same images of the same people in the same order."""
+    """Digest of the data that a resumed run must find again: the same images of the same people in the same order."""
     digest = hashlib.sha256()
     for name, person in zip(faces.names, faces.identities, strict=True):
         digest.update(f"{name}\t{person}\n".encode())
@@ -26,7 +26,7 @@ def data_digest(faces: Faces) -> dict[str, int | str]:
 
 
 def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
-    """The images of the run that the recipe starts from, where it names one, and its own."""
+    """The images of the run that the recipe starts from, if it names one, and those of the recipe."""
     before = () if recipe.start is None else recorded_sources(read_checkpoint(Path(recipe.start)))
     return (*before, recipe.data.source)
 
@@ -34,7 +34,11 @@ def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
 def loaded(
     path: Path, data: dict[str, int | str], objective: Objective, optimizer: torch.optim.Optimizer
 ) -> Checkpoint:
-    """The checkpoint at this path, which backbone, head and optimizer now go on from."""
+    """Load the checkpoint at a path into backbone, head, pair terms and optimizer, and return it.
+
+    Raises:
+        ValueError: it is damaged, does not fit, or was trained on other data.
+    """
     checkpoint = read_checkpoint(path)
     before = checkpoint.state.get("data")
     if before != data:
@@ -53,26 +57,26 @@ def loaded(
 
 
 def unlogged_figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
-    """Losses and figures of pair terms that no entry of the log holds yet.
+    """Losses and figures of pair terms that were not logged before the checkpoint.
 
     Raises:
-        ValueError: the checkpoint has something else in their place.
+        ValueError: the entry of the checkpoint is not lists of numbers.
     """
-    found = checkpoint.state.get("figures", {})
-    if isinstance(found, dict) and all(
-        isinstance(values, list) and values and all(isinstance(one, int | float) for one in values)
-        for values in found.values()
+    figures = checkpoint.state.get("figures", {})
+    if isinstance(figures, dict) and all(
+        isinstance(values, list) and values and all(isinstance(value, int | float) for value in values)
+        for values in figures.values()
     ):
-        return found
-    raise ValueError(f"{checkpoint.path / 'state.json'}: figures is {shown(found)}; each has a list of numbers")
+        return figures
+    raise ValueError(f"{checkpoint.path / 'state.json'}: figures is {shown(figures)}; each has a list of numbers")
 
 
 def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
-    """Take backbone and centers over from the run that the recipe starts from.
+    """Load backbone and centers of the run that the recipe starts from.
 
     Raises:
         FileNotFoundError: there is no such run.
-        ValueError: it is another backbone's; or other people's, and the centers are wanted.
+        ValueError: its backbone differs; or its people or centers differ, and `start_head` asks for the centers.
     """
     assert recipe.start is not None
     checkpoint = read_checkpoint(Path(recipe.start))
@@ -93,12 +97,12 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
             "others; --start_head false takes the backbone alone"
         )
     rows = shared_rows(objective.head, optimizer) if world().size > 1 else None
-    found, own = checkpoint.tensors("head", rows), objective.head.state_dict()
-    # a loss of another kind keeps other numbers; those that both know go over
-    fitting = {name: one for name, one in found.items() if name in own and own[name].shape == one.shape}
+    stored, own = checkpoint.tensors("head", rows), objective.head.state_dict()
+    # another loss may have other buffers; those that both have are taken over
+    fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
     if "centers" not in fitting:
         raise ValueError(
-            f"{where}: its centers are {tuple(found['centers'].shape)}, this head's {tuple(own['centers'].shape)}; "
+            f"{where}: its centers are {tuple(stored['centers'].shape)}, this head's {tuple(own['centers'].shape)}; "
             "--start_head false takes the backbone alone"
         )
     objective.head.load_state_dict(own | fitting)

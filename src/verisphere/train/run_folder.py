@@ -1,4 +1,4 @@
-"""A run's folder: begun or found again, its log cut to where it goes on and written further."""
+"""The folder of a run: created or reopened, locked, and its log."""
 
 import errno
 import fcntl
@@ -18,15 +18,15 @@ from verisphere.train.recipe import ReadRecipe
 
 log = logging.getLogger(__name__)
 
-#: The files that every run has while it trains, beside its checkpoints.
-_BEGUN_WITH = "recipe.yaml", "metrics.jsonl"
+#: Files that every run has while it trains, besides its checkpoints.
+_ALWAYS_THERE = "recipe.yaml", "metrics.jsonl"
 
 
 def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
-    """Make the run's folder; or check that it holds this recipe's run, and find its newest checkpoint.
+    """Create the run's folder; or, to resume, check that it holds this recipe's run and find its newest checkpoint.
 
     Raises:
-        ValueError: there is no such run to resume, a run is in the way, or it is another recipe's.
+        ValueError: there is no run to resume, the folder already holds a run, or the run has another recipe.
     """
     recipe_file = out / "recipe.yaml"
     if resume:
@@ -36,8 +36,8 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
         if list_checkpoints(out):
             return list_checkpoints(out)[-1]
         log.info("%s has no checkpoint yet: starting from the beginning", out)
-    elif list_checkpoints(out) or _logged(out):  # a run that failed before it did anything is not in the way
-        raise ValueError(f"{out} already holds a run; go on with --resume, or choose another --out")
+    elif list_checkpoints(out) or _logged(out):  # a run that failed before its first entry may be replaced
+        raise ValueError(f"{out} already holds a run; continue it with --resume, or choose another --out")
     people = "\n".join(read.recipe.data.people) + "\n"
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
@@ -45,14 +45,14 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
 
 
 def require_run_still_there(out: Path) -> None:
-    """Refuse to go on in a folder that was removed, moved or emptied while a training wrote to it.
+    """Refuse to continue in a folder that was removed, moved or emptied while a training wrote to it.
 
-    Whatever was written afterwards would look like a run and lack its recipe or the beginning of its log.
+    Files written afterwards would look like a run without its recipe or the beginning of its log.
 
     Raises:
-        FileNotFoundError: the recipe or the log is not there; names what is missing.
+        FileNotFoundError: the recipe or the log is missing; names the missing files.
     """
-    missing = [name for name in _BEGUN_WITH if not (out / name).is_file()]
+    missing = [name for name in _ALWAYS_THERE if not (out / name).is_file()]
     if missing:
         raise FileNotFoundError(
             f"{out}: {' and '.join(missing)} vanished during the training (was the folder removed or moved?); nothing "
@@ -63,10 +63,10 @@ def require_run_still_there(out: Path) -> None:
 
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
-    """Hold a run's folder, so that no second training writes to it; whoever ends lets go of it, however that happens.
+    """Lock a run's folder, so that no second training writes to it; the system releases the lock when the process ends.
 
     Raises:
-        ValueError: a training holds it.
+        ValueError: another training has locked it.
     """
     out.mkdir(parents=True, exist_ok=True)
     with (out / ".lock").open("a") as file:
@@ -95,16 +95,16 @@ def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
 
 
 def cut_metrics(path: Path, step: int) -> None:
-    """Drop what was logged after the checkpoint: those steps are made again."""
+    """Remove the entries after the checkpoint's step: those steps are made again."""
     if not path.exists():
         return
     kept = []
     for line in read_file(path, MAX_TABLE).splitlines(keepends=True):
         try:
             if read_json(line.decode("utf-8"))["step"] > step:
-                break  # steps only grow
+                break  # steps ascend
         except (ValueError, KeyError, TypeError):
-            break  # the last line of a killed run
+            break  # the incomplete last line of a killed run
         kept.append(line)
     write_whole(path, lambda partial: partial.write_bytes(b"".join(kept)))
 
@@ -113,10 +113,10 @@ Record = Callable[[int, dict[str, float]], None]
 
 
 def event_writer() -> Callable[..., Any]:
-    """TensorBoard's writer.
+    """The event writer of TensorBoard.
 
     Raises:
-        ValueError: it is not installed.
+        ValueError: TensorBoard is not installed.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -127,10 +127,10 @@ def event_writer() -> Callable[..., Any]:
 
 @contextmanager
 def recorder(out: Path, writer: Callable[..., Any] | None, first_step: int) -> Iterator[Record]:
-    """Appends entries to `metrics.jsonl`, and to TensorBoard where that is asked for."""
+    """Append entries to `metrics.jsonl`, and to TensorBoard if a writer is given."""
     events = None
     if writer is not None:
-        # a resumed run makes some steps again: what was shown for them is replaced
+        # a resumed run makes some steps again; TensorBoard then replaces their events
         events = writer(str(out / "tensorboard"), purge_step=first_step + 1 if first_step else None)
     with (out / "metrics.jsonl").open("a") as file:
 

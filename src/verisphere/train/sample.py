@@ -1,4 +1,4 @@
-"""What the training loop takes: a batch, or a process's rows of one."""
+"""The input of the training loop: a batch, or one rank's rows of it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a sample, which go through the network together.
+    """Consecutive rows of a sample that pass through the network in one forward.
 
     Attributes:
-        rows: how many, after those of the parts before.
-        weight: share of the global batch that the part is over all processes; its mean loss counts so much.
+        rows: number of rows; they follow those of the previous part.
+        weight: the part's share of the global batch, over all ranks; the weight of its mean loss.
     """
 
     rows: int
@@ -22,15 +22,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One batch, on the device: normalised images, labels, and what to call each record in a message.
+    """One batch on the device: normalised images, labels, and the names of the records for messages.
 
     Attributes:
-        images: of this process.
-        labels: of the images.
-        records: names of the images at these positions.
-        parts: rows that are worked through one after another, gradients gathering; all at once by default.
-        whole: images of all processes together; by default these are all.
-        domains: number of each image's domain; None where the data knows none.
+        images: images of this rank.
+        labels: class of each image.
+        records: returns the names of the images at given positions.
+        parts: rows that are processed one after another, accumulating gradients; by default one part with all rows.
+        whole: number of images of all ranks; by default that of this sample.
+        domains: number of each image's domain; None for data without domains.
 
     Raises:
         ValueError: the parts do not add up to the images.

@@ -1,4 +1,4 @@
-"""The batches of a training: shuffled by the seed, read, augmented, and divided over processes and parts."""
+"""The batches of a training: shuffled by the seed, read, augmented, and divided over ranks and parts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,17 +17,17 @@ from verisphere.train.sample import Part, Sample
 def samples(
     recipe: Recipe, faces: Faces, device: torch.device, length: Length, division: Division, first_step: int
 ) -> Iterator[Sample]:
-    """This process's rows of the batches from `first_step` to the end, whether or not the run was interrupted there."""
+    """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted."""
     labels, domains, places = faces.labels, _domain_numbers(faces), division.places
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
-    workers = 0 if recipe.in_memory else recipe.workers  # taking rows of a tensor is no work for another process
+    workers = 0 if recipe.in_memory else recipe.workers  # rows of a tensor in memory need no process to read them
     step = first_step
     while step < length.steps:
         epoch, inside = divmod(step, length.steps_per_epoch)
         order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
         order = order[: length.steps_per_epoch * recipe.batch_size]
-        own = order.view(length.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
-        for batch in batches(faces, own, len(places), workers, pin=device.type == "cuda"):
+        indices_of_rank = order.view(length.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
+        for batch in batches(faces, indices_of_rank, len(places), workers, pin=device.type == "cuda"):
             images = augment(
                 batch.images.to(device, non_blocking=True),
                 recipe.augment,
@@ -49,7 +49,7 @@ def samples(
 
 
 def _domain_numbers(faces: Faces) -> torch.Tensor | None:
-    """Number of each image's domain, among the names sorted."""
+    """For each image, the position of its domain among the sorted names."""
     if faces.domains is None:
         return None
     number = {name: place for place, name in enumerate(sorted(set(faces.domains)))}

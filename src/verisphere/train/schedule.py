@@ -1,4 +1,4 @@
-"""Learning rate and margin over a training, as pure functions of how far it has come."""
+"""Learning rate and margin over a training, as pure functions of the position in epochs."""
 
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -12,11 +12,11 @@ class Schedule:
     Attributes:
         shape: `polynomial` falls as (1 - progress) ** power, `step` is multiplied by `factor` at each milestone,
             `constant` stays.
-        power: of the polynomial.
-        milestones: where `step` falls (ArcFace on CASIA: 20 and 28 of 32).
-        factor: by which it falls.
-        warmup: the learning rate rises linearly from 0 over this long.
-        margin_warmup: the loss's margin rises linearly from 0 over this long.
+        power: exponent of the polynomial.
+        milestones: positions at which `step` falls (ArcFace on CASIA: 20 and 28 of 32).
+        factor: factor of each fall of `step`.
+        warmup: length over which the learning rate rises linearly from 0.
+        margin_warmup: length over which the loss's margin rises linearly from 0.
     """
 
     shape: Literal["polynomial", "step", "constant"] = "polynomial"
@@ -39,7 +39,7 @@ class Schedule:
             raise ValueError("schedule.shape is step but schedule.milestones is empty: the rate would never fall")
 
     def rate(self, epoch: float, epochs: float) -> float:
-        """Share of the base learning rate at this point.
+        """Share of the base learning rate at a position.
 
         The polynomial runs from the end of the warm-up to the end of training.
 
@@ -60,5 +60,5 @@ class Schedule:
         return 1.0
 
     def margin(self, epoch: float) -> float:
-        """Share of the loss's margin at this point."""
+        """Share of the loss's margin at a position."""
         return min(epoch / self.margin_warmup, 1.0) if self.margin_warmup else 1.0

@@ -1,4 +1,4 @@
-"""From a recipe to a run: a folder with the resolved recipe, checkpoints and metrics."""
+"""A training run, from a recipe to a folder with the resolved recipe, checkpoints and metrics."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
 from verisphere.train.preparation import length_of, training_of
-from verisphere.train.processes import Division, added_up, divided, share_buffers
+from verisphere.train.processes import Division, divided, share_buffers, summed_backbone
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.recipe_head import centers_and_engine
 from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, unlogged_figures
@@ -53,7 +53,7 @@ from verisphere.vocabulary import Embeddings, Progress, quietly
 
 log = logging.getLogger(__name__)
 
-#: From embeddings and target FARs to figures by name, for the log of a run.
+#: Takes embeddings and target FARs; returns figures by name, for the log of a run.
 Measure = Callable[[Embeddings, Sequence[Far]], dict[str, float]]
 
 PRECISION = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -71,23 +71,24 @@ def train_run(
 ) -> Objective:
     """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `metrics.jsonl` and `checkpoints/`.
 
-    Ctrl-C, SIGTERM and SIGHUP leave a checkpoint after the step under way and raise `TrainingStopped`. The recipe's own
-    backbone and loss are trained, so a recipe is read anew for each run.
+    On Ctrl-C, SIGTERM and SIGHUP a checkpoint is saved after the step under way, and `TrainingStopped` is raised. The
+    backbone and the loss of the recipe are trained in place, so a recipe must be read anew for each run.
 
-    Processes that have been joined train together, each on its share of every batch and with its share of the classes;
-    the first one writes, but for the centers, and all must see the same folder. A run can go on with another number
-    of them.
+    The ranks of a joined group train together, each on its share of every batch and with its share of the classes.
+    Rank 0 writes everything but the centers, and all ranks must see the same folder. A run can be resumed with another
+    world size.
 
     Args:
         read: the recipe.
         out: folder of the run; a new one, unless the run is resumed.
-        measure: the figures of the validation set, from its embeddings and the recipe's `validation_far`; a recipe with
-            a validation set needs one. `verisphere.measure.validation.validation_figures` is the one of `train`.
-        resume: go on from the newest checkpoint in `out`, or from the start where a run was stopped before its first;
-            recipe and data must be the run's own.
-        device: where to train; a GPU where there is one, by default.
-        tensorboard: write TensorBoard events too (extra `track`).
-        progress: shown over the steps.
+        measure: computes the figures of the validation set from its embeddings and the recipe's `validation_far`;
+            required if the recipe has a validation set. The verb `train` passes
+            `verisphere.measure.validation.validation_figures`.
+        resume: continue from the newest checkpoint in `out`, or from the beginning if the run was stopped before its
+            first checkpoint; recipe and data must be those of the run.
+        device: device to train on; by default a GPU if there is one, else the CPU.
+        tensorboard: also write TensorBoard events (extra `track`).
+        progress: reports the progress over the steps.
 
     Raises:
         FileNotFoundError: the run's folder was removed while it trained.
@@ -102,14 +103,14 @@ def train_run(
     length, division, place, data = on_every_rank(lambda: _prepared(recipe, device, tensorboard))
     _check_alike(read, data)
     objective, optimizer = _objective(recipe, place)
-    holding = ExitStack()
+    lock = ExitStack()
 
     def begin() -> str:
-        holding.enter_context(alone_in(out))
+        lock.enter_context(alone_in(out))
         return str(open_run(read, out, resume) or "")
 
-    found = on_first_rank(begin)
-    checkpoint = on_every_rank(lambda: loaded(Path(found), data, objective, optimizer)) if found else None
+    newest = on_first_rank(begin)
+    checkpoint = on_every_rank(lambda: loaded(Path(newest), data, objective, optimizer)) if newest else None
     first_step = 0 if checkpoint is None else checkpoint.step
     if checkpoint is None and recipe.start is not None:
         on_every_rank(lambda: begin_with(recipe, objective, optimizer))
@@ -162,7 +163,7 @@ def train_run(
         return measure(embeddings, recipe.validation_far)
 
     rows = samples(recipe, faces, place, length, division, first_step)
-    with stop_requests() as stopping, holding, _recording(out, tensorboard, first_step) as record:
+    with stop_requests() as stopping, lock, _recording(out, tensorboard, first_step) as record:
         train(
             objective,
             optimizer,
@@ -183,10 +184,10 @@ def train_run(
 def _prepared(
     recipe: Recipe, device: str | None, tensorboard: bool
 ) -> tuple[Length, Division, torch.device, dict[str, int | str]]:
-    """What each process can say by itself, before anything is written: how long, on which images, where, of what data.
+    """What each rank finds by itself before anything is written: length, rows of a batch, device, digest of the data.
 
     Raises:
-        ValueError: what is wrong with the recipe and its data.
+        ValueError: the recipe or its data cannot be trained.
     """
     length, place = length_of(recipe), choose_device(device)
     division = divided(recipe.batch_size, recipe.accumulate)
@@ -198,21 +199,21 @@ def _prepared(
 
 
 def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
-    """Refuse processes that would train on different things.
+    """Refuse ranks that have read another recipe or other data than rank 0.
 
     Raises:
-        ValueError: the recipe or the data that a process sees are not the first one's.
+        ValueError: the recipe or the data of a rank differ from those of rank 0.
     """
-    said = gather_text(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
-    for rank, text in enumerate(said):
-        if text != said[0]:
-            what = "data" if json.loads(text)[0] == json.loads(said[0])[0] else "recipe"
+    digests = gather_text(json.dumps([hashlib.sha256(read.yaml.encode()).hexdigest(), data]))
+    for rank, text in enumerate(digests):
+        if text != digests[0]:
+            what = "data" if json.loads(text)[0] == json.loads(digests[0])[0] else "recipe"
             raise ValueError(f"process {rank} has another {what} than process 0; all must read the same files")
 
 
 @contextmanager
 def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record]:
-    """The log of the first process, cut to where it goes on; the others keep none."""
+    """The log of rank 0, cut to the step that the run continues from; other ranks keep no log."""
     if not world().first:
         yield lambda step, figures: None
         return
@@ -222,7 +223,7 @@ def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record
 
 
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
-    # A seed of their own: the centers depend on the recipe alone, not on what drew random numbers since it was read.
+    # A separate seed: the centers must not depend on random numbers that were drawn since the recipe was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
     centers, engine = centers_and_engine(recipe)
     head = Head(
@@ -240,21 +241,21 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
     if recipe.sync_batch_norm and world().size > 1:
         synchronised(backbone)
     run = compiled(backbone, device) if recipe.compile else None
-    summed = added_up(backbone, run)
+    over_ranks = summed_backbone(backbone, run)
     objective = Objective(
         backbone,
         head,
         PRECISION[recipe.precision],
-        run if summed is None else summed,
-        nullcontext if summed is None else summed.apart,
+        run if over_ranks is None else over_ranks,
+        nullcontext if over_ranks is None else over_ranks.local_gradients,
         recipe.pair_terms,
     ).to(device)
-    # of gradients that gather over parts the centers' must exist, for only the last part is followed by a step
+    # with several parts the gradient of the centers must exist to be accumulated, so the head must not defer it
     return objective, recipe.optimizer.build(objective, head if recipe.accumulate == 1 else None)
 
 
 def _check_validation(backbone: Backbone, faces: Faces) -> None:
-    """Refuse before the training what would fail after it: a set without pairs, or images that the backbone refuses."""
+    """Refuse, before the training, a validation set without pairs, or with images that the backbone refuses."""
     try:
         require_people(faces)
         positions_with_images(faces.identities, at_least=2)

@@ -1,4 +1,4 @@
-"""A training step: the gradients of a batch, and the check on all ranks that they are finite."""
+"""Parts of a training step: the gradients of a batch, and the check on all ranks that they are finite."""
 
 import json
 from contextlib import nullcontext
@@ -9,37 +9,37 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.collectives import gather_text, highest
-from verisphere.train.objective import Objective, Progressed
+from verisphere.train.objective import Objective, Position
 from verisphere.train.sample import Sample
 
-_NAMED = 5  # records in a message
+_MOST_NAMED = 5  # records that a message names
 _ROUNDING = 1e-3  # share of a loss by which ranks may differ: machines of several kinds round differently
 
 
 class TrainingDiverged(ValueError):
-    """A loss or gradient was not finite; raised before the update, so parameters are those before the step.
+    """A loss or gradient was not finite; raised before the update, so the parameters are those before the step.
 
-    Batch-norm statistics have seen the step: go on from a checkpoint, not from the network in memory.
+    Batch-norm statistics include the step: continue from a checkpoint, not from the network in memory.
     """
 
 
 def gradients(
-    objective: Objective, sample: Sample, progressed: Progressed
+    objective: Objective, sample: Sample, position: Position
 ) -> tuple[Float[Tensor, ""], Float[Tensor, " batch"], dict[str, float]]:
-    """Make the gradients of a batch, part by part.
+    """Compute the gradients of a batch, part by part.
 
     Returns:
-        The mean loss over the global batch, each of this process's rows', and the pair terms' figures, each a mean over
-        the parts that have it.
+        the mean loss over the global batch, the loss of each row of this rank, and the figures of the pair terms, each
+        a mean over the parts that have it.
     """
     total, per_sample, first = torch.zeros((), device=sample.images.device), [], 0
     figures: dict[str, list[float]] = {}
     for number, part in enumerate(sample.parts, start=1):
         rows = slice(first, first + part.rows)
         first += part.rows
-        with nullcontext() if number == len(sample.parts) else objective.apart():
+        with nullcontext() if number == len(sample.parts) else objective.local_gradients():
             domains = None if sample.domains is None else sample.domains[rows]
-            output = objective(sample.images[rows], sample.labels[rows], None, progressed, domains)
+            output = objective(sample.images[rows], sample.labels[rows], None, position, domains)
             loss = output.loss if part.weight == 1.0 else output.loss * part.weight
             loss.backward()
         total = total + loss.detach()
@@ -57,39 +57,39 @@ def finite_norm(
     step: int,
     stop: int | None,
 ) -> tuple[float, int | None]:
-    """The norm of the backbone's gradient, once all gradients and losses of every process are known to be finite.
+    """Check that all gradients and losses of all ranks are finite; returns the norm of the backbone's gradient.
 
-    A head that updates its centers itself has no gradient of them; a row's share of it is finite if the row's loss and
-    the gradient that it sends to the backbone are.
+    A head with a deferred gradient has no gradient of the centers to check: a row's contribution to it is finite if the
+    loss of the row and the gradient that the row sends to the backbone are.
 
-    One collective of four numbers, and one wait for the device.
+    The check is one all-reduce of four numbers and one synchronisation with the device.
 
     Args:
-        objective: after its backward.
-        loss: the mean loss, with all that is added to it; it can be infinite where its gradient and each row's loss are
-            not.
-        per_sample: the losses of this process's rows.
-        sample: the rows, for the names of those that are not finite.
-        step: steps made before.
-        stop: a signal's number, if this process has been asked to end.
+        objective: backbone, head and terms, after the backward.
+        loss: the mean loss with everything that is added to it; it can be infinite while its gradient and the loss of
+            each row are finite.
+        per_sample: the losses of this rank's rows.
+        sample: the batch, for the names of the records that are not finite.
+        step: number of steps made before.
+        stop: number of a signal, if this rank has been asked to end.
 
     Returns:
-        The norm, and the signal's number if any process has been asked to end.
+        the norm, and the number of the signal if any rank has been asked to end.
 
     Raises:
-        TrainingDiverged: something is not finite; the same on every process, whichever has it.
+        TrainingDiverged: something is not finite on some rank; raised on all ranks, with the same message.
         ValueError: the loss of the batch differs between ranks by more than rounding.
     """
     backbone, *others = (
-        torch.nn.utils.get_total_norm([one.grad for one in part.parameters() if one.grad is not None])
+        torch.nn.utils.get_total_norm([weight.grad for weight in part.parameters() if weight.grad is not None])
         for part in (objective.backbone, objective.head, objective.terms)
     )
     # the largest magnitude is NaN where any is
-    here = torch.stack([one.to(backbone) for one in (backbone, *others, per_sample.abs().max(), loss)])
-    bad = (~here.isfinite().all()).to(backbone)
+    checked = torch.stack([number.to(backbone) for number in (backbone, *others, per_sample.abs().max(), loss)])
+    not_finite = (~checked.isfinite().all()).to(backbone)
     value = loss.to(backbone)
-    alike = highest(torch.stack([bad, torch.full_like(bad, stop or 0), value, -value]))
-    norm, diverged, number, largest, smallest = torch.cat([backbone[None], alike]).tolist()
+    of_all_ranks = highest(torch.stack([not_finite, torch.full_like(not_finite, stop or 0), value, -value]))
+    norm, diverged, signal_number, largest, smallest = torch.cat([backbone[None], of_all_ranks]).tolist()
     if diverged:
         raise TrainingDiverged(
             f"step {step + 1}: {_what(loss, per_sample, sample)}; no weight was changed. Lower optimizer.rate, "
@@ -100,26 +100,26 @@ def finite_norm(
             f"step {step + 1}: the loss of one batch is {-smallest:.6g} on one rank and {largest:.6g} on another; no "
             "weight was changed. A loss must not draw random numbers itself: set `noise` and read `rows.noise`"
         )
-    return norm, int(number) or None
+    return norm, int(signal_number) or None
 
 
 def _what(loss: Float[Tensor, ""], per_sample: Float[Tensor, " batch"], sample: Sample) -> str:
-    """What is not finite, with the names of the first records, whichever processes they are on."""
+    """Says what is not finite, with the names of the first such records over all ranks."""
     rows = len(per_sample)
     bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
-    mine = {"rows": rows, "bad": len(bad), "named": sample.records(bad[:_NAMED])}
-    mine["first"] = sample.records(range(min(rows, _NAMED)))
-    mine["whole"] = bool(loss.isfinite())
-    all_of_them = [json.loads(text) for text in gather_text(json.dumps(mine))]
-    count = sum(one["bad"] for one in all_of_them)
+    own = {"rows": rows, "bad": len(bad), "named": sample.records(bad[:_MOST_NAMED])}
+    own["first"] = sample.records(range(min(rows, _MOST_NAMED)))
+    own["whole"] = bool(loss.isfinite())
+    ranks = [json.loads(text) for text in gather_text(json.dumps(own))]
+    count = sum(rank["bad"] for rank in ranks)
     if not count:
-        began = f"the batch began with {', '.join(all_of_them[0]['first'])}"
-        if all(one["whole"] for one in all_of_them):
+        began = f"the batch began with {', '.join(ranks[0]['first'])}"
+        if all(rank["whole"] for rank in ranks):
             return f"the gradient is not finite though every loss is; {began}"
         return (
             "the loss as a whole is not finite though each record's is: pull_together, or the weight of a pair term, "
             f"may be too large; {began}"
         )
-    names = [name for one in all_of_them for name in one["named"]][:_NAMED]
-    what = f"the loss of {count} of {sum(one['rows'] for one in all_of_them)} records is not finite: {', '.join(names)}"
+    names = [name for rank in ranks for name in rank["named"]][:_MOST_NAMED]
+    what = f"the loss of {count} of {sum(rank['rows'] for rank in ranks)} records is not finite: {', '.join(names)}"
     return what + (f" and {count - len(names)} more" if count > len(names) else "")

@@ -1,4 +1,4 @@
-"""Signals that ask a training to stop, which it then does after a whole step."""
+"""Signals that ask a training to stop; it stops after the step under way."""
 
 import logging
 import os
@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], int | None]]:
-    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop: a function that gives the signal's number, or None.
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop: a function that returns the signal's number, or None.
 
-    A second Ctrl-C or SIGTERM has the effect that it had before. A second SIGHUP has none, since a terminal that closes
+    A second Ctrl-C or SIGTERM has the effect that it had before. A second SIGHUP is ignored, since a closing terminal
     and its shell send one each. Outside the main thread no signal is handled.
     """
     received: list[int] = []
@@ -23,15 +23,15 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
         yield lambda: None
         return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    # A signal that is ignored (a job in the background, or under nohup) stays ignored; None is a handler that Python
-    # cannot put back.
-    before = {number: one for number, one in handlers.items() if one not in (signal.SIG_IGN, None)}
+    # A signal that is ignored (by a background job, or under nohup) stays ignored. None stands for a handler that was
+    # not installed by Python and cannot be restored by it.
+    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     process = os.getpid()
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
         signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else before[signal.Signals(number)])
-        if os.getpid() == process:  # reading workers inherit this; they go on until the step is done
+        if os.getpid() == process:  # reading workers inherit this handler, and continue until the step is done
             log.warning("stopping after this step, with a checkpoint")
 
     for number in before:

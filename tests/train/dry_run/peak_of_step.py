@@ -16,7 +16,7 @@ from verisphere.device import keep_memory
 from verisphere.distributed import world
 from verisphere.head import Head, Sharded
 from verisphere.train.objective import Objective
-from verisphere.train.processes import added_up
+from verisphere.train.processes import summed_backbone
 from verisphere.train.recipe import Recipe, read_recipe
 from verisphere.train.recipe_head import centers_and_engine
 
@@ -40,7 +40,7 @@ def steps(recipe: Recipe, classes: int, count: int) -> tuple[Objective, torch.op
         engine=Sharded(engine) if world().size > 1 else engine,
     )
     backbone = recipe.backbone.to(memory_format=torch.channels_last)
-    objective = Objective(backbone, head, getattr(torch, recipe.precision), added_up(backbone)).train()
+    objective = Objective(backbone, head, getattr(torch, recipe.precision), summed_backbone(backbone)).train()
     optimizer = recipe.optimizer.build(objective, head)
     own = world().share(recipe.batch_size)
     images = torch.randint(0, 256, (len(own), 3, *recipe.backbone.input_size), dtype=torch.uint8)

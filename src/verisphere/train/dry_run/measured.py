@@ -1,4 +1,4 @@
-"""What a dry run measures instead of guessing: what autograd keeps of a forward, and the work of one."""
+"""Measurements of a dry run: the memory that autograd keeps of a forward, and the work of the forward."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -13,20 +13,20 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses.class_loss import ClassLoss
 
-#: Batches of the two measurements; batch norm needs two rows.
-_FEW, _MORE = 2, 4
-#: Classes of the two measurements of a dense head.
-_CLASSES, _MORE_CLASSES = 32, 64
+#: Batch sizes of the two measurements; batch norm needs two rows.
+_FEW_ROWS, _MORE_ROWS = 2, 4
+#: Numbers of classes in the two measurements of a dense head.
+_FEW_CLASSES, _MORE_CLASSES = 32, 64
 
 
 @dataclass(frozen=True)
 class BackboneCost:
-    """What a backbone keeps for its backward, linear in the batch, and the work of its forward.
+    """Memory that a backbone keeps for its backward, linear in the batch, and the work of its forward.
 
     Attributes:
-        fixed: bytes at any batch size, such as weights in bfloat16.
+        fixed: bytes independent of the batch size, such as weights in bfloat16.
         per_image: bytes for each image.
-        flops: floating-point operations of an image's forward; a product and its sum are two.
+        flops: floating-point operations of the forward of one image; a multiplication and its addition count as two.
     """
 
     fixed: int
@@ -34,19 +34,19 @@ class BackboneCost:
     flops: int
 
     def saved(self, batch: int) -> int:
-        """Bytes for a batch."""
+        """Bytes kept for a batch."""
         return self.fixed + self.per_image * batch
 
 
 @dataclass(frozen=True)
 class DenseCost:
-    """What the dense engine keeps for its backward, the embeddings left out.
+    """Memory that the dense engine keeps for its backward, without the embeddings.
 
     Attributes:
-        fixed: bytes in any case.
+        fixed: bytes independent of batch and classes.
         per_row: bytes for each row of the batch.
         per_class: bytes for each class.
-        per_logit: bytes for each row and class.
+        per_logit: bytes for each pair of row and class.
     """
 
     fixed: float
@@ -55,11 +55,11 @@ class DenseCost:
     per_logit: float
 
     def saved(self, batch: int, classes: int) -> int:
-        """Bytes for a batch and so many classes."""
+        """Bytes kept for a batch and a number of classes."""
         return round(self.fixed + self.per_row * batch + self.per_class * classes + self.per_logit * batch * classes)
 
 
-def saved_bytes(forward: Callable[[], Tensor], left_out: Iterable[Tensor] = ()) -> int:
+def saved_bytes(forward: Callable[[], Tensor], excluded: Iterable[Tensor] = ()) -> int:
     """Bytes that autograd keeps between this forward and its backward, each storage counted once.
 
     >>> x = torch.zeros(10, requires_grad=True)
@@ -67,33 +67,33 @@ def saved_bytes(forward: Callable[[], Tensor], left_out: Iterable[Tensor] = ()) 
     40
 
     Args:
-        forward: what is run, once.
-        left_out: tensors that would be there all the same: parameters, inputs.
+        forward: function that is run once.
+        excluded: tensors that exist without the forward: parameters and inputs.
     """
-    known = {one.untyped_storage().data_ptr() for one in left_out}
+    known = {tensor.untyped_storage().data_ptr() for tensor in excluded}
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in known:
             kept[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # itself would hold the graph that holds it
+        return tensor.detach()  # the tensor itself would keep the graph alive that keeps it
 
     with saved_tensors_hooks(note, lambda tensor: tensor):
         result = forward()
     total = sum(kept.values())
-    del result  # not before: what is freed could give its address to another
+    del result  # only now: a freed storage could pass its address to another one
     return total
 
 
 def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32) -> BackboneCost:
-    """Run a copy of the backbone twice, on few images, as a training step would.
+    """Measure a copy of the backbone in two forwards on few images, as in a training step.
 
-    Convolutions take further memory while they run, which nothing announces; it is not in here.
+    Memory that convolutions use only while they run cannot be measured this way and is not included.
 
     Args:
-        backbone: on the CPU.
-        precision: float32, or bfloat16 for autocast.
+        backbone: backbone on the CPU.
+        precision: float32, or bfloat16 by autocast.
     """
     copied = copy.deepcopy(backbone).train()
     states = [*copied.parameters(), *copied.buffers()]
@@ -109,15 +109,15 @@ def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32)
         return saved_bytes(forward, [*states, images])
 
     with torch.random.fork_rng(devices=[]):
-        few = saved(_FEW)
+        few = saved(_FEW_ROWS)
         with counter:
-            more = saved(_MORE)
-    per_image = (more - few) // (_MORE - _FEW)
-    return BackboneCost(max(few - _FEW * per_image, 0), per_image, counter.get_total_flops() // _MORE)
+            more = saved(_MORE_ROWS)
+    per_image = (more - few) // (_MORE_ROWS - _FEW_ROWS)
+    return BackboneCost(max(few - _FEW_ROWS * per_image, 0), per_image, counter.get_total_flops() // _MORE_ROWS)
 
 
 def measure_dense(loss: ClassLoss, centers: SubCenters, embedding_size: int = 512) -> DenseCost:
-    """Run a dense head of this loss four times, on few rows and classes, and lay a plane through what it keeps."""
+    """Measure a dense head in four forwards on few rows and classes, and fit the four coefficients to them."""
 
     def saved(batch: int, classes: int) -> int:
         head = Head(copy.deepcopy(loss), classes, embedding_size, centers=centers, engine=Dense())
@@ -127,11 +127,11 @@ def measure_dense(loss: ClassLoss, centers: SubCenters, embedding_size: int = 51
         )
 
     with torch.random.fork_rng(devices=[]):
-        corner, by_row = saved(_FEW, _CLASSES), saved(_MORE, _CLASSES)
-        by_class, both = saved(_FEW, _MORE_CLASSES), saved(_MORE, _MORE_CLASSES)
-    rows, classes = _MORE - _FEW, _MORE_CLASSES - _CLASSES
+        corner, by_row = saved(_FEW_ROWS, _FEW_CLASSES), saved(_MORE_ROWS, _FEW_CLASSES)
+        by_class, both = saved(_FEW_ROWS, _MORE_CLASSES), saved(_MORE_ROWS, _MORE_CLASSES)
+    rows, classes = _MORE_ROWS - _FEW_ROWS, _MORE_CLASSES - _FEW_CLASSES
     per_logit = (both - by_row - by_class + corner) / (rows * classes)
-    per_row = (by_row - corner) / rows - per_logit * _CLASSES
-    per_class = (by_class - corner) / classes - per_logit * _FEW
-    fixed = corner - per_row * _FEW - per_class * _CLASSES - per_logit * _FEW * _CLASSES
+    per_row = (by_row - corner) / rows - per_logit * _FEW_CLASSES
+    per_class = (by_class - corner) / classes - per_logit * _FEW_ROWS
+    fixed = corner - per_row * _FEW_ROWS - per_class * _FEW_CLASSES - per_logit * _FEW_ROWS * _FEW_CLASSES
     return DenseCost(fixed, per_row, per_class, per_logit)

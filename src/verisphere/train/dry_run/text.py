@@ -17,7 +17,7 @@ from verisphere.train.recipe import Recipe, read_recipe
 GIB = 2**30
 #: Far beyond any machine: an exbibyte.
 _MOST_MEMORY = 2**30
-#: What stands for the recipe's images where the number of classes is given: a set that is not looked at.
+#: Takes the place of the recipe's images if the number of classes is given; it is not read.
 _NO_DATA = ("--data", "verisphere.images.SyntheticFaces", "--data.people", "2", "--validation", "null")
 _NAMES = {
     "weights": "backbone and loss: weights",
@@ -56,12 +56,12 @@ def dry_run(
     Args:
         path: the recipe.
         overrides: `--field value`.
-        classes: how many; None takes the data's, and looks at nothing else of them. With a number the data may be
-            absent.
-        processes: how many train together.
-        memory: GiB that each process has; None is what this device has: a GPU's all, or what is free of the machine's,
-            as if it ran one process.
-        device: where it would train.
+        classes: number of classes; None counts the people in the data, of which nothing else is read. With a number the
+            data need not exist.
+        processes: world size.
+        memory: GiB that each process has; None takes all memory of a GPU, or the free memory of the machine, as for
+            one process.
+        device: device of the training.
         out: JSON file that receives the cost.
 
     Raises:
@@ -85,7 +85,7 @@ def dry_run(
 
 
 def memory_of(device: torch.device) -> int:
-    """Bytes that a process could have: all of a GPU, or what is free of the machine's memory."""
+    """Bytes that one process could use: all memory of a GPU, or the free memory of the machine."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     meminfo = Path("/proc/meminfo")

@@ -1,7 +1,7 @@
 """The cost of a training before it begins: what one process holds, sends and computes, for any number of classes.
 
-Bytes of weights, centers and their momentum are exact. What autograd keeps is measured on a few images and scaled. What
-an allocator loses between blocks is a share, from measured peaks, to which tests hold the whole.
+Bytes of weights, centers and their momentum are exact. What autograd keeps is measured on a few images and scaled. The
+loss of the allocator between blocks is a share derived from measured peaks; tests compare the total with peaks.
 """
 
 from collections.abc import Iterator
@@ -19,45 +19,45 @@ from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
 from verisphere.train.recipe_head import centers_and_engine
 
-#: What an allocator takes beyond what it is asked for, as a share of what comes and goes in a step. glibc's heap was
-#: seen to take 0.35 to 0.75, whether it keeps freed memory or not; for PyTorch's own on a GPU it is an assumption.
+#: Memory that an allocator takes beyond what is requested, as a share of what is allocated and freed in a step: for
+#: glibc's heap 0.35 to 0.75 were measured, with or without keeping freed memory; for PyTorch's on a GPU it is assumed.
 ALLOCATOR = {"cpu": 0.6, "cuda": 0.2}
-#: PyTorch itself: its libraries on a CPU, a context and its kernels on a GPU.
+#: Bytes of PyTorch itself: its libraries on a CPU, a context and its kernels on a GPU.
 RUNTIME = 2**29
-#: Walks forward and back: the backward of a layer makes two products for the forward's one.
+#: Products of a layer: one in the forward, two in the backward.
 _FORWARD_AND_BACKWARD = 3
-#: What a pair term works with beside its memory, at most; `benchmarks/pair_terms.py` measures it.
+#: Bytes that a pair term uses at most besides its memory; measured by `benchmarks/pair_terms.py`.
 PAIR_WORK = 2**27
 _MOST_PROCESSES = 4096
-#: Far beyond any training, and small enough for every count of bytes and products.
+#: Beyond any training, and small enough that counts of bytes and products do not overflow.
 MOST_CLASSES = MOST_IMAGES = 2**40
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one process, by what they are for; of the process whose shares are the largest.
+    """Bytes of one process by their use, for the process with the largest shares.
 
-    Gradients come as activations go, and are counted as if all were there at once.
+    Gradients are allocated while activations are freed; they are counted as if both existed at once.
 
     Attributes:
-        weights: of backbone and loss, buffers included.
-        gradients: of them.
-        optimizer: momentum, or AdamW's two averages, of them.
-        buckets: in which gradients are summed over the processes.
-        centers: of the classes that the process holds.
-        center_state: their momentum, or AdamW's two averages.
-        center_gradient: where the head does not update its centers itself.
-        activations: what the backbone keeps for its backward.
+        weights: weights and buffers of backbone and loss, and weights of pair terms.
+        gradients: gradients of these weights.
+        optimizer: momentum, or AdamW's two averages, of these weights.
+        buckets: buffers in which gradients are summed over the ranks.
+        centers: centers of the classes that the process holds.
+        center_state: momentum, or AdamW's two averages, of these centers.
+        center_gradient: gradient of the centers, unless it is deferred.
+        activations: tensors that the backbone keeps for its backward.
         kept: exponentials that the streamed engine keeps for its second pass.
-        logits: what the dense engine keeps for its backward, and works with in it.
+        logits: tensors that the dense engine keeps for its backward, and uses in it.
         sampled: the sampled engine's copies of centers and momentum.
-        chunks: what a chunk of classes takes while it is worked on.
-        memories: what pair terms remember, their share of it; parameters of theirs count among the weights.
-        pairs: what a pair term works with in a step.
-        rows: embeddings of the whole batch, their gradients, and their own centers.
-        images: of a batch, as read and as normalised.
-        update: what the optimizer takes while it works on the centers, after activations and logits have gone.
-        allocator: what it loses between blocks; an estimate.
+        chunks: tensors of one chunk of classes.
+        memories: the process's share of the memories of pair terms.
+        pairs: tensors that a pair term uses in a step, and copies of the centers that it makes.
+        rows: embeddings of the whole batch, their gradients, and the own centers of the rows.
+        images: images of a batch, as read and as normalised.
+        update: tensors of the optimizer during the update of the centers, when activations and logits are freed.
+        allocator: memory lost between blocks; an estimate.
     """
 
     weights: int
@@ -80,38 +80,38 @@ class Memory:
     allocator: int
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if getattr(self, one.name) < 0:
-                raise ValueError(f"{one.name} is {getattr(self, one.name)}; a number of bytes is not negative")
+        for entry in fields(self):
+            if getattr(self, entry.name) < 0:
+                raise ValueError(f"{entry.name} is {getattr(self, entry.name)}; a number of bytes is not negative")
 
     @property
     def total(self) -> int:
-        """The most that is there at once: activations and logits, and the optimizer's copies, are not."""
-        apart = self.activations + self.logits
-        whole = sum(getattr(self, one.name) for one in fields(self))
-        return whole - min(apart, self.update)
+        """The largest sum at one time: `update` does not exist at the same time as activations and logits."""
+        before_update = self.activations + self.logits
+        everything = sum(getattr(self, entry.name) for entry in fields(self))
+        return everything - min(before_update, self.update)
 
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What a training takes.
+    """Memory, communication and work of a training.
 
     Attributes:
-        backbone: its class.
-        loss: its class.
-        engine: that runs the head on a process's classes: dense, streamed, or sampled.
-        classes: in all.
-        held: on the process that holds most.
-        processes: how many train together.
-        batch: images a step, of all processes.
+        backbone: name of the backbone's class.
+        loss: name of the loss's class.
+        engine: engine that runs the head on the classes of a process: dense, streamed, or sampled.
+        classes: number of classes of all processes.
+        held: number of classes of the process that holds most.
+        processes: world size.
+        batch: images a step, over all processes.
         local_batch: images a step of one process.
-        memory: of one process.
+        memory: memory of one process.
         runtime: bytes of PyTorch itself.
         traffic: collectives of a step.
-        backbone_flops: floating-point operations of a process's step in the backbone.
-        head_flops: those in the head's products.
-        available: bytes that a process has; None where that was not asked.
-        would_fit: single changes with which it would fit; empty where it does, or where none does.
+        backbone_flops: floating-point operations of one process in a step, in the backbone.
+        head_flops: the same in the products of the head.
+        available: bytes that a process has; None if unknown.
+        would_fit: single changes with which the training would fit; empty if it fits, or if no single change suffices.
     """
 
     backbone: str
@@ -137,30 +137,30 @@ class TrainingCost:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the total lies within what is available."""
+        """Whether the total is at most `available`; None if that is unknown."""
         return None if self.available is None else self.total <= self.available
 
 
 @dataclass
 class Measurements:
-    """A recipe's backbone and loss, measured where a dry run asks for it, and then remembered.
+    """Measurements of a recipe's backbone and loss; each is made when it is first needed, and kept.
 
     Attributes:
-        backbones: by precision.
-        dense: of the loss.
+        backbones: cost of the backbone, by precision.
+        dense: cost of the loss with the dense engine; None before it is measured.
     """
 
     backbones: dict[str, BackboneCost] = field(default_factory=dict)
     dense: DenseCost | None = None
 
     def backbone(self, recipe: Recipe) -> BackboneCost:
-        """Of the recipe's precision."""
+        """The cost of the backbone in the recipe's precision."""
         if recipe.precision not in self.backbones:
             self.backbones[recipe.precision] = measure_backbone(recipe.backbone, getattr(torch, recipe.precision))
         return self.backbones[recipe.precision]
 
     def logits(self, recipe: Recipe) -> DenseCost:
-        """Of the recipe's loss and sub-centers."""
+        """The cost of the recipe's loss and sub-centers with the dense engine."""
         if self.dense is None:
             centers, _ = centers_and_engine(recipe)
             self.dense = measure_dense(recipe.loss, centers, recipe.backbone.embedding_size)
@@ -175,18 +175,18 @@ def training_cost(
     device: str = "cpu",
     measurements: Measurements | None = None,
 ) -> TrainingCost:
-    """What a training by this recipe takes; a compiled backbone may take less.
+    """The cost of a recipe's training; a compiled backbone may need less.
 
     Args:
-        recipe: its data are not looked at.
-        classes: identities in all.
-        processes: how many train together, each with its share of every batch and of the classes.
+        recipe: recipe whose data are not read.
+        classes: number of identities.
+        processes: world size; each process has its share of every batch and of the classes.
         available: bytes that one process has.
-        device: type of it, cpu or cuda: chunks of classes are larger on a GPU.
-        measurements: of the recipe's backbone and loss, where they are to be shared by several calls.
+        device: type of the device, cpu or cuda; chunks of classes are larger on a GPU.
+        measurements: measurements of the recipe's backbone and loss, to share them between several calls.
 
     Raises:
-        ValueError: a number outside its range, or a batch that so many processes cannot share.
+        ValueError: a number outside its range, or a batch that is too small for the processes.
     """
     if classes < 1:
         raise ValueError(f"classes is {classes}; a dry run needs at least 1")
@@ -213,14 +213,14 @@ def _cost(
     world = World(size=processes)
     work = HeadWork(recipe, len(world.share(classes, 0)), device)
     division = divided(recipe.batch_size, recipe.accumulate, world)
-    local, part = len(division.places), max(len(one) for one in division.own)
+    local, part = len(division.places), max(len(places) for places in division.own)
     backbone_cost = measured.backbone(recipe)
     row = recipe.backbone.embedding_size * FLOAT
     terms = prepared_terms(recipe, classes)
     modules = (recipe.backbone, recipe.loss, *terms)
-    weights = sum(one.nbytes for module in modules for one in module.parameters())
-    weights += sum(one.nbytes for module in modules[:2] for one in module.buffers())
-    trained = sum(one.nbytes for module in modules for one in module.parameters() if one.requires_grad)
+    weights = sum(weight.nbytes for module in modules for weight in module.parameters())
+    weights += sum(buffer.nbytes for module in modules[:2] for buffer in module.buffers())
+    trained = sum(weight.nbytes for module in modules for weight in module.parameters() if weight.requires_grad)
     per_weight = states(recipe)
     comes_and_goes = {
         "gradients": trained,
@@ -264,7 +264,7 @@ def _cost(
 
 
 def _changes(recipe: Recipe, cost: TrainingCost, device: str, measured: Measurements) -> Iterator[str]:
-    """Single changes that make a training fit that does not fit."""
+    """Single changes of the recipe or the world size with which the training would fit."""
 
     def fits(changed: Recipe, processes: int = cost.processes) -> bool:
         return bool(_cost(changed, cost.classes, processes, cost.available, device, measured).fits)
