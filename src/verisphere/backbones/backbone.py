@@ -1,4 +1,4 @@
-"""What every backbone promises: a size, a normalisation, and raw embeddings of one length."""
+"""The interface of backbones: an input size, a normalisation, and embeddings before normalisation."""
 
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
@@ -10,16 +10,17 @@ LARGEST_EMBEDDING = 2**16
 
 
 class Backbone(nn.Module):
-    """Base of the backbones: aligned RGB faces in, embeddings out. A subclass fills in `embed`.
+    """Base class of backbones, from aligned RGB faces to embeddings. A subclass defines `embed`.
 
-    Embeddings keep their length (quality-aware losses read it); a score divides by it.
+    Embeddings keep their length, which quality-aware losses use; a score divides by it.
 
     Attributes:
         embedding_size: numbers in an embedding.
         input_size: height and width of a face, in pixels.
-        mean: what `normalise` subtracts from a pixel in [0, 255].
-        scale: what it then divides by.
-        side_columns: how many further columns `embed` gives while training, for a pair term; no part of an embedding.
+        mean: value that `normalise` subtracts from a pixel in [0, 255].
+        scale: value by which it then divides.
+        side_columns: number of further columns that `embed` returns in training, for a pair term; not a part of an
+            embedding.
     """
 
     input_size: tuple[int, int] = (112, 112)
@@ -42,7 +43,7 @@ class Backbone(nn.Module):
         return normalise(images, self.mean, self.scale)
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
-        """Embeddings, not yet of unit length, of normalised images; in training with `side_columns` more.
+        """Embeddings of normalised images, not of unit length; in training followed by `side_columns` further columns.
 
         Raises:
             ValueError: the images are not of `input_size`.

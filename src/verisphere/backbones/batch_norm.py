@@ -1,6 +1,6 @@
-"""Batch norm whose statistics are those of all processes' images together (Ioffe and Szegedy 2015, arXiv:1502.03167).
+"""Batch norm with statistics over the images of all ranks (Ioffe and Szegedy 2015, arXiv:1502.03167).
 
-PyTorch's own `SyncBatchNorm` refuses the CPU. Here each process tells the others its means, and once more in backward.
+PyTorch's own `SyncBatchNorm` does not support the CPU. Here the means are gathered from all ranks, in both passes.
 """
 
 from typing import Any
@@ -18,13 +18,12 @@ _KINDS: tuple[type[_BatchNorm], ...] = (nn.BatchNorm1d, nn.BatchNorm2d, nn.Batch
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm over the images of all processes in training; as PyTorch's on one process, and in evaluation.
+    """Batch norm over the images of all ranks in training; with one rank, and in evaluation, that of PyTorch.
 
-    Every process must call it, the same number of times and in the same order; they may have unequally many images,
-    but one each at least.
-    Two small collectives a call: 8 bytes for each of 2 C + 1 numbers forward, and for 2 C backward (C channels).
-    Parameters, buffers and their names are PyTorch's, and the running statistics are what one process with all the
-    images would have.
+    Every rank must call it the same number of times in the same order, with at least one image; the numbers of images
+    can differ. A call has two small collectives: 8 bytes for each of 2 C + 1 numbers forward, and for 2 C backward (C
+    channels). Parameters, buffers and their names are those of PyTorch, and the running statistics equal those of one
+    process with all the images.
 
     Args:
         num_features, eps, momentum, affine, track_running_stats: as of `torch.nn.BatchNorm2d`.
@@ -36,7 +35,7 @@ class SyncBatchNorm(_BatchNorm):
             return super().forward(input)
         return self._together(input)
 
-    # Its collectives are no matter of a compiler, which would read them as part of the network's own graph.
+    # A compiler would take the collectives as a part of the graph of the network.
     @torch.compiler.disable
     def _together(self, images: Tensor) -> Tensor:
         wide = torch.promote_types(images.dtype, torch.float32)
@@ -50,7 +49,7 @@ class SyncBatchNorm(_BatchNorm):
                 if self.num_batches_tracked is not None:
                     self.num_batches_tracked.add_(1)
                     pace = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
-                # the variance that is kept is the unbiased one, as in the paper's algorithm 2
+                # the running variance is the unbiased one, as in algorithm 2 of the paper
                 unbiased = variance * (count / (count - 1))
                 for running, seen in ((self.running_mean, mean), (self.running_var, unbiased)):
                     running.add_((seen.to(running) - running) * pace)
@@ -62,13 +61,13 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def synchronised(module: nn.Module) -> nn.Module:
-    """The module with every batch norm in it exchanged for a `SyncBatchNorm` that has its parameters and buffers.
+    """The module with every batch norm replaced by a `SyncBatchNorm` with the same parameters and buffers.
 
-    It is changed in place, and returned because it may be a batch norm itself. Names of parameters stay, so its
-    checkpoints are those of the module as it was.
+    The module is changed in place, and returned because it can be a batch norm itself. The names of parameters stay the
+    same, so checkpoints are interchangeable.
 
     Raises:
-        ValueError: a batch norm of somebody's own kind, whose further doings would be lost.
+        ValueError: a batch norm has another class than those of PyTorch, whose behaviour would be lost.
     """
     if isinstance(module, _BatchNorm):
         return _exchanged(module)
@@ -94,7 +93,7 @@ def _exchanged(norm: _BatchNorm) -> _BatchNorm:
 
 
 class _Normalise(torch.autograd.Function):
-    """(x - mean) / sqrt(variance + eps) * weight + bias, the mean and the variance being those of all processes."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, with the mean and the variance over all ranks."""
 
     @staticmethod
     def forward(
@@ -104,12 +103,14 @@ class _Normalise(torch.autograd.Function):
         wide = images.to(torch.promote_types(images.dtype, torch.float32))
         own_count = images.numel() // images.shape[1]
         variance, mean = torch.var_mean(wide, axes, correction=0)
-        # Means and sums of squares about them add up without cancelling (Chan et al. 1979); in float64, for a float32
-        # count is exact to 2^24 only.
-        told = gathered(torch.cat([mean.double(), variance.double(), mean.new_full((1,), own_count).double()])[None])
-        means, variances, counts = told.tensor_split([len(mean), 2 * len(mean)], dim=1)
+        # Means and sums of squares about them add up without cancellation (Chan et al. 1979); in float64, because a
+        # float32 count is exact only up to 2^24.
+        statistics = gathered(
+            torch.cat([mean.double(), variance.double(), mean.new_full((1,), own_count).double()])[None]
+        )
+        means, variances, counts = statistics.tensor_split([len(mean), 2 * len(mean)], dim=1)
         share = counts / counts.sum()  # (processes, 1)
-        count = counts.sum()  # a tensor: a GPU is not waited for
+        count = counts.sum()  # a tensor: does not wait for a GPU
         everywhere = (share * means).sum(0)
         spread = (share * (variances + (means - everywhere) ** 2)).sum(0)
         inverse = (spread + eps).rsqrt()
@@ -131,7 +132,7 @@ class _Normalise(torch.autograd.Function):
         standard = (images.to(mean.dtype) - mean.view(shape)) * inverse.view(shape)
         by_bias = by_wide.sum(ctx.axes)
         by_weight = (by_wide * standard).sum(ctx.axes)
-        # This process's sums are its own summands of the gradients of weight and bias; the images' takes everybody's.
+        # The local sums are the partial gradients of weight and bias; that of the images needs the sums of all ranks.
         means = total(torch.cat([by_bias.double(), by_weight.double()])) / ctx.count
         of_bias, of_weight = means.to(mean.dtype).tensor_split(2)
         centred = by_wide - of_bias.view(shape) - standard * of_weight.view(shape)

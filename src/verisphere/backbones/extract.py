@@ -24,12 +24,12 @@ def extract(
     progress: Progress = quietly,
     here: World | None = None,
 ) -> Embeddings:
-    """The embedding of every image, in the set's order; images are read as they are needed.
+    """The embedding of every image, in the order of the set; images are read batch by batch.
 
-    Processes that share the work take whole batches each, so that a batch is made of the same images, and gives the
-    same numbers, however many there are. Every one of them gets all embeddings.
+    Ranks take whole batches, so that every batch has the same images, and gives the same numbers, for any number of
+    ranks. The result is replicated.
 
-    The backbone is used in evaluation mode, on the device it is on, and left in the mode it was in.
+    The backbone is used in evaluation mode, on its device; afterwards it has its previous mode again.
 
     Args:
         backbone: the network.

@@ -1,7 +1,7 @@
-"""GroupFace: an embedding enriched by those of the groups that a face belongs to (Kim et al. 2020, arXiv:2005.10497).
+"""GroupFace: an embedding plus the embeddings of the groups of a face (Kim et al. 2020, arXiv:2005.10497).
 
-What is not here is the paper's group-aware similarity, which takes from the cosine a distance between features inside
-the group decision network: an evaluation in this house compares embeddings alone.
+The group-aware similarity of the paper, which subtracts from the cosine a distance between features of the group
+decision network, is not implemented: evaluations in this package compare embeddings alone.
 """
 
 from typing import Literal
@@ -16,9 +16,9 @@ from verisphere.vocabulary import check_word
 
 Ensemble = Literal["soft", "hard"]
 
-#: Width of the two layers between in the group decision network; the descriptions that we have do not say.
+#: Width of the two hidden layers of the group decision network; the available descriptions do not state it.
 HIDDEN_WIDTH = 256
-#: Groups, and width of those layers, at most.
+#: Most groups, and largest width of those layers.
 MOST_GROUPS = 2**14
 
 
@@ -33,7 +33,7 @@ def group_ensemble(
     Args:
         instance: e_0.
         groups: e_m of each group.
-        logits: of the groups, before the softmax.
+        logits: logits of the groups, before the softmax.
         ensemble: "soft" is e_0 + sum_m p_m e_m (S-GroupFace), "hard" is e_0 + e_m of the likeliest group (H-GroupFace).
     """
     share = logits.softmax(1) if ensemble == "soft" else F.one_hot(logits.argmax(1), logits.shape[1]).to(groups)
@@ -41,24 +41,24 @@ def group_ensemble(
 
 
 class GroupFace(Backbone):
-    """GroupFace around any backbone, whose embedding it takes for the feature that all groups share.
+    """GroupFace around any backbone, whose embedding is the feature that all groups share.
 
-    A fully connected layer makes the instance embedding of the shared feature, another one each group's. The group
-    decision network, three fully connected layers with ReLUs between, says from the instance embedding how much each
-    group counts. In training its logits follow as further columns, for `verisphere.pairs.GroupLabels`, without which
-    nothing keeps the groups apart or even.
+    One fully connected layer computes the instance embedding from the shared feature, and one for each group the group
+    embedding. The group decision network, three fully connected layers with ReLUs between them, computes the weight of
+    each group from the instance embedding. In training its logits follow as further columns, for
+    `verisphere.pairs.GroupLabels`, without which the groups would not become different or equally large.
 
-    Faces are those that the inner backbone takes.
+    Faces are those of the inner backbone.
 
     Args:
-        backbone: gives the shared feature; its `embedding_size` is that feature's.
-        groups: how many; 32 in the paper.
+        backbone: computes the shared feature; its `embedding_size` is the size of that feature.
+        groups: number of groups; 32 in the paper.
         embedding_size: numbers in an embedding.
         ensemble: "soft" or "hard", see `group_ensemble`.
         hidden: width of the group decision network.
 
     Raises:
-        ValueError: a count out of range, an unknown ensemble, or a backbone that itself gives further columns.
+        ValueError: a count is out of range, the ensemble is unknown, or the backbone has further columns itself.
     """
 
     def __init__(

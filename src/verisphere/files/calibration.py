@@ -1,4 +1,4 @@
-"""A calibration: thresholds, what they promise, where they come from, what they do; to a file and back."""
+"""The calibration file: thresholds, their guarantees, the data that they come from, and checks on other files."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,14 +18,14 @@ Kind = Literal["embeddings", "scores"]
 
 @dataclass(frozen=True)
 class Source:
-    """A file that thresholds come from, or were checked on.
+    """A file that thresholds come from, or on which they were checked.
 
     Attributes:
-        file: its name, without its folder.
-        sha256: its digest, in hexadecimal.
+        file: name of the file, without its folder.
+        sha256: digest of the file, in hexadecimal.
         kind: `embeddings` or `scores`.
-        rows: embeddings, or comparisons.
-        people: how many; None for scores, which name none.
+        rows: number of embeddings or of comparisons.
+        people: number of people; None for scores, which name no people.
     """
 
     file: str
@@ -43,17 +43,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Check:
-    """What the thresholds do on all comparisons of a file.
+    """The rates of the thresholds over all comparisons of a file.
 
-    Rates are over all pairs: there people with many images weigh more than in a guarantee, which takes one image each.
+    Rates are over all pairs: people with many images count more than in a guarantee, which uses one image of each.
 
     Attributes:
         source: the file.
-        points: one for each threshold, over all comparisons; none where it lacks genuine or impostor ones.
+        points: one point for each threshold, over all comparisons; empty where genuine or impostor ones are missing.
         domains: the same for each domain.
-        skipped: domains left out because they have no genuine or no impostor comparison.
-        lacking: which of `genuine` and `impostor` the whole file has none of.
-        shared_people: how many of its people bear the name of one calibrated on; None where one of the two names none.
+        skipped: domains that were skipped because they have no genuine or no impostor comparison.
+        lacking: the kinds, of `genuine` and `impostor`, that are missing from the whole file.
+        shared_people: number of its people with the name of a person of the calibration file; None where one of the two
+            files names no people.
     """
 
     source: Source
@@ -64,12 +65,12 @@ class Check:
     shared_people: int | None
 
     def at(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
-        """What a threshold, given by its place, does on all comparisons (called `all`), then on each domain."""
+        """The rates at the threshold of this position: over all comparisons (named `all`), then over each domain."""
         overall = (("all", self.points[threshold]),) if self.points else ()
         return (*overall, *((name, points[threshold]) for name, points in self.domains.items()))
 
     def above_target(self, threshold: int) -> tuple[tuple[str, OperatingPoint], ...]:
-        """Those of `at` whose FAR lies above the target even by its lower 95 % bound."""
+        """The points of `at` at which even the lower 95 % bound of the FAR is above the target."""
         return tuple(
             (name, point) for name, point in self.at(threshold) if point.far_lower_95 > exact_rate(point.far_target)
         )
@@ -77,16 +78,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Thresholds, what they promise, where they come from, and what they do.
+    """Thresholds with their guarantees, the data that they come from, and their rates on checked files.
 
-    Each guarantee holds by itself: all thresholds come from the same comparisons, so that all hold at once is less
-    certain than that one does.
+    Each guarantee holds individually: all thresholds come from the same comparisons, so it is less certain that all
+    guarantees hold together than that one holds.
 
     Attributes:
-        source: the file they come from.
-        origin: the model that made its embeddings, where that is known.
-        thresholds: one for each target FAR, in the order asked for.
-        checks: the calibration file itself, then the others.
+        source: the file that the thresholds come from.
+        origin: the origin of its embeddings, where it is known.
+        thresholds: one threshold for each target FAR, in the order of the request.
+        checks: the check on the calibration file itself, then those on other files.
     """
 
     source: Source
@@ -103,10 +104,10 @@ class Calibration:
                     raise ValueError(f"the check on {check.source.file!r} is not of the thresholds that are stated")
 
     def described(self) -> "Calibration":
-        """The same, each threshold with what it was set on and how often it misses, as the file and its checks say.
+        """The same calibration, each threshold completed by the source of its images and by its rate of misses.
 
-        The misses are those of the calibration's own file or, where that has no genuine comparisons, of the first check
-        file that has some.
+        The misses are those on the calibration file or, where it has no genuine comparisons, on the first checked file
+        that has some.
         """
         measured = [check for check in self.checks if check.points]
         source = None if self.origin is None else self.origin.source
@@ -121,17 +122,17 @@ class Calibration:
         return replace(self, thresholds=thresholds)
 
     def write_json(self, path: Path) -> None:
-        """Write everything, with each threshold's meaning, so that `read_calibration` reads it back."""
+        """Writes the calibration, with the meaning of each threshold, for `read_calibration`."""
         document = {"format": FORMAT, **vars(self)}
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]
         write_whole(path, lambda partial: partial.write_text(json_text(document), encoding="utf-8"))
 
 
 def distinct_fars(fars: Sequence[Far]) -> None:
-    """Pass over FARs that can be calibrated at together.
+    """Refuses target FARs that cannot be calibrated together.
 
     Raises:
-        ValueError: there is none, one is no rate that can be promised, or one is there twice, in whatever spelling.
+        ValueError: there is no FAR, a FAR cannot be guaranteed, or two are equal, in whatever spelling.
     """
     if not fars:
         raise ValueError("no FAR to calibrate at; name one, such as 1e-3")
@@ -142,11 +143,11 @@ def distinct_fars(fars: Sequence[Far]) -> None:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """What `Calibration.write_json` wrote, with everything checked again.
+    """Reads a file of `Calibration.write_json`, with all checks.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not such a file, or its parts contradict each other.
+        ValueError: the file is not a calibration, or its parts contradict each other.
     """
     check_file(path)
     try:

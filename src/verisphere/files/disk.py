@@ -1,6 +1,4 @@
-"""Writing a file or a folder so that it is seen whole or not at all; reading regular files alone, up to a size; and the
-digest by which a file is known again.
-"""
+"""Files and folders that appear whole or not at all, and reading of regular files up to a size."""
 
 import ctypes
 import errno
@@ -13,35 +11,35 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 MAX_DOCUMENT = 64 * 2**20
-"""Bytes above which a document that is read whole (a recipe, a description, a calibration) is refused unread."""
+"""Most bytes of a document that is read whole (a recipe, a description, a calibration); larger ones are refused."""
 
 MAX_TABLE = 8 * 2**30
-"""Bytes above which a file with a line for each row (a list, scores, landmarks, a log) is refused unread."""
+"""Most bytes of a file with a line for each row (a list, scores, landmarks, a log); larger ones are refused."""
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no room, on a write that has forgotten its file's name
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # AT_FDCWD and the flag, of renameat2(2)
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of a write that do not name the file
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of renameat2(2)
 _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _FOLDER = "{}: a folder, and a file was to be written under its name; choose another name"
 
 
 def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Write a file or a folder under a temporary name beside `path`, and rename it once it is safely on the disk.
+    """Writes a file or a folder under a temporary name beside `path`, and renames it once it is safely on the disk.
 
-    Whatever interrupts it, `path` is either what it was before or complete. The temporary name begins with a dot and
-    ends in the final name, so writers that look at a suffix (`numpy.savez`, matplotlib) behave; a killed process can
-    leave it behind, and nothing else can. Missing parent folders are made. A symbolic link stays one: what it points at
-    is written, in its own folder.
+    After any interruption, `path` is either unchanged or complete. The temporary name begins with a dot and ends in the
+    final name, so that writers which depend on a suffix (`numpy.savez`, matplotlib) work; only a killed process leaves
+    it behind. Missing parent folders are created. A symbolic link stays a link: its target is written, in the folder of
+    the target.
 
     Args:
-        path: the final name. A file there is replaced by a file, an empty folder by a folder; nothing else gives way.
-        write: writes to the path it is given, either a file or a folder; that path does not exist when it is called.
+        path: the final name. A file there is replaced by a file, an empty folder by a folder; nothing else is replaced.
+        write: writes a file or a folder to the path that it receives; that path does not exist before the call.
 
     Raises:
-        FileExistsError: `path` is a folder that holds something, or a device or pipe, which a rename would replace by a
-            file; both are noticed before `write` is called. Or `write` made a folder and `path` is a file, or a file
+        FileExistsError: `path` is a folder that is not empty, or a device or pipe, which a rename would replace by a
+            file; both are detected before `write` is called. Or `write` made a folder and `path` is a file, or a file
             and `path` is a folder.
-        FileNotFoundError: `write` returned and left nothing at the path it was given.
-        NotADirectoryError: a file stands where a folder above `path` should be.
+        FileNotFoundError: `write` returned and wrote nothing to the path that it received.
+        NotADirectoryError: a parent of `path` is a file.
         OSError: `path` cannot be written; names it.
     """
     path = Path(path)
@@ -60,31 +58,32 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         os.replace(partial, target)
         _sync(target.parent)
     except OSError as error:
-        # of a copy that ran out of room the first name is that of the file that was read
+        # for a copy that ran out of space, the first name is that of the file that was read
         name = error.filename if error.filename2 is None or error.errno not in _NO_ROOM else error.filename2
         if name is None and error.errno in _NO_ROOM:
             raise OSError(error.errno, error.strerror, str(path)) from None
         if str(partial) not in str(name):
             raise
-        named = str(name).replace(str(partial), str(path))  # the temporary name says nothing to anybody
+        named = str(name).replace(str(partial), str(path))  # the temporary name would mean nothing to the caller
         raise OSError(error.errno, error.strerror, named) from None
     finally:
         _remove(partial)
 
 
 def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Write a folder as `write_whole` does and give it the name of a folder that is there, which is then removed.
+    """Writes a folder as `write_whole` does, and replaces an existing folder by it.
 
-    The two folders exchange their names in one step, so whatever interrupts this, either the old one or the new one
-    stands complete under `path`. A file system without that operation needs two steps; a process that is killed between
-    them leaves both folders complete under names that begin with a dot, and none under `path`.
+    The two folders exchange their names in one step, so that after any interruption either the old or the new one is
+    complete under `path`. A file system without that operation needs two steps; a process that is killed between them
+    leaves both folders complete under names that begin with a dot, and none under `path`.
 
     Args:
-        path: the final name. A folder there is replaced, whatever it holds; where nothing is, this is `write_whole`.
-        write: writes a folder at the path it is given; that path does not exist when it is called.
+        path: the final name. A folder there is replaced with all its contents; where there is none, this is
+            `write_whole`.
+        write: writes a folder to the path that it receives; that path does not exist before the call.
 
     Raises:
-        OSError: as `write_whole`.
+        OSError: the errors of `write_whole`.
     """
     place = real_path(path)
     if not place.is_dir():
@@ -110,7 +109,7 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 
 
 def _exchanged(left: Path, right: Path) -> bool:
-    """Exchange two names in one step, by renameat2(2); False where the system or the file system cannot."""
+    """Exchanges two names in one step, by renameat2(2); False where the system or the file system does not offer it."""
     exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if exchange is None:
         return False
@@ -123,17 +122,17 @@ def _exchanged(left: Path, right: Path) -> bool:
 
 
 def real_path(path: str | Path) -> Path:
-    """Where a path leads once links are followed; unlike `Path.resolve`, for a circle of links too."""
+    """The path with all links followed; unlike `Path.resolve`, also for a circle of links."""
     return Path(os.path.realpath(path))
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuse, before any work, a name that `write_whole` could not give to a file; nothing is made or changed.
+    """Refuses, before any work, a name that `write_whole` could not give to a file; changes nothing on the disk.
 
     Raises:
         FileExistsError: `path` is a folder, a device or a pipe.
-        NotADirectoryError: a file stands where a folder above `path` should be.
-        PermissionError: nothing may be made in the folder that `path`, or the first missing folder above it, lies in.
+        NotADirectoryError: a parent of `path` is a file.
+        PermissionError: the nearest existing parent of `path` is not writable.
     """
     path = Path(path)
     target, inside = _place(path)
@@ -144,23 +143,23 @@ def check_writable(path: str | Path) -> None:
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse, before any work, to write over what is read.
+    """Refuses, before any work, to overwrite an input.
 
     Args:
         out: file or folder that will be written.
-        inputs: files and folders that are read; None stands for one that was not given.
+        inputs: files and folders that are read; None for an optional input that was not given.
 
     Raises:
-        FileExistsError: `out` is one of them, by whatever name, or a folder that holds one.
+        FileExistsError: `out` is an input, by this or another name, or a folder that contains one.
     """
     place = real_path(out)
-    for given in inputs:
-        if given is not None and real_path(given).is_relative_to(place):
-            raise FileExistsError(f"{out}: it is, or holds, {given}, which is read here; write to another name")
+    for path in inputs:
+        if path is not None and real_path(path).is_relative_to(place):
+            raise FileExistsError(f"{out}: it is, or holds, {path}, which is read here; write to another name")
 
 
 def remove_whole(path: str | Path) -> None:
-    """Remove a file or a folder; a folder first loses its name, so that a half-removed one never looks whole."""
+    """Removes a file or a folder; a folder is renamed first, so that a partly removed one never looks complete."""
     path = Path(path)
     doomed = path.with_name(f".gone-{secrets.token_hex(4)}-{path.name}")
     os.replace(path, doomed)
@@ -168,14 +167,14 @@ def remove_whole(path: str | Path) -> None:
 
 
 def regular(path: str | Path, flags: int) -> int:
-    """Opens regular files alone, as in `open(path, "rb", opener=regular)`; a pipe could block, a device never end.
+    """An opener of regular files only: `open(path, "rb", opener=regular)`; a pipe can block, a device can be endless.
 
     Raises:
         ValueError: `path` is, or links to, a pipe, a socket or a device.
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
-    _refuse_special(path, os.stat(path).st_mode)  # before it is opened: opening a device can already start something
-    descriptor = os.open(path, flags | os.O_NONBLOCK)  # does not wait at a pipe that has taken the name since
+    _refuse_special(path, os.stat(path).st_mode)  # before opening: to open a device can have effects
+    descriptor = os.open(path, flags | os.O_NONBLOCK)  # does not wait if the path has become a pipe
     try:
         _refuse_special(path, os.fstat(descriptor).st_mode)
     except ValueError:
@@ -185,15 +184,15 @@ def regular(path: str | Path, flags: int) -> int:
 
 
 def check_file(path: str | Path, what: str = "file") -> None:
-    """Refuse what is no regular file, before any work or before a library opens it by its name.
+    """Refuses a path that is not a regular file, before any work or before a library opens it.
 
     Args:
         path: the file.
-        what: what it should be, for the error.
+        what: description of the expected file, for the error.
 
     Raises:
-        FileNotFoundError: nothing is there, or a folder.
-        ValueError: it is, or links to, a pipe, a socket or a device.
+        FileNotFoundError: `path` does not exist, or is a folder.
+        ValueError: `path` is, or links to, a pipe, a socket or a device.
     """
     path = Path(path)
     if not path.exists():
@@ -204,15 +203,15 @@ def check_file(path: str | Path, what: str = "file") -> None:
 
 
 def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
-    """The bytes of a regular file, as many as it holds when it is opened.
+    """The bytes of a regular file, up to its size when it is opened.
 
     Args:
         path: the file.
-        at_most: bytes; a larger file is refused before any of it is read.
+        at_most: bytes; a larger file is refused before it is read.
 
     Raises:
-        ValueError: it is a pipe, a socket or a device, or too large.
-        OSError: it cannot be read.
+        ValueError: the file is a pipe, a socket or a device, or too large.
+        OSError: the file cannot be read.
     """
     with open(path, "rb", opener=regular) as file:
         size = os.fstat(file.fileno()).st_size
@@ -220,7 +219,7 @@ def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
             raise ValueError(
                 f"{path}: {size:,} bytes, more than the {at_most:,} allowed for such a file; is it another?"
             )
-        return file.read(size)  # the size is the limit: some files below /proc never end
+        return file.read(size)  # not more than the size: some files below /proc are endless
 
 
 def digest(path: str | Path) -> str:
@@ -246,11 +245,11 @@ def _refuse_special(path: str | Path, mode: int) -> None:
 
 
 def _place(path: Path) -> tuple[Path, Path]:
-    """Where a path leads when links are followed, and the nearest folder above that is there; refuses what is taken."""
+    """The path with links followed, and the nearest parent that exists; refuses a path that cannot be replaced."""
     if path.is_dir() and any(path.iterdir()):
         raise FileExistsError(f"{path}: a folder that is not empty; it is never overwritten, choose another name")
     target = real_path(path)
-    # A link to nothing is followed. The target is asked for too because a link in a circle counts as not existing.
+    # A link to nothing is followed. The target is checked too, because a link in a circle counts as not existing.
     if (path.exists() or os.path.lexists(target)) and not (path.is_file() or path.is_dir()):
         raise FileExistsError(
             f"{path}: neither a file nor a folder but a device, a pipe or a circle of links; name a file"
@@ -262,7 +261,7 @@ def _place(path: Path) -> tuple[Path, Path]:
 
 
 def _sync_tree(path: Path) -> None:
-    """Bring a file, or a folder and all that is in it, to the disk; names last, so that they point at content."""
+    """Flushes a file, or a folder with its contents, to the disk; contents before the names that refer to them."""
     if path.is_dir():
         for entry in sorted(path.iterdir()):
             if not entry.is_symlink():

@@ -1,6 +1,6 @@
-"""YAML and JSON from files as plain values, within limits: a small file may ask for neither much memory nor much time.
+"""YAML and JSON from files as plain values, within limits: a small file can demand neither much memory nor much time.
 
-Every reader of YAML or JSON in this package comes here, so that one rule holds for all of them.
+Every reader of YAML or JSON in this package uses these functions, so that one rule holds for all of them.
 """
 
 import json
@@ -15,19 +15,19 @@ from verisphere.files.disk import read_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 
-#: Bytes of a YAML file; the longest recipe here has 3,000.
+#: Most bytes of a YAML file; the longest recipe of this package has 3,000.
 LARGEST_YAML = 2**18
-#: Bytes of a JSON file that is read whole.
+#: Most bytes of a JSON file.
 LARGEST_JSON = 2**26
-#: Lists and mappings inside each other; a class with its arguments takes two.
+#: Most nested lists and mappings; a class with its arguments takes two levels.
 MOST_YAML_LEVELS = 32
 
-_MOST_LETTERS = 2**20  # letters that a YAML text may come to once its aliases are written out
-_LETTERS_PER_VALUE = 32  # letters that a value counts for besides its own, for what it takes as an object
-_MOST_LOADS_OF_TEXT = 4  # times that a text in quotes may be loaded in its turn
+_MOST_LETTERS = 2**20  # of a YAML text with its aliases expanded
+_LETTERS_PER_VALUE = 32  # count in addition to its own letters, for the memory of an object
+_MOST_LOADS_OF_TEXT = 4  # a quoted text can be YAML again, this many times
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
-_TAG = "tag:yaml.org,2002:"  # what !! stands for
-_LONGEST_NUMBER = 40  # letters of a whole number: 2^64 has 20 digits, and Python's own limit of 4,300 is another error
+_TAG = "tag:yaml.org,2002:"  # the expansion of !!
+_LONGEST_NUMBER = 40  # letters of a whole number; 2^64 has 20 digits, and beyond 4,300 Python raises another error
 
 
 class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which of the two, C decides
@@ -40,11 +40,11 @@ PlainLoader.add_implicit_resolver(*YAML_FLOAT)
 
 
 def read_text(path: Path, largest: int) -> str:
-    """The text of a UTF-8 file, read no further than it may be long.
+    """The text of a UTF-8 file of at most `largest` bytes.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no regular file, is longer than `largest` bytes, or is not UTF-8.
+        OSError: the file cannot be read.
+        ValueError: the file is not regular, is longer than `largest` bytes, or is not UTF-8.
     """
     content = read_file(path, largest)
     try:
@@ -54,11 +54,11 @@ def read_text(path: Path, largest: int) -> str:
 
 
 def read_yaml_file(path: Path) -> Any:
-    """Plain values from a YAML file, by `read_yaml`.
+    """Plain values from a YAML file.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: as `read_yaml`, and names the file.
+        OSError: the file cannot be read.
+        ValueError: the errors of `read_yaml`, with the name of the file.
     """
     text = read_text(path, LARGEST_YAML)
     with errors_naming(path):
@@ -69,7 +69,7 @@ def read_yaml(text: str) -> Any:
     """Plain values from YAML.
 
     Raises:
-        ValueError: it is not YAML, or more than `check_yaml` lets pass; one line.
+        ValueError: the text is not YAML, or exceeds a limit of `check_yaml`; one line.
     """
     try:
         check_yaml(text)
@@ -79,22 +79,22 @@ def read_yaml(text: str) -> Any:
 
 
 def yaml_problem(error: yaml.YAMLError) -> str:
-    """What is wrong with some YAML, in one line."""
+    """The error of a YAML parser in one line."""
     mark = getattr(error, "problem_mark", None)
     where = f" in line {mark.line + 1}" if mark is not None else ""
     return f"{getattr(error, 'problem', None) or str(error).splitlines()[0]}{where}"
 
 
 def check_yaml(text: str) -> None:
-    """Pass over YAML that a loader can be given: bounded in size and depth, each name of a mapping once.
+    """Refuses YAML that is not safe to load: it must be bounded in size and depth, with unique names in each mapping.
 
-    Nothing is built: the limits are found out from the events of the parser, so that aliases that stand for aliases
-    (the "billion laughs") are counted and not written out. A text in quotes has the same limits where it is YAML in its
-    turn, for the reader of recipes loads a text that stands where a number or a list is expected.
+    No value is built: the limits are checked on the events of the parser, so that aliases of aliases (the "billion
+    laughs") are counted and not expanded. A quoted text that is YAML itself has the same limits, because the reader of
+    recipes loads a text where a number or a list is expected.
 
     Raises:
-        ValueError: it goes beyond a limit, gives a name twice, or has a tag; says in which line.
-        yaml.YAMLError: it is not YAML.
+        ValueError: the text exceeds a limit, repeats a name, or has a tag; names the line.
+        yaml.YAMLError: the text is not YAML.
     """
     _check(text, _MOST_LOADS_OF_TEXT)
 
@@ -108,7 +108,7 @@ def _check(text: str, again: int) -> None:
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
         tag = getattr(event, "tag", None) or ""
         if tag.startswith(_TAG):
-            # a loader's own functions for these take what they are given for what it claims to be
+            # the functions of a loader for tags trust that a value is what its tag claims
             raise ValueError(f"the tag !!{shown(tag.removeprefix(_TAG))[1:-1]} in line {line}; no tag is read")
         if isinstance(event, yaml.CollectionStartEvent):
             if len(open_ones) > MOST_YAML_LEVELS:
@@ -141,7 +141,7 @@ def _check(text: str, again: int) -> None:
 
 
 class _Open:
-    """A list or mapping that has begun: its anchor, the letters in it so far, and the names of a mapping."""
+    """A list or mapping that has not ended: its anchor, the letters in it, and the names of a mapping."""
 
     def __init__(self, anchor: str | None, mapping: bool) -> None:
         self.anchor, self.mapping, self.size, self.entries = anchor, mapping, _LETTERS_PER_VALUE, 0
@@ -152,7 +152,7 @@ class _Open:
         self.entries += 1
 
     def name(self, text: str, line: int) -> None:
-        """Take note of a scalar, which is a name where it comes first of two in a mapping."""
+        """Records a scalar, which is a name where it is the first of two in a mapping."""
         if self.mapping and self.entries % 2 == 0:
             if text in self.lines:
                 raise ValueError(f"{shown(text)} is there twice, in line {self.lines[text]} and in line {line}")
@@ -160,7 +160,7 @@ class _Open:
 
 
 def _check_text(text: str, again: int, line: int) -> None:
-    """Refuse a text that would go beyond the limits if it were read as YAML; one that is not YAML is a text."""
+    """Refuses a text that would exceed the limits if it were read as YAML; a text that is not YAML passes."""
     try:
         _check(text, again)
     except yaml.YAMLError:
@@ -170,17 +170,17 @@ def _check_text(text: str, again: int, line: int) -> None:
 
 
 def _check_number(event: yaml.ScalarEvent, line: int) -> None:
-    """Refuse a whole number that Python would not read, or could not write down again."""
+    """Refuses a whole number that Python would not read, or could not write again."""
     if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
         raise ValueError(f"a whole number of {len(event.value):,} letters in line {line}")
 
 
 def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = False) -> Any:
-    """Plain values from a JSON file, by `read_json`; errors do not name the file, for the caller says what it is.
+    """Plain values from a JSON file; errors do not name the file, because the caller says what it is.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: as `read_json`, or it is longer than `largest` bytes.
+        OSError: the file cannot be read.
+        ValueError: the errors of `read_json`, or the file is longer than `largest` bytes.
     """
     return read_json(read_text(path, largest), not_finite)
 
@@ -189,11 +189,11 @@ def read_json(text: str, not_finite: bool = False) -> Any:
     """Plain values from JSON.
 
     Args:
-        text: of the document.
-        not_finite: whether NaN and Infinity, which Python writes and JSON does not know, are numbers.
+        text: the document.
+        not_finite: accept NaN and Infinity, which Python writes and JSON does not have.
 
     Raises:
-        ValueError: it is not JSON, is nested too deeply, gives a name twice, or has a number that cannot be held.
+        ValueError: the text is not JSON, is nested too deeply, repeats a name, or has a number that is too large.
     """
     try:
         return json.loads(

@@ -1,4 +1,4 @@
-"""The embeddings file: an .npz with a row, a name and an identity for each image."""
+"""The embeddings file: an .npz archive with an embedding, a name and an identity for each image."""
 
 import json
 import sys
@@ -18,23 +18,24 @@ from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
-#: What numpy and pandas make of a missing value as text (`astype(str)`).
+#: A missing value of numpy or pandas as text (by `astype(str)`).
 MISSING = ("nan", "NaN", "<NA>", "NaT", "None")
 _SURROGATES = range(0xD800, 0xE000)  # halves of characters, which no UTF-8 text can hold
 _LONGEST_ORIGIN = 1 << 16  # characters
 
 
 def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
-    """A column as strings; numbers are spelled out.
+    """A column as strings; numbers are converted to text.
 
     Args:
-        path: file it was read from, for errors.
+        path: file of the column, for errors.
         field: name of the column, for errors.
-        column: what was read.
-        names: name of each row, for errors; of a column with one entry a row.
+        column: the array in the file.
+        names: name of each row, for errors, where the column has one entry for each row.
 
     Raises:
-        ValueError: bytes that are not ASCII, text that is not Unicode, a NaN or infinity, neither text nor numbers.
+        ValueError: the column holds bytes that are not ASCII, text that is not Unicode, NaN or infinity, or values that
+            are neither text nor numbers.
     """
     if column.dtype.kind not in "USbiuf":
         raise ValueError(f"{path}: {field} must be text or numbers, got {column.dtype}")
@@ -52,7 +53,7 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
     except UnicodeDecodeError:
         raise ValueError(f"{path}: {field} holds bytes that are not ASCII; save it as an array of str") from None
     letters = np.ascontiguousarray(text).view(np.uint32)
-    if letters.max(initial=0) >= _SURROGATES.start:  # almost no text has such letters; the row costs more to find
+    if letters.max(initial=0) >= _SURROGATES.start:  # rare, so the slower search for the row comes second
         rows = letters.reshape(text.size, -1)
         foreign = (rows > sys.maxunicode) | ((rows >= _SURROGATES.start) & (rows < _SURROGATES.stop))
         if foreign.any():
@@ -62,16 +63,16 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
-    """An embeddings file, checked.
+    """Reads and checks an embeddings file.
 
-    Identities and domains that are numbers become strings; NaN among them is refused, since all rows that have it would
-    become one person, and so is an identity that is what a missing value becomes as text (`MISSING`). `origin`, where
-    it is there, says which model made the embeddings. No other array is read.
+    Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
+    become one person; so is an identity that is the text of a missing value (`MISSING`). The optional array `origin`
+    states which model made the embeddings. No other array is read.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not an embeddings file; NaN or zero-length embeddings; names that are not unique; an identity that
-            is empty, NaN or one of `MISSING`; a row without a domain among others that have one.
+        ValueError: the file is not an embeddings file; or it has NaN or zero-length embeddings, names that are not
+            unique, an identity that is empty, NaN or in `MISSING`, or a row without a domain among rows with domains.
     """
     arrays = read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
     missing = [name for name in REQUIRED if name not in arrays]
@@ -89,7 +90,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     for field in (*REQUIRED[1:], *OPTIONAL):
         if field in arrays:
             column = arrays[field]
-            if column.shape != rows.shape[:1]:  # before it is made text, which may take more memory than it does
+            if column.shape != rows.shape[:1]:  # before the conversion to text, which can take more memory
                 raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
             columns[field] = text_column(path, field, column, columns.get("names"))
     _refuse_missing(path, columns["identities"], columns["names"])
@@ -133,7 +134,7 @@ def _read_origin(column: np.ndarray) -> Origin:
 
 
 def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
-    """Write an embeddings file, whole or not at all.
+    """Writes an embeddings file, whole or not at all.
 
     Raises:
         ValueError: the name does not end in .npz.
@@ -149,13 +150,14 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
 
 
 def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
-    """Several sets as one with domains: each set's own domains where it has them, else the set's name.
+    """Several sets as one set with domains: the domains of each set, or the name of a set without domains.
 
-    A name stands for one image and an identity for one person in all sets; equal image names of two sets are told
-    apart by the set's name. The origin is kept where it is the same for all.
+    An identity is one person in all sets; equal image names of two sets are distinguished by the names of the sets. The
+    origin is kept where it is the same for all sets.
 
     Raises:
-        ValueError: two sets have one name, or one has the name of a domain in another; the embeddings differ in size.
+        ValueError: two sets have the same name, a set has the name of a domain of another set, or the embeddings differ
+            in size.
     """
     titles = [title for title, _ in sets]
     if len(set(titles)) < len(titles):
@@ -186,7 +188,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
 
 
 def _pooled_origin(origins: Sequence[Origin | None]) -> Origin | None:
-    """The origin of several sets, where the same weights made all in the same way; drawn if any of them is."""
+    """The origin of several sets, where all were made by the same weights in the same way; drawn if any set is."""
     known = [origin for origin in origins if origin is not None]
     first = known[0] if len(known) == len(origins) else None
     if first is None or not all(first.made_alike(other) for other in known):

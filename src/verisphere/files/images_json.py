@@ -1,7 +1,7 @@
-"""images.json: what a folder or archive of images says of them, written beside the images by `render` and `align`.
+"""images.json: a record of the images in a folder or archive, written beside them by `render` and `align`.
 
-A training or calibration on these images carries the record on to the model, so that whoever decides by the model's
-threshold can read on what it was set. Sets made elsewhere have no such file; then nothing of this is known.
+A training or calibration on these images copies the record to the model, so that a user of the model's threshold can
+read on which images it was set. Sets from elsewhere have no such file; then nothing of this is known.
 """
 
 import json
@@ -20,7 +20,7 @@ from verisphere.files.json_values import from_json
 from verisphere.vocabulary import ImageSource
 
 NAME = "images.json"
-#: What is recorded of images that `verisphere.images.SyntheticFaces` makes.
+#: The record for images of `verisphere.images.SyntheticFaces`.
 SYNTHETIC = ImageSource("verisphere.images.SyntheticFaces", drawn=True, alignment="the place they are drawn at")
 FORMAT = 1
 _MOST_BYTES = 2**16  # bytes
@@ -53,20 +53,20 @@ def images_json(drawn: bool | None, alignment: str | None) -> str:
 
 
 def read_source(path: Path, names: Sequence[str]) -> ImageSource:
-    """Where the images of a folder, archive or list come from.
+    """The source of the images of a folder, archive or list.
 
-    `images.json` speaks for all images below the folder that it lies in. It is looked for in every folder that all of
-    the images share, from the set's own downward, and in the folder above the set's own; the lowest one counts.
+    `images.json` describes all images below its folder. It is searched for in every folder that all of the images
+    share, from the folder of the set downward, and in the folder above that of the set; the lowest one counts.
 
     Args:
         path: folder, zip archive, or list.
         names: paths of the images, below the folder, in the archive, or as the list has them.
 
     Returns:
-        a source of which nothing but its name is known, where there is no such file.
+        the source; without such a file, nothing but its name is known.
 
     Raises:
-        ValueError: an `images.json` is not what `verisphere align` or `render` writes.
+        ValueError: an `images.json` is not a file of `verisphere align` or `render`.
     """
     packed = path.suffix.lower() == ".zip" and not path.is_dir()
     root = path if packed or path.is_dir() else path.parent
@@ -84,15 +84,15 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:
-    """What a data set's entry in a recipe shows of its images: for trainings from before this was recorded.
+    """The source of the images of a data set in a recipe: for trainings from before sources were recorded.
 
     Args:
-        description: `class_path` and `init_args`; a set may be made of another, as `ByLight` is.
+        description: `class_path` and `init_args`; a set can contain another one, as `ByLight` does.
     """
     arguments = description.get("init_args")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    inner = [one for one in arguments.values() if isinstance(one, Mapping) and "class_path" in one]
-    sources = [described_source(one) for one in inner]
+    inner = [value for value in arguments.values() if isinstance(value, Mapping) and "class_path" in value]
+    sources = [described_source(data_set) for data_set in inner]
     place = present_name(str(description.get("class_path", "")))
     if place.startswith("verisphere.images.") and place.endswith(".SyntheticFaces"):
         return SYNTHETIC
@@ -105,7 +105,7 @@ def described_source(description: Mapping[str, Any]) -> ImageSource:
 
 
 def _shared_folder(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of the folders, from the top, that all images lie in."""
+    """Names of the folders, from the top, that contain all images."""
     try:
         shared = os.path.commonpath({os.path.dirname(name) for name in names})
     except ValueError:  # no images, or absolute paths among relative ones
@@ -115,12 +115,12 @@ def _shared_folder(names: Sequence[str]) -> tuple[str, ...]:
 
 def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
     try:
-        found = from_json(_Content, read_json(text.decode("utf-8")))
-        if found.format != FORMAT:
-            raise ValueError(f"its format is {found.format}, this version reads {FORMAT}")
+        content = from_json(_Content, read_json(text.decode("utf-8")))
+        if content.format != FORMAT:
+            raise ValueError(f"its format is {content.format}, this version reads {FORMAT}")
     except ValueError as error:
         raise ValueError(f"{file}: not what `verisphere align` or `render` writes: {error}") from None
-    return ImageSource(place, found.drawn, found.alignment)
+    return ImageSource(place, content.drawn, content.alignment)
 
 
 def _content(root: Path, name: str) -> bytes | None:

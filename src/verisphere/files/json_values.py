@@ -1,4 +1,4 @@
-"""From plain JSON values back to the dataclasses they were written from, each checked against its annotation."""
+"""Dataclasses from plain JSON values, each value checked against the annotation of its field."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ _KIND_IN_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "
 
 
 def from_json(kind: type[T], value: object, where: str = "") -> T:
-    """A dataclass from a JSON object; the way back from `verisphere.files.results.to_json`.
+    """A dataclass from a JSON object; the inverse of `verisphere.files.results.to_json`.
 
     Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `Sequence[X]`, `list` or `dict[str, X]` of
     these, or a choice (`X | None`, `Literal`). A field that the object has and the dataclass has not is ignored. A
@@ -21,11 +21,11 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
 
     Args:
         kind: the dataclass.
-        value: what `json.loads` gave.
-        where: what to call the value in an error.
+        value: a value from `json.loads`.
+        where: name of the value for error messages.
 
     Raises:
-        ValueError: a field is missing or of another type, or the dataclass refuses its values; names the field.
+        ValueError: a field is missing or has another type, or the dataclass refuses its values; names the field.
     """
     if not isinstance(value, Mapping):
         raise ValueError(f"{where or 'it'} is {shown(value)}, not an object")
@@ -34,7 +34,7 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
         name = f"{where}.{field.name}" if where else field.name
         if field.name not in value:
             if field.default is not dataclasses.MISSING:
-                continue  # a field that files written before it was introduced lack
+                continue  # a field that older files do not have
             raise ValueError(f"{name} is missing")
         fields[field.name] = _value(hints[field.name], _finite_or_not(value, field.name), name)
     try:
@@ -44,16 +44,16 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
 
 
 def as_kind(hint: Any, value: object, where: str) -> Any:
-    """A plain value as a field of this annotation holds it: 1 as 1.0 where a float stands; see `from_json`.
+    """A plain value converted for a field with this annotation, such as 1 to 1.0 for a float; see `from_json`.
 
     Raises:
-        ValueError: it is of another kind; names the field.
+        ValueError: the value is of another kind; names the field.
     """
     return _value(hint, value, where)
 
 
 def _value(hint: Any, value: object, where: str) -> Any:
-    """A value of this annotation. True is no number, and 1.0 no whole one; 1 is a number."""
+    """A value for this annotation. True is not a number, and 1.0 is not a whole number; 1 is a number."""
     origin, options = get_origin(hint) or hint, get_args(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_json(hint, value, where)
@@ -76,14 +76,14 @@ def _value(hint: Any, value: object, where: str) -> Any:
 
 
 def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
-    """A field's value; infinite or NaN where null stands for that."""
+    """The value of a field; infinity or NaN where null represents it."""
     if fields[name] is not None or f"{name}_is_infinite" not in fields:
         return fields[name]
     return math.copysign(math.inf, fields.get(f"{name}_sign") or 1) if fields[f"{name}_is_infinite"] else math.nan
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """A value as an error shows it: as Python spells it, not longer than so many letters.
+    """A value for an error message: its Python representation, cut to `longest` letters.
 
     >>> shown([1, 2.5]), len(shown("x" * 99))
     ('[1, 2.5]', 60)
@@ -92,7 +92,7 @@ def shown(value: object, longest: int = 60) -> str:
 
 
 def shortened(text: str, longest: int = 60) -> str:
-    """A text as an error shows it: its beginning where it is longer than so many letters, without control characters.
+    """A text for an error message: without control characters, cut to `longest` letters.
 
     >>> shortened("a\\x1bb"), len(shortened("x" * 99))
     ('a\\\\x1bb', 60)

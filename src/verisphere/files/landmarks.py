@@ -1,17 +1,17 @@
-"""Landmarks of one's own: a JSON or CSV file with five points for each face of each photo.
+"""The landmarks file: JSON or CSV with five points for each face of each photo.
 
-A photo is named by its path below the folder, or inside the archive, that the photos are in. Points are left eye, right
-eye, nose, left and right mouth corner; left and right as seen in the photo, so that in an upright face the left eye has
-the smaller x. Coordinates are pixels of the photo; the centre of the first pixel is (0, 0). A box is left, top, width
+A photo is named by its path below the folder, or inside the archive, of the photos. The points are left eye, right eye,
+nose, left and right mouth corner; left and right as seen in the photo, so that in an upright face the left eye has the
+smaller x. Coordinates are in pixels of the photo; the centre of the first pixel is (0, 0). A box is left, top, width
 and height.
 
-JSON: `{"a/1.jpg": {"landmarks": [[x, y], ... five], "box": [...], "score": 0.9}}`; box and score may be left out, a
-photo with several faces has a list of such objects, and an empty list says that there is no face.
+JSON: `{"a/1.jpg": {"landmarks": [[x, y], ... five], "box": [...], "score": 0.9}}`; box and score are optional, a
+photo with several faces has a list of such objects, and an empty list means that there is no face.
 
 CSV: a header that names `name`, `left_eye_x`, `left_eye_y`, `right_eye_x`, `right_eye_y`, `nose_x`, `nose_y`,
-`left_mouth_x`, `left_mouth_y`, `right_mouth_x`, `right_mouth_y`, and perhaps `box_left`, `box_top`, `box_width`,
-`box_height` and `score`, in any order; others are passed over. One line a face; a line without any point says that
-there is no face. So the `align.csv` that `verisphere align` writes is such a file.
+`left_mouth_x`, `left_mouth_y`, `right_mouth_x`, `right_mouth_y`, and optionally `box_left`, `box_top`, `box_width`,
+`box_height` and `score`, in any order; other columns are ignored. Each line is a face; a line without points means that
+there is no face. The `align.csv` of `verisphere align` is such a file.
 """
 
 import csv
@@ -35,11 +35,11 @@ POINT_COLUMNS = tuple(
 #: The columns of the box.
 BOX_COLUMNS = ("box_left", "box_top", "box_width", "box_height")
 
-# How far to the wrong side the right eye may lie of the left one, or the mouth's corners, as a share of the distance
-# from eyes to mouth: seen from the side they nearly coincide, and swapped they are about one such distance off.
+# Largest distance of the right eye on the wrong side of the left one, also of the mouth corners, as a share of the
+# distance from eyes to mouth: in a profile they nearly coincide, and swapped they are about one such distance apart.
 _WRONG_SIDE = 0.2
-_FAR_OUTSIDE = 0.5  # how far outside the photo a point may lie, in the photo's width or height
-_LARGEST_COORDINATE = 1e9  # of a coordinate; single precision holds them, and no photo reaches there
+_FAR_OUTSIDE = 0.5  # largest distance of a point outside the photo, in its widths or heights
+_LARGEST_COORDINATE = 1e9  # single precision can hold it, and no photo is as large
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,10 @@ class ListedFaces:
     """The faces that a file lists for one photo.
 
     Attributes:
-        boxes: left, top, right, bottom; where none is listed, a square about the points of twice their extent.
+        boxes: left, top, right, bottom; where none is listed, a square around the points of twice their extent.
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner.
         scores: NaN where none is listed.
-        where: what to call the photo's entry in an error.
+        where: name of the entry of the photo for error messages.
     """
 
     boxes: Float32[np.ndarray, "faces 4"]
@@ -59,10 +59,10 @@ class ListedFaces:
     where: str
 
     def check_inside(self, height: int, width: int) -> None:
-        """Refuse points that lie far outside a photo of this size.
+        """Refuses points far outside a photo of this size.
 
         Raises:
-            ValueError: one does.
+            ValueError: a point lies far outside.
         """
         size = np.array([width, height])
         outside = (np.abs(self.landmarks + 0.5 - size / 2) > (0.5 + _FAR_OUTSIDE) * size).any(axis=(1, 2))
@@ -80,8 +80,8 @@ def read_landmarks(path: str | Path) -> dict[str, ListedFaces]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is malformed or lists nothing, a photo stands twice in JSON, points are not finite or lie
-            in one place, or left and right are swapped; names the line or the entry.
+        ValueError: the file is malformed or empty, a photo is twice in JSON, points are not finite or are all in one
+            place, or left and right are swapped; names the line or the entry.
     """
     path = Path(path)
     check_file(path)
@@ -113,7 +113,7 @@ def _listed(faces: Sequence[_Face], where: str) -> ListedFaces:
 
 
 def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
-    """Name of the photo, place in the file, and face; None where an entry says that there is none."""
+    """Name of the photo, place in the file, and face; None as face where an entry states that there is none."""
     try:
         content = read_json(read_file(path, MAX_TABLE).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -139,7 +139,7 @@ def _faces_in_json(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
 def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.ndarray, "..."]:
     """A JSON value as finite numbers of this shape."""
     cells = np.array(value, object)
-    # by type, for to Python true is the number 1
+    # by type, because in Python true is the number 1
     if cells.shape != shape or not all(
         type(cell) in (int, float) and abs(cell) < _LARGEST_COORDINATE for cell in cells.flat
     ):
@@ -149,7 +149,7 @@ def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.nd
 
 
 def _faces_in_csv(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
-    """As `_faces_in_json`."""
+    """The same from CSV."""
     with text_lines(path) as lines:
         yield from _rows(path, lines)
 
@@ -176,7 +176,7 @@ def _rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[str, str, _Face | 
             score = _number(row["score"], "score", place) if row.get("score", "").strip() else math.nan
             yield name, place, _face(points.reshape(5, 2), np.array(box, np.float32) if box else None, score, place)
     except csv.Error as error:
-        raise ValueError(f"{path}: line {reader.reader.line_num}: {error}") from None  # where the next line was begun
+        raise ValueError(f"{path}: line {reader.reader.line_num}: {error}") from None  # where the next line begins
 
 
 def _check_header(path: Path, columns: Sequence[str]) -> None:
@@ -201,10 +201,10 @@ def _number(cell: str, column: str, place: str) -> float:
 
 
 def _face(points: Float32[np.ndarray, "5 2"], box: Float32[np.ndarray, "4"] | None, score: float, place: str) -> _Face:
-    """A face whose points lie as those of a face do.
+    """A face, its points checked for plausible places.
 
     Raises:
-        ValueError: they do not.
+        ValueError: the points cannot be those of a face.
     """
     _check_sides(points, place)
     if box is None:
@@ -217,13 +217,13 @@ def _face(points: Float32[np.ndarray, "5 2"], box: Float32[np.ndarray, "4"] | No
 
 
 def _check_sides(points: Float32[np.ndarray, "5 2"], place: str) -> None:
-    """Refuse a face whose left and right are swapped, however it is turned in the photo."""
+    """Refuses a face with left and right swapped, for any rotation of the face in the photo."""
     left_eye, right_eye, _, left_mouth, right_mouth = points.astype(np.float64)
     down = (left_mouth + right_mouth - left_eye - right_eye) / 2
     length = math.hypot(*down)
     if length < 1e-3:
         raise ValueError(f"{place}: landmarks {_text(points)} have eyes and mouth at one place; did a detection fail?")
-    rightward = np.array([down[1], -down[0]]) / length**2  # with y downward, the way to the right of an upright face
+    rightward = np.array([down[1], -down[0]]) / length**2  # y points downward: the right of an upright face
     for name, left, right in (("eyes", left_eye, right_eye), ("mouth corners", left_mouth, right_mouth)):
         if (right - left) @ rightward < -_WRONG_SIDE:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Lists that come with face images: people, pairs, and images with their identity."""
+"""Lists for face images: people, pairs, and images with identities."""
 
 import csv
 import itertools
@@ -16,7 +16,7 @@ from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import LONGEST_NAME, text_lines
 
 Line = tuple[int, str]  # number, from 1; text without the line end
-_DIGITS = 18  # of a whole number; 64 bits hold it
+_DIGITS = 18  # most digits of a whole number, which 64 bits can hold
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class PairList:
 
     Attributes:
         left, right: name of each image, such as `Abel_Pacheco/Abel_Pacheco_0001.jpg`.
-        genuine: whether both show one person.
-        folds: number of the fold each pair belongs to; None where the list states none.
-        lines: line of the list each pair stands on, for errors; None for pairs made otherwise.
-        source: what to call the list in an error.
+        genuine: whether both images show the same person.
+        folds: number of the fold of each pair; None where the list has no folds.
+        lines: line of each pair in the list, for errors; None for pairs from elsewhere.
+        source: name of the list for error messages.
     """
 
     left: tuple[str, ...]
@@ -50,12 +50,12 @@ class PairList:
         return len(self.left)
 
     def positions(self, names: Sequence[str]) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"]]:
-        """Where the left and the right image of each pair stand in a set's names.
+        """Positions of the left and the right image of each pair among the names of a set.
 
         Names must agree exactly, suffix included.
 
         Raises:
-            ValueError: an image of some pair is not in the set; says which first, on which line, and how many.
+            ValueError: the set does not have some images; names the first one with its line, and states their number.
         """
         position = {name: index for index, name in enumerate(names)}
         sides = self.left, self.right
@@ -77,18 +77,19 @@ class PairList:
 
 
 def read_people(path: str | Path) -> tuple[str, ...]:
-    """The people that a list names, in its order.
+    """The people in a list, in its order.
 
-    Three layouts: LFW's `peopleDevTrain.txt` (a line with the count, then `Name<TAB>images` lines), LFW's `people.txt`
-    (a line with the number of sections, then each section as before), and, for a file without any tab, one name a line.
+    There are three layouts: LFW's `peopleDevTrain.txt` (a line with the count, then lines `Name<TAB>images`), LFW's
+    `people.txt` (a line with the number of sections, then sections of the first layout), and, for a file without tabs,
+    one name per line.
 
     Raises:
-        ValueError: a count that disagrees with what follows, a malformed line, or a person named twice.
+        ValueError: a count disagrees with the lines that follow, a line is malformed, or a person is listed twice.
     """
     lines = _lines(path)
     if not lines:
         raise ValueError(f"{path}: no people; the file is empty")
-    # A tab tells the layouts apart, not a number in front: identities of many sets are numbers themselves.
+    # A tab distinguishes the layouts, not a leading number: the identities of many sets are numbers.
     named = _people_with_counts(path, lines) if any("\t" in text for _, text in lines) else lines
     _refuse_repeats(path, named)
     return tuple(name for _, name in named)
@@ -97,12 +98,12 @@ def read_people(path: str | Path) -> tuple[str, ...]:
 def read_pairs(path: str | Path) -> PairList:
     """The pairs of an LFW pair list, or of a CSV file with a header naming `left`, `right`, `label`, optionally `fold`.
 
-    LFW's: a line `folds<TAB>count`, or `count` alone for a list without folds; then, a fold, `count` genuine pairs
-    `Name i j` and `count` impostor pairs `Name i Other j`. Image i of Name is spelled `Name/Name_000i.jpg`. In CSV a
-    label is exactly 1 (genuine) or 0 (impostor); other columns are ignored.
+    LFW's list has a line `folds<TAB>count`, or `count` alone for a list without folds; then, for each fold, `count`
+    genuine pairs `Name i j` and `count` impostor pairs `Name i Other j`. Image i of Name is `Name/Name_000i.jpg`. In
+    CSV a label is exactly 1 (genuine) or 0 (impostor); other columns are ignored.
 
     Raises:
-        ValueError: naming the line that is malformed or missing.
+        ValueError: a line is malformed or missing; names the line.
     """
     with text_lines(path) as lines:
         header = next((line.split(maxsplit=2) for line in lines if line.strip()), None)
@@ -115,21 +116,21 @@ def read_pairs(path: str | Path) -> PairList:
 
 @dataclass(frozen=True)
 class ImageList:
-    """Images that a list names: path as spelled there, relative to the list's folder, and identity."""
+    """The images of a list: path as the list spells it, relative to the folder of the list, and identity."""
 
     paths: tuple[str, ...]
     identities: tuple[str, ...]
 
 
 def read_images(path: str | Path) -> ImageList:
-    """The images of a list with one `image path` and, after a tab, a comma or spaces, one `identity` a line.
+    """The images of a list with one `image path` and, after a tab, a comma or spaces, one `identity` per line.
 
-    The path ends at the first image suffix that a separator follows, so paths and identities may hold spaces. Where no
-    line names an identity, it is the name of the image's folder.
+    The path ends at the first image suffix before a separator, so paths and identities can contain spaces. Where no
+    line has an identity, it is the name of the folder of the image.
 
     Raises:
-        ValueError: a line without an image, a file that is not there, an image named twice, identities on some lines
-            only; with the line.
+        ValueError: a line has no image, a file does not exist, an image is listed twice, or only some lines have an
+            identity; names the line.
     """
     folder, named, identities, bare = Path(path).parent, [], [], []
     for number, text in _lines(path):
@@ -274,11 +275,11 @@ def _csv_pairs(path: str | Path) -> PairList:
 
 
 def _pairs_below(path: str | Path, columns: list[str], rows: Iterable[tuple[int, list[str]]]) -> PairList:
-    """The pairs below a header; gone through once and row by row, since there may be many millions."""
+    """The pairs below a header, in one pass, since there can be many millions."""
     place = {name: number for number, name in enumerate(columns)}
     of_left, of_right, of_label, of_fold = (place.get(name, -1) for name in ("left", "right", "label", "fold"))
     left, right, genuine, folds, lines = [], [], [], [], []
-    names: dict[str, str] = {}  # a name that is listed again is held once
+    names: dict[str, str] = {}  # repeated names share one string
     for number, row in rows:
         if len(row) != len(columns):
             _check_pair_row(path, number, columns, row)

@@ -1,4 +1,4 @@
-"""Arrays of an .npz archive: only those that are asked for, each checked by its header before any of it is unpacked."""
+"""Arrays of an .npz archive: only the requested ones, each checked by its header before it is unpacked."""
 
 import ast
 import lzma
@@ -16,8 +16,8 @@ import numpy as np
 from verisphere.files.disk import check_file, regular
 from verisphere.files.json_values import shown
 
-# An archive may unpack to `_MOST_UNPACKED` bytes, and beyond that to `_MOST_COMPRESSION` times its own size. What
-# `numpy.savez` writes unpacks to its own size, so a large file is only refused if it was compressed a hundredfold.
+# An archive may unpack to `_MOST_UNPACKED` bytes, or to `_MOST_COMPRESSION` times its own size, whichever is more. What
+# `numpy.savez` writes unpacks to its own size, so a large file is refused only if it was compressed a hundredfold.
 _MOST_UNPACKED, _MOST_COMPRESSION = 1 << 26, 100
 _LONGEST_HEADER = 10_000  # bytes; as numpy has it, whose own headers take about a hundred
 _BYTES_AT_ONCE = 1 << 20
@@ -30,11 +30,11 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeErro
 
 
 def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
-    """Those of the named arrays that an .npz file has. Nothing in it is executed, and no other array is read.
+    """The named arrays, as far as an .npz file has them. Nothing in it is executed, and no other array is read.
 
     Raises:
-        ValueError: not an .npz file; one of the arrays holds Python objects, which only unpickling could read, is
-            damaged, or unpacks to more than 64 MiB and more than 100 times the size of the file.
+        ValueError: the file is not an .npz file; or one of the arrays holds Python objects, which only unpickling could
+            read, is damaged, or unpacks to more than 64 MiB and more than 100 times the size of the file.
         FileNotFoundError: there is no such file.
         OSError: the file cannot be opened.
     """
@@ -54,14 +54,14 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def names_in_npz(path: str | Path) -> tuple[str, ...]:
-    """Names of the arrays of an .npz file, from its directory alone; raises as `read_npz`."""
+    """Names of the arrays of an .npz file, from its directory alone; raises the errors of `read_npz`."""
     with _opened(path) as (archive, _):
         return tuple(_entries(archive))
 
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
-    """An archive, and its size in bytes; what is wrong with it is told as one ValueError that names the file."""
+    """An archive, and its size in bytes; everything that is wrong with it is one ValueError that names the file."""
     path = Path(path)
     check_file(path)
     try:
@@ -75,13 +75,13 @@ def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
                 yield archive, path.stat().st_size
     except (ValueError, *_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
-            raise  # no right to read it, say: nothing is wrong with its content
+            raise  # such as a missing permission: nothing is wrong with the content
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{path}: not an .npz file of plain arrays: {reason[:300]}") from None
 
 
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The arrays of an archive by their names; other entries, such as notes, are passed over."""
+    """The arrays of an archive by their names; other entries are ignored."""
     entries: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(_NPY)
@@ -91,7 +91,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.ndarray:
-    """One array, whose entry must be exactly as long as its header says."""
+    """An array; its entry must be exactly as long as its header states."""
     name = shown(entry.filename.removesuffix(_NPY))
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.header_offset >= size:
         raise ValueError(f"array {name} lies outside the file, or is compressed by another method than deflate")
@@ -120,7 +120,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.nd
 
 
 def _header(read: Callable[[int], bytes]) -> tuple[tuple[int, ...], np.dtype, bool, int]:
-    """Shape, type, whether columns follow each other, and the header's length; see numpy.lib.format."""
+    """Shape, type, Fortran order, and length of the header; see numpy.lib.format."""
     begin = read(8)
     wide = 2 if begin[6:7] == b"\x01" else 4
     if len(begin) < 8 or begin[:6] != b"\x93NUMPY" or begin[6] not in (1, 2, 3):

@@ -1,6 +1,6 @@
-"""Results as JSON: the field names of the objects, null for a number that is not finite and a field that says so.
+"""Results as JSON: objects with their field names; a number that is not finite is null with a field that says so.
 
-A curve is CSV.
+A curve is written as CSV.
 """
 
 import csv
@@ -30,12 +30,12 @@ CURVE_COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class EvaluatedFile:
-    """A file that figures are of.
+    """A file that was evaluated.
 
     Attributes:
-        file: its name, without its folder.
-        sha256: its digest, in hexadecimal.
-        origin: what made its embeddings, where it says so.
+        file: name of the file, without its folder.
+        sha256: digest of the file, in hexadecimal.
+        origin: origin of its embeddings, where the file states it.
     """
 
     file: str
@@ -49,9 +49,9 @@ Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 def to_json(value: object) -> Json:
     """A result as plain JSON values.
 
-    Dataclasses become objects with their field names. A number that is not finite becomes null, and beside it stands
-    `<name>_is_infinite`: true for an infinity, with its sign in `<name>_sign`. Beside a list of numbers that holds such
-    a one both are lists.
+    Dataclasses become objects with their field names. A number that is not finite becomes null, with a field
+    `<name>_is_infinite` beside it, which is true for an infinity, and its sign in `<name>_sign`. Beside a list with
+    such a number both fields are lists.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_json({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
@@ -80,19 +80,19 @@ def _sign(value: float) -> int:
 
 
 def json_text(value: object) -> str:
-    """A result as JSON text, which any JSON reader takes (no NaN or Infinity)."""
+    """A result as JSON text that any JSON reader accepts (no NaN or Infinity)."""
     return json.dumps(to_json(value), indent=2, allow_nan=False) + "\n"
 
 
 def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
-    """A curve as CSV, FAR descending: the first line accepts everything.
+    """A curve as CSV, FAR descending: at the first line everything is accepted.
 
     Accept iff score > threshold. The columns far_target and rule are filled where the threshold is that of an operating
-    point; several targets stand with a space between.
+    point; several targets are separated by spaces.
 
     Args:
         curve: the curve.
-        points: operating points whose thresholds are among its own (see `with_points`).
+        points: operating points whose thresholds the curve contains (see `with_points`).
     """
     targets: dict[float, list[str]] = {}
     for point in points:

@@ -1,4 +1,4 @@
-"""The scores file: CSV or .npz with a score, a label and perhaps a domain for each comparison."""
+"""The scores file: CSV or .npz with a score, a label and optionally a domain for each comparison."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -17,16 +17,16 @@ from verisphere.vocabulary import Scores
 
 
 def read_scores(path: str | Path) -> Scores:
-    """A scores file: .npz by its suffix, else CSV.
+    """Reads a scores file: .npz by its suffix, else CSV.
 
-    CSV: a header names `score`, `label` (exactly 0 or 1; 1 is genuine) and optionally `domain` (empty: a pair across
+    In CSV, a header names `score`, `label` (exactly 0 or 1; 1 is genuine) and optionally `domain` (empty: a pair across
     domains), in any order; other columns are ignored; UTF-8 with or without a byte-order mark, LF or CRLF, blank lines
     skipped.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column is missing, a value is not what it must be (the first line at fault is named), a score is
-            NaN, or there is no row.
+        ValueError: a column is missing, a value is not allowed (names the first wrong line), a score is NaN, or there
+            is no row.
     """
     check_file(path)
     return _read_arrays(path) if Path(path).suffix == ".npz" else _read_csv(path)
@@ -67,7 +67,7 @@ def _table(path: str | Path, text: Iterator[str]) -> Scores:
 
 @dataclass(frozen=True)
 class _Columns:
-    """How many columns a table has, and where those of the format stand."""
+    """The number of columns of a table, and the positions of the columns of the format."""
 
     count: int
     score: int
@@ -86,7 +86,7 @@ def _header(cells: Sequence[str]) -> _Columns:
 
 
 def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, str]:
-    """Score, whether it is genuine, and domain of a line."""
+    """Score, genuine or not, and domain of a line."""
     if len(cells) != columns.count:
         raise ValueError(f"{len(cells)} values under a header of {columns.count}")
     score = _number(cells[columns.score])
@@ -102,7 +102,7 @@ def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, s
 
 
 def _number(text: str) -> float:
-    if text.isascii() and "_" not in text:  # Python's float also takes 1_000 and digits of other scripts
+    if text.isascii() and "_" not in text:  # Python's float also accepts 1_000 and digits of other scripts
         try:
             return float(text)
         except ValueError:

@@ -1,4 +1,4 @@
-"""The lines of a text file, one at a time, so that a list of millions is never held as text."""
+"""The lines of a text file, one at a time, so that a list of millions is never in memory as text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from typing import TextIO
 
 from verisphere.files.disk import MAX_TABLE, read_file, regular
 
-LONGEST_LINE = 1 << 20  # characters of a line; a table of pairs or scores has some hundred
-#: Characters of a person's or a domain's name. Arrays of text give every entry the room of the longest one, so that one
-#: long name in a small file could otherwise take all memory.
+LONGEST_LINE = 1 << 20  # characters; a line of pairs or scores has about a hundred
+#: Characters of the name of a person or a domain. Every entry of an array of text takes the space of the longest one:
+#: without a limit, one long name in a small file could take all memory.
 LONGEST_NAME = 255
 
 
 @contextmanager
 def text_lines(path: str | Path) -> Iterator[Iterator[str]]:
-    """Opens a UTF-8 file for its lines, each with its end, as `csv.reader` wants them; drops a byte-order mark.
+    """Opens a UTF-8 file and yields its lines with their line ends, as `csv.reader` expects; skips a byte-order mark.
 
     Raises:
-        ValueError: while lines are read: not UTF-8, with the first byte that is wrong; a line of more than a million
-            characters.
+        ValueError: while lines are read: the file is not UTF-8 (names the first wrong byte), or a line has more than a
+            million characters.
     """
     with open(path, encoding="utf-8-sig", newline="", opener=regular) as file:
         yield _lines(path, file)
@@ -40,7 +40,7 @@ def _lines(path: str | Path, file: TextIO) -> Iterator[str]:
 
 
 def _first_wrong(path: str | Path) -> int:
-    """The first byte that is not UTF-8; an error of reading bit by bit counts from somewhere in the file."""
+    """Position of the first byte that is not UTF-8; an incremental decoder does not count from the start."""
     try:
         read_file(path, MAX_TABLE).decode("utf-8")
     except UnicodeDecodeError as error:

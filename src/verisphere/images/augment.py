@@ -9,28 +9,29 @@ from torch import Tensor
 
 from verisphere.images.luma import LUMA
 
-# One column of random numbers an image for each decision, drawn whether it is used or not: switching one step on leaves
-# what the others do unchanged.
+# One column of random numbers for each decision, drawn whether it is used or not, so that enabling one step does not
+# change the others.
 _DRAWS = ("flip", "zoom", "shift_y", "shift_x", "degrade", "side", "brightness", "contrast", "saturation", "grey",
           "erase", "area", "aspect", "top", "left")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Augment:
-    """How images are varied in training; a step at 0 is off and costs nothing. The default flips alone.
+    """The augmentation of training images; a step at 0 is off and costs nothing. By default images are only flipped.
 
     Attributes:
         flip: probability of a mirror image.
         crop: jitter of the framing. The window's side is (1 - crop) to (1 + crop) of the image's, and its centre moves
-            by up to crop / 2 of the side on each axis; beyond the border the border's pixels go on.
+            by up to crop / 2 of the side on each axis; beyond the border, the pixels of the border are repeated.
         low_resolution: probability of shrinking the image, antialiased, and enlarging it again.
-        smallest_side: the shorter side to which that goes at most, in pixels; drawn evenly on a logarithmic scale.
+        smallest_side: least length of the shorter side of the shrunk image, in pixels; drawn log-uniformly.
         brightness: the image is multiplied by 1 - brightness to 1 + brightness.
         contrast: distances from the image's mean luma are multiplied by 1 - contrast to 1 + contrast.
         saturation: distances from each pixel's luma are multiplied by 1 - saturation to 1 + saturation.
         grey: probability of a grey image.
-        erase: probability of a rectangle being set to the mean, 0 after normalisation.
-        largest_erased: share of the area up to which that goes; from a quarter of it, with sides up to 2 : 1.
+        erase: probability that a rectangle is set to the mean, which is 0 after normalisation.
+        largest_erased: largest area of the rectangle, as a share of the image; the smallest is a quarter of it, and the
+            sides are at most 2 : 1.
     """
 
     flip: float = 0.5
@@ -73,22 +74,23 @@ def augment(
     scale: float = 127.5,
     places: Sequence[int] | None = None,
 ) -> Float32[Tensor, "batch 3 height width"]:
-    """Varied images, normalised as `normalise` does it, in channels-last memory.
+    """Augmented images, normalised as by `normalise`, in channels-last memory.
 
     Flip, crop and low resolution are linear in rows and in columns: together they are one matrix for the rows and one
     for the columns of each image. Brightness, contrast, saturation and grey together are one sum of the image, its luma
-    and an offset; values are clipped to [0, 255] once, after it. Steps that are off are not computed.
+    and an offset; values are clipped to [0, 255] once, after that sum. Steps that are off are not computed.
 
     Args:
         images: RGB, [0, 255].
-        settings: what to vary, and how strongly.
-        seed: decides every draw, the same on each device; give each step of a training another.
+        settings: the steps and their strengths.
+        seed: determines every draw, on every device alike; each step of a training needs another seed.
         mean, scale: of the normalisation, in units of [0, 255].
-        places: number of each image in the batch that these are some of, as where processes share one: they are varied
-            as in the whole batch. None where they are all of it, in order.
+        places: position of each image in the whole batch, where ranks share one batch: the images are augmented as in
+            the whole batch. None where the images are the whole batch, in order.
 
     Raises:
-        ValueError: smallest_side is larger than the images, scale is not positive, or places are not one an image.
+        ValueError: smallest_side is larger than the images, scale is not positive, or places does not have one position
+            for each image.
     """
     _check_scale(scale)
     if places is not None and (len(places) != len(images) or min(places, default=0) < 0):
@@ -147,7 +149,7 @@ def _reframe(images: UInt8[Tensor, "batch 3 height width"], settings: Augment, d
 
 
 def _resolution(settings: Augment, drawn: Drawn, side: int) -> Float32[Tensor, " batch"]:
-    """Share of the resolution that each image keeps: 1, or smallest_side / side and up."""
+    """Share of the resolution that each image keeps: 1, or at least smallest_side / side."""
     share = (settings.smallest_side / side) ** drawn["side"]
     return torch.where(drawn["degrade"] < settings.low_resolution, share, 1.0)
 
@@ -160,9 +162,9 @@ def _resampling(
 ) -> Float32[Tensor, "batch side side"]:
     """Weights of the old pixels (last axis) in each new one, along one axis.
 
-    The window of `zoom * side` pixels around the centre, moved by `shift * side`, is sampled at `share * side` points
-    and these are spread over `side` pixels; both by a triangle filter, widened where it shrinks. Rows add up to 1.
-    No share is a share of 1, computed faster.
+    The window of `zoom * side` pixels around the centre, moved by `shift * side`, is sampled at `share * side` points,
+    and these are interpolated to `side` pixels; both by a triangle filter, which is widened for shrinking. Rows add up
+    to 1. None as share gives the result of a share of 1, but faster.
     """
     position = torch.arange(side, dtype=torch.float32, device=zoom.device)
     points = torch.full_like(zoom, side)[:, None] if share is None else (share * side).round()[:, None]
@@ -201,7 +203,7 @@ def _recolour(
 
 
 def _kept(settings: Augment, drawn: Drawn, height: int, width: int) -> Float32[Tensor, "batch 1 height width"]:
-    """0 in a rectangle that is erased, 1 elsewhere; the rectangle lies whole inside the image."""
+    """0 in the rectangle that is erased, 1 elsewhere; the whole rectangle lies inside the image."""
     area = _between(settings.largest_erased / 4, settings.largest_erased, drawn["area"]) * (height * width)
     aspect = 2 ** _between(-1.0, 1.0, drawn["aspect"])  # height to width
     tall = (area * aspect).sqrt().round().clamp(1, height)
@@ -209,7 +211,7 @@ def _kept(settings: Augment, drawn: Drawn, height: int, width: int) -> Float32[T
     top = (drawn["top"] * (height - tall + 1)).floor()
     left = (drawn["left"] * (width - wide + 1)).floor()
     erased = (drawn["erase"] < settings.erase)[:, None]
-    rows = (_within(top, tall, height) & erased).float()  # no row at all in an image that keeps everything
+    rows = (_within(top, tall, height) & erased).float()  # no rows in an image without an erased rectangle
     columns = _within(left, wide, width).float()
     return (1 - rows[:, :, None] * columns[:, None, :])[:, None]
 

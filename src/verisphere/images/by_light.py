@@ -1,7 +1,7 @@
-"""Domains for a set that knows none: its images by how bright they are.
+"""Domains for a set without domains: its images by their brightness.
 
-OneFace (Liu et al. 2022, section 4.2) calls a domain any images that share a property, seen or not. Light is one that
-every image has and that needs no one's judgement of a person.
+OneFace (Liu et al. 2022, section 4.2) defines a domain as images that share a property, visible or not. Every image has
+a brightness, and nobody has to judge a person to measure it.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ _IMAGES_AT_ONCE = 256
 
 
 class ByLight(Faces):
-    """Another set's images, with domains by their mean brightness: equally many images in each, the darkest first.
+    """The images of another set, with domains by mean brightness: equally many images in each, the darkest first.
 
-    All images are read once when the set is made.
+    All images are read once when the set is created.
 
     Args:
-        faces: the set; domains that it knows are replaced.
-        names: of the domains, from dark to bright; two or more.
+        faces: the other set; its own domains are replaced.
+        names: two or more names of domains, from dark to bright.
 
     Raises:
         ValueError: fewer than two names, a name twice, or fewer images than names.
@@ -44,7 +44,7 @@ class ByLight(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """Where the other set's images come from."""
+        """Source of the images of the other set."""
         return self.faces.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
@@ -55,14 +55,14 @@ class ByLight(Faces):
 def _brightness(faces: Faces) -> Tensor:
     """Mean luma of each image, (images,), in [0, 255]."""
     weights = torch.tensor(LUMA, dtype=torch.float64)
-    found = []
+    means = []
     for start in range(0, len(faces), _IMAGES_AT_ONCE):
         images = faces.images(range(start, min(start + _IMAGES_AT_ONCE, len(faces))))
-        found.append(images.double().mean((2, 3)) @ weights)
-    return torch.cat(found)
+        means.append(images.double().mean((2, 3)) @ weights)
+    return torch.cat(means)
 
 
 def _by_rank(brightness: Tensor, names: Sequence[str]) -> tuple[str, ...]:
-    """The name of each image's domain; images of one brightness go in their order."""
+    """The name of the domain of each image; images of equal brightness keep their order."""
     rank = brightness.argsort(stable=True).argsort()
     return tuple(names[place * len(names) // len(rank)] for place in rank.tolist())

@@ -36,7 +36,7 @@ _NO_RANGE = ("I", "F")  # 32 bits a pixel: nothing says which value is white
 
 
 def why_unread(name: str) -> str:
-    """Why a file with the name of a photograph is not read; empty where it is read, or is no photograph by its name.
+    """The reason why a photograph with this name is not read; empty where it is read, or is no photograph.
 
     >>> why_unread("Ann/1.jpg"), why_unread("Ann/notes.txt"), why_unread("Ann/1.gif")
     ('', '', '.gif is not read; save it as PNG or JPEG')
@@ -52,13 +52,13 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
 
     JPEG, PNG, PPM / PGM, BMP, WebP and TIFF, and HEIC where the extra `heif` is installed; of several frames the first
     (of HEIC the primary one). What the bytes are counts, not the name. Grey, palette and CMYK images become RGB,
-    16-bit grey keeps its upper 8 bits, transparency is dropped. The EXIF orientation is applied; an EXIF block that
-    cannot be read counts as absent. HEIC states its rotation outside of EXIF, and that one is applied.
+    16-bit grey keeps its upper 8 bits, transparency is discarded. The EXIF orientation is applied; an EXIF block that
+    cannot be read counts as absent. HEIC states its rotation outside of EXIF; that rotation is applied.
 
     Args:
         data: the file's content.
-        name: what to call the image in an error.
-        max_pixels: refuse more pixels than this, going by the header, before decoding.
+        name: name of the image for error messages.
+        max_pixels: an image whose header states more pixels is refused before decoding.
 
     Raises:
         ValueError: the bytes are not a whole image of these formats, or it has too many pixels.
@@ -85,24 +85,24 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
-    """What may decode these bytes: HEIC's decoder sees nothing but HEIC."""
+    """The formats whose decoders get these bytes: the decoder of HEIC gets HEIC alone."""
     return ("HEIF",) if _other_format(data) == "HEIC" and _register_heif() else _FORMATS
 
 
 @cache
 def _register_heif() -> bool:
-    """Make Pillow know HEIC; whether it can."""
+    """Registers HEIC with Pillow; False where the extra is not installed."""
     try:
         import pillow_heif
     except ImportError:
         return False
-    # One thread, as every other decoder here; pictures beside the primary one are of no use.
+    # One thread, as every other decoder here; images beside the primary one are not used.
     pillow_heif.register_heif_opener(decode_threads=1, thumbnails=False, depth_images=False, aux_images=False)
     return True
 
 
 def _other_format(data: bytes) -> str:
-    """The format, outside `_FORMATS`, that bytes begin as; empty where it is none that is known here."""
+    """The format outside `_FORMATS` by the first bytes; empty where it is not a known one."""
     if data[4:8] == b"ftyp":  # a container that names its brands: the first, a version, then all others
         brands = data[8 : min(int.from_bytes(data[:4], "big"), 256)]
         if b"avif" in brands or b"avis" in brands:
@@ -113,7 +113,7 @@ def _other_format(data: bytes) -> str:
 
 
 def _why_unidentified(data: bytes) -> str:
-    """Why bytes of a known format outside `_FORMATS` give no image; empty for others."""
+    """The reason why bytes of a known format outside `_FORMATS` give no image; empty for other bytes."""
     kind = _other_format(data)
     if kind == "HEIC":
         return (

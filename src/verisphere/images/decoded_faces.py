@@ -1,4 +1,4 @@
-"""A small set of faces held decoded in memory."""
+"""A small set of faces whose decoded images are in memory."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ _IMAGES_AT_ONCE = 256
 
 
 class InMemory(Faces):
-    """Faces whose images are all in one tensor; forked worker processes share it, others get a copy of it.
+    """Faces whose images are all in one tensor. Forked worker processes share the tensor; others get a copy.
 
     Args:
         pixels: the images, RGB, [0, 255].
-        names, identities, domains: one entry an image, as `Faces` has them.
-        source: where the images come from, where that is known.
+        names, identities, domains: one entry for each image; see `Faces`.
+        source: source of the images, where it is known.
 
     Raises:
-        ValueError: names, identities or domains do not have one entry an image.
+        ValueError: names, identities or domains do not have one entry for each image.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class InMemory(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """Where the images come from."""
+        """Source of the images."""
         return super().source if self._source is None else self._source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
@@ -52,10 +52,10 @@ class InMemory(Faces):
 
 
 def in_memory(faces: Faces, workers: int = 0, progress: Progress = quietly) -> InMemory:
-    """All images of a set, read once; takes 3 bytes a pixel (112 x 112: 38 MB a thousand images).
+    """Reads all images of a set once; they take 3 bytes per pixel (112 x 112: 38 MB per thousand images).
 
     Raises:
-        ValueError: the set is empty, or what reading an image of it raises.
+        ValueError: the set is empty, or an image of it cannot be read.
     """
     if not len(faces):
         raise ValueError("no images to read into memory: the set is empty")

@@ -1,4 +1,4 @@
-"""What a set of face images is, whatever it is read from: names, identities, and images on request."""
+"""The interface of a set of face images, whatever its source: names, identities, and images on request."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from verisphere.vocabulary import ImageSource
 class Faces(ABC):
     """A set of aligned face images in a fixed order.
 
-    A data set of one's own derives from this class and is named in a recipe by its import path. It must be picklable:
-    worker processes each get a copy.
+    A data set outside this package derives from this class, and a recipe names it by its import path. It must be
+    picklable: each worker process gets a copy.
 
     Attributes:
         names: unique name of each image, such as `AJ_Cook/AJ_Cook_0001.jpg`.
-        identities: the data set's name of the person on each image.
-        domains: name of the group each image belongs to, or None where the set knows no domains.
+        identities: name, in the data set, of the person on each image.
+        domains: name of the group to which each image belongs, or None where the set has no domains.
     """
 
     names: tuple[str, ...]
@@ -33,7 +33,7 @@ class Faces(ABC):
 
     @property
     def source(self) -> ImageSource:
-        """Where the images come from; a set that knows whether they are drawn, or how they were aligned, says so."""
+        """Source of the images; a set that records whether they are drawn, or how they were aligned, overrides this."""
         return ImageSource(f"{type(self).__module__}.{type(self).__qualname__}")
 
     def __len__(self) -> int:
@@ -51,12 +51,12 @@ class Faces(ABC):
         return torch.tensor([number[person] for person in self.identities], dtype=torch.int64)
 
     def select(self, indices: Sequence[int]) -> "Faces":
-        """The same images restricted to these positions; labels are counted anew."""
+        """The set restricted to these positions; labels are numbered again from 0."""
         return Selection(self, indices)
 
 
 class Selection(Faces):
-    """Some images of another set, read through it."""
+    """A part of another set, which reads the images."""
 
     def __init__(self, faces: Faces, indices: Sequence[int]) -> None:
         self.faces = faces
@@ -67,7 +67,7 @@ class Selection(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """Where the whole set's images come from."""
+        """Source of the images of the whole set."""
         return self.faces.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:

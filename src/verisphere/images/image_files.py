@@ -1,4 +1,4 @@
-"""Image files below a folder, inside a zip archive, or named by a list: their names, and their bytes on request."""
+"""Image files below a folder, inside a zip archive, or in a list: their names, and their bytes on request."""
 
 import os
 import stat
@@ -24,11 +24,11 @@ _MOST_FOLDER_LEVELS = 16  # levels of folders; a link that points back at a fold
 
 @runtime_checkable
 class ImageFiles(Protocol):
-    """Image files, known by position; nothing stays open between requests, so that workers can each have a copy.
+    """Image files by position. No file stays open between requests, so that each worker can have a copy.
 
     Attributes:
         names: path of each below the folder, inside the archive, or as a list spells it; always with / between parts.
-        unread: photographs of formats that are not read, in the same way; `decode.why_unread` says why.
+        unread: paths of photographs in formats that are not read; `decode.why_unread` gives the reason.
     """
 
     @property
@@ -37,13 +37,13 @@ class ImageFiles(Protocol):
 
     @property
     def unread(self) -> Sequence[str]:
-        """Path of each photograph of a format that is not read."""
+        """Path of each photograph in a format that is not read."""
 
     def keep(self, positions: Sequence[int]) -> "ImageFiles":
-        """The same, for these files alone."""
+        """The image files at these positions."""
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """What to call each file in an error, and its bytes.
+        """The name of each file for error messages, and its bytes.
 
         Raises:
             ValueError: a file cannot be read, is damaged, or larger than an image can be.
@@ -53,12 +53,12 @@ class ImageFiles(Protocol):
 def image_files(path: Path, expected: str = f"files at any depth that end in {', '.join(SUFFIXES)}") -> ImageFiles:
     """Every image in a folder and the folders in it, or in a zip archive, sorted by path part by part.
 
-    Hidden files, and files without an image suffix, are passed over; links are followed. Photographs of formats that
-    are not read are named apart.
+    Hidden files and files without an image suffix are skipped; links are followed. Photographs in formats that are not
+    read are listed separately.
 
     Args:
         path: the folder or archive.
-        expected: how images are looked for, to say so where there are none.
+        expected: description of the expected files, for the error where there are none.
 
     Raises:
         FileNotFoundError: nothing is at `path`.
@@ -74,7 +74,7 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
 
 
 def counted(unread: Sequence[str]) -> str:
-    """How many photographs of which formats are not read, and why.
+    """A sentence on the photographs that are not read: their number, their formats and the reason.
 
     >>> counted(["a/1.gif", "a/2.avif", "b/1.gif"])
     '3 photographs are not read (.gif 2, .avif 1), the first a/1.gif: .gif is not read; save it as PNG or JPEG'
@@ -86,7 +86,7 @@ def counted(unread: Sequence[str]) -> str:
 
 
 def _images(paths: Iterable[str], where: Path, expected: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the paths that name images, and those that name photographs of formats that are not read; sorted."""
+    """The paths of images, and the paths of photographs in formats that are not read; both sorted."""
     images, unread, others = [], [], Counter[str]()
     for path in paths:
         if not _is_text(path):
@@ -123,18 +123,18 @@ def _is_text(name: str) -> bool:
 
 @dataclass(frozen=True)
 class FilesOnDisk:
-    """Image files by their paths below a folder."""
+    """Image files below a folder."""
 
     root: Path
     names: Sequence[str]
     unread: Sequence[str] = ()
 
     def keep(self, positions: Sequence[int]) -> "FilesOnDisk":
-        """The same, for these files alone."""
+        """The image files at these positions."""
         return FilesOnDisk(self.root, tuple(self.names[index] for index in positions), self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """What to call each file in an error, and its bytes."""
+        """The name of each file for error messages, and its bytes."""
         for index in positions:
             name = os.path.join(self.root, self.names[index])
             try:
@@ -167,10 +167,10 @@ _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 @dataclass(frozen=True)
 class FilesInArchive:
-    """Entries of a zip file, read where they lie.
+    """Entries of a zip file, read in place.
 
-    The directory is read once, into an array: a `ZipFile` in each worker would cost about a kilobyte an image there,
-    and share its file position with the other processes.
+    The directory is read once, into an array: a `ZipFile` in each worker would take about a kilobyte per image, and
+    would share its file position with the other processes.
     """
 
     path: Path
@@ -179,12 +179,12 @@ class FilesInArchive:
     unread: Sequence[str] = ()
 
     def keep(self, positions: Sequence[int]) -> "FilesInArchive":
-        """The same, for these files alone."""
+        """The image files at these positions."""
         names = tuple(self.names[index] for index in positions)
         return FilesInArchive(self.path, names, self.entries[positions], self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-        """What to call each file in an error, and its bytes."""
+        """The name of each file for error messages, and its bytes."""
         try:
             with open(self.path, "rb", buffering=0, opener=regular) as file:
                 for index in positions:
@@ -195,7 +195,7 @@ class FilesInArchive:
 
 
 def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
-    """The bytes of one archive entry, checked against the size and the CRC-32 that the directory states."""
+    """The bytes of an archive entry, checked against the size and the CRC-32 in the directory."""
     header = os.pread(file, _LOCAL_HEADER.size, offset)
     if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
         raise ValueError(f"{name}: no archive entry at byte {offset}; has the archive changed since it was opened?")
@@ -203,7 +203,7 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
     data = os.pread(file, stored, offset + _LOCAL_HEADER.size + name_length + extra_length)
     if method == _DEFLATED:
         try:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: room to notice a longer one
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: detects a longer entry
         except zlib.error as error:
             raise ValueError(f"{name}: damaged archive entry at byte {offset} ({error})") from None
     if len(data) != size or zlib.crc32(data) != checksum:
@@ -224,8 +224,10 @@ def _open_archive(path: Path, expected: str) -> FilesInArchive:
         if by_name.setdefault(info.filename, info) is not info:
             raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
     names, unread = _images((name for name in by_name if not _is_hidden(name)), path, expected)
-    found = [by_name[name] for name in names]
-    entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in found]
+    chosen = [by_name[name] for name in names]
+    entries = [
+        (info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in chosen
+    ]
     return FilesInArchive(path, names, np.array(entries, np.int64), unread)
 
 

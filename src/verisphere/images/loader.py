@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from verisphere.images.faces import Faces
 from verisphere.seeds import group_order_seed, image_order_seed
 
-#: Processes that read images: more than any machine's images need, and fewer than would fill its memory.
+#: Most processes that read images: more than any machine needs, and fewer than would fill its memory.
 MOST_WORKERS = 256
 
 
@@ -34,24 +34,24 @@ def batches(
     drop_last: bool = False,
     pin: bool = False,
 ) -> Iterator[Batch]:
-    """The images at the positions in `order`, batch by batch; the same batches for any number of workers.
+    """The images at the positions in `order`, in batches that do not depend on the number of workers.
 
-    Images stay uint8: they are cheapest to carry between processes, and augmentation is faster on the device. Workers
-    end when the iterator does, exhausted or closed.
+    Images stay uint8, which is the cheapest to transfer between processes; augmentation is faster on the device. The
+    workers end when the iterator is exhausted or closed.
 
     Args:
         faces: the set.
-        order: positions in the set, repetition allowed.
-        batch_size: images a batch; the last one has what is left.
+        order: positions in the set; repetition is allowed.
+        batch_size: images in a batch; the last batch has the remaining ones.
         workers: processes that read ahead; 0 reads in this process.
-        drop_last: leave an incomplete last batch out.
-        pin: put batches into pinned memory, from which a copy to a CUDA device need not be waited for; pass
-            `device.type == "cuda"` of the device that they go to. For any other it only costs a copy.
+        drop_last: skip an incomplete last batch.
+        pin: put batches into pinned memory, so that a copy to a CUDA device is asynchronous; pass
+            `device.type == "cuda"` of the target device. For any other device it only costs a copy.
 
     Raises:
-        ValueError: a position outside the set, a batch size or worker count that makes no sense, or pinning where
-            PyTorch sees no CUDA device; at once. While iterating: what reading an image raises, the same whether a
-            worker raised it or this process.
+        ValueError: immediately, for a position outside the set, a batch size below 1, a negative number of workers, or
+            pinning without a CUDA device; while iterating, for an image that cannot be read, with the same message
+            whether a worker or this process read it.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; allowed is 1 or more")
@@ -68,26 +68,26 @@ def batches(
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
-    """A permutation of `count` positions that depends on seed and epoch alone, so a resumed run continues with it."""
+    """A permutation of `count` positions that depends on seed and epoch alone, so that a resumed run continues it."""
     if seed < 0 or epoch < 0:
         raise ValueError(f"seed is {seed} and epoch {epoch}; allowed is 0 or more")
     return torch.randperm(count, generator=torch.Generator().manual_seed(image_order_seed(seed, epoch)))
 
 
 def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
-    """A permutation in which images of one identity come `each` at a time; those that are left come fewer at a time.
+    """A permutation in which `each` images of one identity follow each other; the remaining images form shorter groups.
 
-    Batches are cut from it as from any order: the end of one may part a run, and does once fewer have come.
+    Batches are cut from it as from any order, so the end of a batch can divide a group.
 
     >>> labels = torch.tensor([0, 0, 0, 0, 1, 1])
-    >>> labels[grouped_order(labels, each=2, seed=0, epoch=0)].view(3, 2).diff().any()  # always two of one person
+    >>> labels[grouped_order(labels, each=2, seed=0, epoch=0)].view(3, 2).diff().any()  # two images of one person each
     tensor(False)
 
     Args:
         labels: identity of each image.
-        each: how many of one identity follow each other.
-        seed: with `epoch`, decides alone, so a resumed run continues with it.
-        epoch: which pass over the images.
+        each: images of one identity in a group.
+        seed: the order depends on `seed` and `epoch` alone, so that a resumed run continues it.
+        epoch: number of the pass over the images.
     """
     shuffled = epoch_order(len(labels), seed, epoch)
     if each == 1 or not len(labels):
@@ -95,7 +95,7 @@ def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: 
     by_identity = shuffled[labels[shuffled].argsort(stable=True)]
     ordered = labels[by_identity]
     inside = torch.arange(len(labels)) - torch.searchsorted(ordered, ordered)
-    # numbered anew for each run of `each`: an image begins one where its place in its identity divides
+    # an image begins a group where its place within its identity is a multiple of `each`
     group = (inside % each == 0).cumsum(0) - 1
     generator = torch.Generator().manual_seed(group_order_seed(seed, epoch))
     places = torch.randperm(int(group[-1]) + 1, generator=generator)
@@ -107,7 +107,7 @@ Read = tuple[Tensor, Tensor]  # images, indices
 
 @dataclass(frozen=True)
 class _Failure:
-    """An error carried out of a worker as data: DataLoader would fold a worker's traceback into the message."""
+    """An error that a worker returns as data: DataLoader would insert the traceback of the worker into the message."""
 
     error: ValueError | OSError
 
@@ -128,7 +128,7 @@ def _batches(
 ) -> Iterator[Batch]:
     chunks = [chunk.tolist() for chunk in order.split(batch_size) if len(chunk) == batch_size or not drop_last]
     with warnings.catch_warnings():
-        # How many workers pay is the caller's decision; where images come over a network it is more than the cores.
+        # The number of workers is the caller's decision; for images from a network file system it can exceed the cores.
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         loader = DataLoader(
             _Reader(faces),
@@ -146,14 +146,14 @@ def _batches(
             images, indices = read
             yield Batch(images, indices)
     except Exception as error:
-        # DataLoader's frames would keep its workers alive as long as the error; the message has the worker's traceback.
+        # The frames of DataLoader would keep its workers alive as long as the error; the message has their traceback.
         raise (error.with_traceback(None) if workers else error) from None
     finally:
-        del iterator  # the last reference: its workers end here, not when the garbage collector comes by
+        del iterator  # the last reference: its workers end here, not at the next garbage collection
 
 
 def _as_it_is(read: Any) -> Any:
-    """In place of DataLoader's collation: a set hands over whole batches."""
+    """Replaces the collation of DataLoader, since a set returns whole batches."""
     return read
 
 

@@ -29,24 +29,24 @@ class Photos(Faces):
     """Face images on disk, one folder a person.
 
     `path` is one of
-    - a folder or a zip archive holding `Name/image.jpg`, or the same inside folders that everything shares; images are
-      sorted by person, then name. Hidden files and files without an image suffix are passed over; photographs of
-      formats that are not read, too, with a warning.
+    - a folder or a zip archive with `Name/image.jpg`, or the same inside folders that all images share; images are
+      sorted by person, then name. Hidden files and files without an image suffix are skipped; photographs in
+      formats that are not read are skipped with a warning.
     - a list (.txt, .csv, .lst) of `image path<TAB>identity` lines, in whose order the images stay; see
       `verisphere.files.lists.read_images`.
 
-    Names are paths below what everything shares (`Name/image.jpg`), or as the list spells them. Images are read and
-    decoded on request; nothing stays open between requests, so the set can be copied into worker processes.
+    Names are paths below the shared folders (`Name/image.jpg`), or as the list spells them. Images are read and decoded
+    on request; no file stays open between requests, so the set can be copied into worker processes.
 
     Args:
         path: the folder, archive or list.
-        people: a list of people, as `verisphere.files.lists.read_people` reads it; the others are left out.
-        min_images: people with fewer images are left out.
-        max_images: of people with more images, only the first are kept.
-        size: (height, width) of the images; those of another size are resampled to it, by a bilinear filter,
-            antialiased when shrinking.
-        max_stretch: how much longer an image may become, against its other side, by being resampled to `size`; 1 takes
-            images of the same aspect ratio alone.
+        people: a list of people, as `verisphere.files.lists.read_people` reads it; other people are excluded.
+        min_images: people with fewer images are excluded.
+        max_images: of people with more images, only the first ones are kept.
+        size: (height, width) of the images; images of another size are resampled to it by a bilinear filter, with
+            antialiasing when they shrink.
+        max_stretch: largest change of the aspect ratio by resampling to `size`; 1 allows only images of the same aspect
+            ratio.
 
     Raises:
         FileNotFoundError: nothing is at `path`.
@@ -70,20 +70,20 @@ class Photos(Faces):
             raise ValueError(f"max_stretch is {max_stretch}; allowed is 1 (no stretching) or more")
         self.path = Path(path).expanduser()
         self.size, self.max_stretch = size, max_stretch
-        found = _open(self.path)
-        kept = list(range(len(found.names)))
+        listing = _open(self.path)
+        kept = list(range(len(listing.names)))
         if people is not None:
-            kept = positions_of_listed(found.identities, people)
-        enough = positions_with_images([found.identities[index] for index in kept], min_images, max_images)
+            kept = positions_of_listed(listing.identities, people)
+        enough = positions_with_images([listing.identities[index] for index in kept], min_images, max_images)
         kept = [kept[index] for index in enough]
-        self.names = tuple(found.names[index] for index in kept)
-        self.identities = tuple(found.identities[index] for index in kept)
-        self._files = found.files.keep(kept)
-        self._source = found.source
+        self.names = tuple(listing.names[index] for index in kept)
+        self.identities = tuple(listing.identities[index] for index in kept)
+        self._files = listing.files.keep(kept)
+        self._source = listing.source
 
     @property
     def source(self) -> ImageSource:
-        """Where the images come from, as `images.json` beside them says."""
+        """Source of the images, as `images.json` beside them states it."""
         return self._source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
@@ -112,8 +112,8 @@ def _fitted(
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a scan has found: one name and one identity an image, where its bytes are, and where the set comes from."""
+class _Listing:
+    """The images of a set: for each its name, its identity and its file; and the source of the set."""
 
     names: Sequence[str]
     identities: Sequence[str]
@@ -121,11 +121,11 @@ class _Found:
     source: ImageSource
 
 
-def _open(path: Path) -> _Found:
+def _open(path: Path) -> _Listing:
     if path.suffix.lower() in _LIST_SUFFIXES and path.exists() and not path.is_dir():
         listed = read_images(path)
         source = read_source(path, listed.paths)
-        return _Found(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), source)
+        return _Listing(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), source)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such folder, archive or list")
     if not path.is_dir() and path.suffix.lower() != ".zip":
@@ -141,16 +141,16 @@ def _open(path: Path) -> _Found:
                 f"{path}: {'/'.join(parts)!r} is not Name/image: images lie in one folder a person, all at one depth"
             )
     source = read_source(path, files.names)
-    return _Found(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files, source)
+    return _Listing(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files, source)
 
 
-@cache  # the images trained on and those to validate on often come from one place
+@cache  # the images of training and of validation often come from one place
 def _warn_of_unread(path: Path, what: str) -> None:
     log.warning("%s: %s", path, what)
 
 
 def _shared_levels(names: Sequence[Sequence[str]]) -> int:
-    """How many folders at the top everything shares, above the person's."""
+    """The number of folders above the folder of a person that all images share."""
     levels, first = 0, names[0]
     while all(len(parts) > levels + 2 and parts[levels] == first[levels] for parts in names):
         levels += 1

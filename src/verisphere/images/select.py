@@ -1,4 +1,4 @@
-"""Parts of a set of faces, chosen by person: named people, enough images, a seeded split."""
+"""Parts of a set of faces by person: named people, people with enough images, a seeded split."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -13,10 +13,10 @@ from verisphere.images.faces import Faces
 
 
 def with_people(faces: Faces, people: Collection[str]) -> Faces:
-    """The images of these people, in the set's order.
+    """The images of these people, in the order of the set.
 
     Raises:
-        ValueError: people that the set does not have; says how many and the first.
+        ValueError: the set does not have some of the people; states their number and the first one.
     """
     return faces.select(positions_of_people(faces.identities, people))
 
@@ -25,16 +25,16 @@ def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> 
     """The people with `at_least` images or more; of people with more than `at_most`, the first `at_most` images.
 
     Raises:
-        ValueError: no person has that many images, or the numbers make no sense.
+        ValueError: no person has `at_least` images, or `at_least` is below 1 or above `at_most`.
     """
     return faces.select(positions_with_images(faces.identities, at_least, at_most))
 
 
 def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Faces]:
-    """Two parts that share no person: `round(share * people)` people drawn by `seed`, and the others.
+    """Two parts that share no person: `round(share * people)` people drawn by `seed`, and all other people.
 
-    The draw depends on the seed and the people's names alone, not on the order of images. Each part keeps the set's
-    order and gets at least one person.
+    The draw depends on the seed and the names of the people alone, not on the order of images. Each part keeps the
+    order of the set and has at least one person.
 
     Raises:
         ValueError: share outside (0, 1), or fewer than two people.
@@ -53,10 +53,10 @@ def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Face
 
 
 def require_people(faces: Faces, at_least: int = 2) -> None:
-    """Refuse a set with too few people for what is to be done with it.
+    """Refuses a set with too few people.
 
     Raises:
-        ValueError: fewer than `at_least` people; names the first few.
+        ValueError: the set has fewer than `at_least` people; names the first few.
     """
     if len(faces.people) < at_least:
         seen = ", ".join(repr(person) for person in faces.people[:3]) or "none"
@@ -67,7 +67,7 @@ def require_people(faces: Faces, at_least: int = 2) -> None:
 
 
 def positions_of_people(identities: Sequence[str], people: Collection[str]) -> list[int]:
-    """Positions of the images of these people; raises as `with_people`."""
+    """Positions of the images of these people; raises the errors of `with_people`."""
     present = set(identities)
     missing = [person for person in people if person not in present]
     if missing:
@@ -92,7 +92,7 @@ def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[i
 
 
 def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most: int | None = None) -> list[int]:
-    """Positions of the images that `with_images` keeps; raises as it does."""
+    """Positions of the images that `with_images` keeps; raises its errors."""
     if at_least < 1 or (at_most is not None and at_most < at_least):
         raise ValueError(f"at least {at_least} and at most {at_most} images; allowed is 1 <= at_least <= at_most")
     counts = Counter(identities)

@@ -1,4 +1,4 @@
-"""A calibration as tables: the thresholds, what each promises, and what they do on each file."""
+"""A calibration as tables: the thresholds, their guarantees, and their rates on each file."""
 
 from verisphere.decide import GuaranteedThreshold, percent
 from verisphere.files.calibration import Calibration, Check, Source
@@ -7,7 +7,7 @@ from verisphere.vocabulary import OperatingPoint, printable
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """The thresholds, what each means, and the checks, as tables."""
+    """The thresholds with their meanings, and the checks, as tables."""
     model = (
         f"model {calibration.origin.model[:12]}"
         if calibration.origin
@@ -22,7 +22,7 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 def thresholds_table(calibration: Calibration) -> str:
-    """The thresholds, with what they come from."""
+    """The thresholds and the numbers that they come from."""
     rows = [
         [
             found.far_target,
@@ -39,21 +39,21 @@ def thresholds_table(calibration: Calibration) -> str:
 
 
 def _confidence(found: GuaranteedThreshold) -> str:
-    """The confidence of a promise; of `approximate` its upper limit."""
+    """The confidence of a guarantee; for `approximate`, its upper limit."""
     if found.confidence is None:
         return "on average"
     return f"{'at most ' if found.guarantee == 'approximate' else ''}{percent(found.confidence)}"
 
 
 def _size(source: Source) -> str:
-    """A file and how much is in it."""
+    """A file and its size."""
     rows = f"{source.rows:,} {'embeddings' if source.kind == 'embeddings' else 'comparisons'}"
     of = f" of {source.people:,} people" if source.people is not None else ""
     return f"{printable(source.file)} ({rows}{of}, SHA-256 {source.sha256[:12]})"
 
 
 def _check_text(check: Check, calibration: Calibration) -> str:
-    """What the thresholds do on one file."""
+    """The rates of the thresholds on one file."""
     title = f"on {_size(check.source)}"
     if check.source == calibration.source:
         title = f"on the calibration file itself, {printable(check.source.file)}, all comparisons"

@@ -1,4 +1,4 @@
-"""What a report page shows, as plain values; the page only lays them out."""
+"""The contents of a report page as plain values; the page only lays them out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from verisphere.decide.histogram import Histogram
 from verisphere.report.samples import Samples
 from verisphere.vocabulary import OperatingPoint, Origin
 
-#: Stands for all pairs of a set among the names of its domains, none of which is empty.
+#: Represents all pairs of a set among the names of its domains, which are never empty.
 ALL = ""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file that figures come from.
+    """A source of figures.
 
     Attributes:
-        name: as the page shows it.
-        sha256: of its bytes, in hexadecimal; None where it is no file.
+        name: name on the page.
+        sha256: digest of the file, in hexadecimal; None where the source is not a file.
     """
 
     name: str
@@ -28,23 +28,23 @@ class File:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What all pairs of one set show.
+    """The results over all pairs of one set.
 
     Attributes:
-        title: of the set and the model; unique on a page.
-        file: where the embeddings were.
-        images, people: how many.
-        size: numbers an embedding.
-        origin: what made the embeddings, where that is known.
-        model: the same in words.
-        points: one for each target FAR.
-        headline: the point at the FAR of the one threshold.
-        interval: of the headline's TAR over redrawn people; None below resolution.
+        title: title of the set and the model; unique on a page.
+        file: file of the embeddings.
+        images, people: number of images and of people.
+        size: size of an embedding.
+        origin: origin of the embeddings, where it is known.
+        model: the origin in words.
+        points: one operating point for each target FAR.
+        headline: the operating point at the FAR of the one threshold.
+        interval: interval of the TAR of the headline over redrawn people; None below resolution.
         one: the domains at the one threshold, where there are domains.
-        without_domains: why there is none; empty where there is.
-        curve: ROC, thinned.
-        histogram: of all pairs.
-        by_domain: of the pairs within each domain.
+        without_domains: the reason why `one` is None; else empty.
+        curve: thinned ROC curve.
+        histogram: histogram of all pairs.
+        by_domain: histogram of the pairs within each domain.
         samples: pairs at the error boundary.
     """
 
@@ -68,7 +68,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """TAR of one model less that of another on the same images, at one target FAR."""
+    """Difference of the TAR of two models on the same images, at one target FAR."""
 
     ours: str
     theirs: str
@@ -78,11 +78,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Shipped:
-    """A calibrated threshold, and what it does on each set of its model.
+    """A calibrated threshold, and its rates on each set of its model.
 
     Attributes:
-        threshold: with what it promises.
-        points: by the title of the set: on `ALL` of its pairs, and within each of its domains.
+        threshold: the threshold with its guarantee.
+        points: for each title of a set, the operating points on `ALL` of its pairs and within each domain.
     """
 
     threshold: GuaranteedThreshold
@@ -94,10 +94,10 @@ class Calibrated:
     """Calibrated thresholds.
 
     Attributes:
-        file: that they were found on.
+        file: the calibration file.
         shipped: the thresholds.
-        own: titles of the sets that are the very file they were found on.
-        notes: on which sets they were not tried, and why; or on whose word they were.
+        own: titles of the sets that are the calibration file itself.
+        notes: the sets on which the thresholds were not checked, and why; and those whose model is not recorded.
     """
 
     file: File
@@ -111,14 +111,14 @@ class Training:
     """A run.
 
     Attributes:
-        title: unique among the runs of a page.
-        folder: as it was given.
-        entries: lines of its log.
-        recipe: its resolved recipe, YAML.
-        people: that it was trained on; None where the run does not list them.
-        trained: on what, in words; empty where the run has no checkpoint.
-        files: that were read.
-        measured: embeddings of it are on the page.
+        title: title, unique among the runs of a page.
+        folder: the given folder.
+        entries: lines of the log.
+        recipe: the resolved recipe as YAML.
+        people: number of people in training; None where the run does not record it.
+        trained: the images of the training in words; empty where the run has no checkpoint.
+        files: files of the run that were read.
+        measured: whether embeddings of the run are on the page.
     """
 
     title: str
@@ -137,8 +137,8 @@ class Contents:
 
     Attributes:
         far: target FAR of the one threshold.
-        replicates, seed: of the bootstrap over people.
-        version: of verisphere.
+        replicates, seed: replicates and seed of the bootstrap over people.
+        version: version of verisphere.
     """
 
     title: str

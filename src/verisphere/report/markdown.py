@@ -1,4 +1,4 @@
-"""Text from files inside a Markdown document: shown, never obeyed."""
+"""Text from files inside a Markdown document: shown, never interpreted."""
 
 import html
 import re
@@ -6,18 +6,18 @@ from urllib.parse import quote
 
 from verisphere.vocabulary import printable
 
-# What can begin or end something inside a line; an underscore within a word cannot, and stays readable.
+# Characters with a meaning inside a line; an underscore within a word has none, and stays readable.
 _INLINE = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=[A-Za-z]):(?=//)|(?<=www)\.")
 
 
 def plain(text: str) -> str:
-    r"""Text on one line that Markdown shows as it is; a letter that cannot be seen, or turns others round, escaped.
+    r"""Text on one line that Markdown shows literally; letters that are invisible or reverse others are escaped.
 
     >>> plain("my_set <b> [a](x)\n# |"), plain("http://a.b")
     ('my_set &lt;b&gt; \\[a\\](x) # \\|', 'http\\://a.b')
     """
-    seen = printable(" ".join(text.split()))
-    return html.escape(_INLINE.sub(r"\\\g<0>", seen), quote=False)
+    line = printable(" ".join(text.split()))
+    return html.escape(_INLINE.sub(r"\\\g<0>", line), quote=False)
 
 
 def link(name: str) -> str:

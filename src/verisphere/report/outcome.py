@@ -1,4 +1,4 @@
-"""What a training came to, from its log: whether the loss fell, whether validation improved, and what to change."""
+"""The outcome of a training from its log: the trend of the loss, that of the validation, and advice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,29 +8,29 @@ from typing import Literal, TypeAlias
 Entry: TypeAlias = Mapping[str, float | int | None]
 Trend: TypeAlias = Literal["rose", "fell", "hardly changed"]
 
-#: Relative change of the loss, and absolute change of a TAR, that is no change: batches and pairs differ by as much.
+#: Largest relative change of the loss, and absolute change of a TAR, that counts as none: batches and pairs vary so.
 LOSS_TOLERANCE, TAR_TOLERANCE = 0.05, 0.005
-#: Steps over which the loss at either end is averaged, at least, so that a noisy one does not mislead.
+#: Least number of steps over which the loss at either end is averaged, because of its noise.
 AVERAGED_STEPS = 10.0
-#: A TAR as high as this need not improve further.
+#: A TAR of at least this value need not improve further.
 _HIGH_TAR = 0.95
 VALIDATION = "validation_tar_at_far_"
 
 
 @dataclass(frozen=True)
 class LossCourse:
-    """The loss at the beginning and at the end of a training, where the margin was that of the end.
+    """The loss at the beginning and at the end of a training, over steps with the final margin.
 
     Attributes:
-        first: mean over the first ten steps or a few more, as the entries divide them; where a single entry could be
-            compared, the first loss in the log, whatever the margin was then.
-        last: mean over the last tenth of the steps, ten at least.
-        first_steps: over how many steps `first` is the mean.
-        last_steps: over how many steps `last` is the mean.
-        entries: how many were compared.
-        step: steps made at the last of them.
-        margin_grew: earlier entries could not be compared, for the margin was smaller then.
-        margin_share: share of the margin at the last entry; None where the log has none.
+        first: mean over the first ten steps or a few more, in whole entries; where only one entry can be compared, the
+            first loss in the log, with any margin.
+        last: mean over the last tenth of the steps, at least ten.
+        first_steps: number of steps behind `first`.
+        last_steps: number of steps behind `last`.
+        entries: number of entries that were compared.
+        step: number of steps at the last entry.
+        margin_grew: earlier entries could not be compared, because they had a smaller margin.
+        margin_share: share of the margin at the last entry; None where the log has no margin.
     """
 
     first: float
@@ -44,11 +44,11 @@ class LossCourse:
 
     @property
     def trend(self) -> Trend | None:
-        """Which way the loss went; None where a single entry cannot show it."""
+        """Trend of the loss; None where there is only one entry."""
         return _trend(self.last - self.first, LOSS_TOLERANCE * abs(self.first)) if self.entries > 1 else None
 
     def text(self) -> str:
-        """The course as a sentence without its full stop."""
+        """The course as a sentence without a full stop."""
         if self.trend is not None:
             since, these = (" since the margin reached its full size,", " of these") if self.margin_grew else ("", "")
             means = f"means over the first {self.first_steps} and the last {self.last_steps}{these} steps"
@@ -73,8 +73,8 @@ class ValidationCourse:
     """TAR in validation at one target FAR over a training.
 
     Attributes:
-        far_target: as the recipe has it.
-        tars: steps made and TAR, in order; one at least.
+        far_target: target FAR as the recipe spells it.
+        tars: number of steps and TAR, in order; at least one.
     """
 
     far_target: str
@@ -82,22 +82,22 @@ class ValidationCourse:
 
     @property
     def best(self) -> tuple[int, float]:
-        """Step and TAR of the highest; the first of equals."""
-        return max(self.tars, key=lambda one: one[1])
+        """Step and value of the highest TAR; the first of equal ones."""
+        return max(self.tars, key=lambda measured: measured[1])
 
     @property
     def trend(self) -> Trend | None:
-        """Which way the TAR went; None where it was measured once."""
+        """Trend of the TAR; None where it was measured once."""
         change = self.tars[-1][1] - self.tars[0][1]
         return _trend(change, TAR_TOLERANCE) if len(self.tars) > 1 else None
 
     @property
     def passed_its_best(self) -> bool:
-        """Whether an earlier step was better than the end by more than the tolerance."""
+        """Whether an earlier TAR was higher than the last one by more than the tolerance."""
         return self.best[1] - self.tars[-1][1] > TAR_TOLERANCE
 
     def text(self) -> str:
-        """The course in a sentence."""
+        """The course as a sentence."""
         (begun, first), (ended, last) = self.tars[0], self.tars[-1]
         at = f"TAR in validation at FAR {self.far_target}"
         if self.trend is None:
@@ -109,12 +109,12 @@ class ValidationCourse:
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What the log of a whole training shows.
+    """The outcome of a whole training.
 
     Attributes:
-        loss: None where no loss was logged.
-        validation: one for each target FAR; none without validation.
-        without_loss: entries whose loss is null, where no entry has one that is a number; else 0.
+        loss: course of the loss; None where no loss was logged.
+        validation: one course for each target FAR; empty without validation.
+        without_loss: number of entries with a null loss, where no entry has a number as its loss; else 0.
     """
 
     loss: LossCourse | None
@@ -123,9 +123,9 @@ class TrainingOutcome:
 
     @property
     def advice(self) -> str:
-        """What to change, where the training did not go well; empty where it did."""
+        """What to change where the training did not go well; else empty."""
         loss = None if self.loss is None else self.loss.trend
-        trends = [one.trend for one in self.validation]
+        trends = [course.trend for course in self.validation]
         if loss == "rose" and "rose" in trends:
             return "validation improved all the same: terms that begin late or grow can raise a loss"
         if loss == "rose":
@@ -135,17 +135,19 @@ class TrainingOutcome:
                 "raise the rate (optimizer.rate) or train for more epochs; if that changes nothing, check that images "
                 "and labels belong together"
             )
-        past = [one.best[0] for one in self.validation if one.passed_its_best]
+        past = [course.best[0] for course in self.validation if course.passed_its_best]
         if past or "fell" in trends:
             when = f" (validation was best at step {past[0]})" if past else ""
             return f"train for fewer epochs{when}, on more people, or with stronger augmentation"
-        if trends and all(one.trend == "hardly changed" and one.best[1] < _HIGH_TAR for one in self.validation):
+        if trends and all(
+            course.trend == "hardly changed" and course.best[1] < _HIGH_TAR for course in self.validation
+        ):
             return "what was learned holds for the people trained on alone: train on more people"
         return ""
 
     def text(self) -> str:
         """A line for the loss, one for each target FAR of the validation, and what to change."""
-        lines = [one.text() for one in (self.loss, *self.validation) if one is not None]
+        lines = [course.text() for course in (self.loss, *self.validation) if course is not None]
         if self.without_loss:
             lines.insert(
                 0, f"no loss can be told: it is null in every entry of the log that has one ({self.without_loss})"
@@ -158,17 +160,17 @@ class TrainingOutcome:
 
 
 def training_outcome(entries: Sequence[Entry]) -> TrainingOutcome:
-    """What a training came to.
+    """The outcome of a training.
 
     Args:
-        entries: lines of `metrics.jsonl`, of the whole training however often it was interrupted.
+        entries: lines of `metrics.jsonl` of the whole training, with all its interruptions.
     """
     tars: dict[str, list[tuple[int, float]]] = {}
     for entry in entries:
         for name, value in entry.items():
             if name.startswith(VALIDATION) and value is not None:
                 tars.setdefault(name.removeprefix(VALIDATION), []).append((_step(entry), float(value)))
-    validation = tuple(ValidationCourse(far, tuple(found)) for far, found in tars.items())
+    validation = tuple(ValidationCourse(far, tuple(measured)) for far, measured in tars.items())
     loss = _loss_course(entries)
     return TrainingOutcome(loss, validation, sum("loss" in entry for entry in entries) if loss is None else 0)
 
@@ -177,13 +179,13 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
     logged = [entry for entry in entries if entry.get("loss") is not None]
     if not logged:
         return None
-    # An entry holds the mean loss since the one before it, so both must have been logged at the margin of the end.
+    # An entry has the mean loss since the previous entry, so both must have the final margin.
     full = logged[-1].get("margin_share")
     pairs = pairwise([{"step": 0, "margin_share": logged[0].get("margin_share")}, *logged])
     compared = [
-        (max(_step(one) - _step(before), 1), float(one["loss"] or 0.0))
-        for before, one in pairs
-        if before.get("margin_share") == one.get("margin_share") == full
+        (max(_step(entry) - _step(before), 1), float(entry["loss"] or 0.0))
+        for before, entry in pairs
+        if before.get("margin_share") == entry.get("margin_share") == full
     ] or [(1, float(logged[-1]["loss"] or 0.0))]
     tenth = sum(steps for steps, _ in compared) / 10
     (first, first_steps), (last, last_steps) = (
@@ -203,11 +205,11 @@ def _loss_course(entries: Sequence[Entry]) -> LossCourse | None:
 
 
 def _mean(entries: Sequence[tuple[int, float]], enough: float) -> tuple[float, int]:
-    """The mean loss of the first entries that cover so many steps, or of the first half of all; and their steps.
+    """Mean loss and number of steps of the first entries that cover enough steps, at most the first half of all.
 
     Args:
-        entries: steps that each covers, and its mean loss.
-        enough: how many steps.
+        entries: number of steps and mean loss of each entry.
+        enough: number of steps to cover.
     """
     part = [entries[0]]
     while sum(steps for steps, _ in part) < enough and len(part) < len(entries) // 2:

@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file with everything in it, no script, and nothing fetched from anywhere."""
+"""The page of a report: one self-contained HTML file without scripts or external resources."""
 
 import base64
 import re
@@ -14,25 +14,25 @@ from verisphere.report.plots import det_plot, roc_plot
 from verisphere.report.score_plots import domains_plot, histogram_plot
 from verisphere.report.training_plot import training_plot
 
-# The page may show what is inside it and do nothing else, whatever a name in a data set holds.
+# The page can only show its own content, whatever a name in a data set contains.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def figures_of(contents: Contents) -> dict[str, Figure]:
-    """Every plot of a page, by the name of its file."""
-    found = contents.findings
+    """All plots of a page, by file name."""
     figures = {}
-    if found:
-        curves = {one.title: one.curve for one in found}
+    if contents.findings:
+        curves = {findings.title: findings.curve for findings in contents.findings}
         figures["roc"] = roc_plot(curves, "ROC")
         figures["det"] = det_plot(curves, "DET")
-    for number, one in enumerate(found, start=1):
-        figures[plot_name("scores", number, one.title)] = histogram_plot(
-            one.histogram, _marked(one), f"All pairs of {one.title}", _shipped(contents, one)
+    for number, findings in enumerate(contents.findings, start=1):
+        title = findings.title
+        figures[plot_name("scores", number, title)] = histogram_plot(
+            findings.histogram, _marked(findings), f"All pairs of {title}", _shipped(contents, findings)
         )
-        if one.one is not None:
-            figures[plot_name("domains", number, one.title)] = domains_plot(
-                one.by_domain, one.one, f"Domains of {one.title}"
+        if findings.one is not None:
+            figures[plot_name("domains", number, title)] = domains_plot(
+                findings.by_domain, findings.one, f"Domains of {title}"
             )
     for number, run in enumerate(contents.trainings, start=1):
         if run.entries:
@@ -46,17 +46,17 @@ def plot_name(kind: str, number: int, title: str) -> str:
     return f"{kind}-{number}-{words}".strip("-")
 
 
-def _marked(found: Findings) -> dict[str, float]:
-    return {f"threshold at FAR {found.headline.far_target}": found.headline.threshold}
+def _marked(findings: Findings) -> dict[str, float]:
+    return {f"threshold at FAR {findings.headline.far_target}": findings.headline.threshold}
 
 
-def _shipped(contents: Contents, found: Findings) -> dict[str, float]:
+def _shipped(contents: Contents, findings: Findings) -> dict[str, float]:
     if contents.calibrated is None:
         return {}
     return {
-        f"calibrated, FAR {one.threshold.far_target}": one.threshold.threshold
-        for one in contents.calibrated.shipped
-        if found.title in one.points
+        f"calibrated, FAR {shipped.threshold.far_target}": shipped.threshold.threshold
+        for shipped in contents.calibrated.shipped
+        if findings.title in shipped.points
     }
 
 
@@ -64,13 +64,13 @@ def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
     """The page as HTML.
 
     Args:
-        contents: what it shows.
+        contents: contents of the page.
         plots: SVG of each figure of `figures_of`.
     """
     uris = {name: f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}" for name, data in plots.items()}
 
     def of(kind: str) -> list[str | None]:
-        """The plot of each subject, in order; None where it has none."""
+        """The plot of each set or run, in order; None where it has no such plot."""
         titles = [run.title for run in contents.trainings] if kind == "training" else _titles(contents)
         return [uris.get(plot_name(kind, number, title)) for number, title in enumerate(titles, start=1)]
 
@@ -118,4 +118,4 @@ def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
 
 
 def _titles(contents: Contents) -> list[str]:
-    return [one.title for one in contents.findings]
+    return [findings.title for findings in contents.findings]

@@ -1,4 +1,4 @@
-"""The sections of a report page that are pictures: plots with what they show in words, and pairs of faces."""
+"""The sections of a report page with pictures: plots with descriptions, and pairs of faces."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from verisphere.report.tables import number
 
 
 def picture(uri: str, alt: str, caption: str) -> Markup:
-    """A plot with what it shows in words."""
+    """A plot with its description."""
     return tag("figure", tag("img", src=uri, alt=alt), tag("figcaption", caption), class_="plot")
 
 
 def curves(contents: Contents, roc: str, det: str) -> Markup:
     """ROC and DET."""
-    told = "; ".join(
+    reached = "; ".join(
         f"{found.title} reaches TAR {number(found.headline.tar, 3)} at FAR {contents.far}"
         for found in contents.findings
         if not found.headline.below_resolution
@@ -33,8 +33,8 @@ def curves(contents: Contents, roc: str, det: str) -> Markup:
     )
     return tag(
         "div",
-        picture(roc, f"ROC curve. {told}.", roc_caption),
-        picture(det, f"DET curve of the same sets. {told}.", det_caption),
+        picture(roc, f"ROC curve. {reached}.", roc_caption),
+        picture(det, f"DET curve of the same sets. {reached}.", det_caption),
         class_="plots",
     )
 

@@ -1,4 +1,4 @@
-"""Pictures of results, and the look they share. A function returns a figure; `save_plot` writes it whole."""
+"""Plots of results in a common style. A function returns a figure; `save_plot` writes it whole."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -23,17 +23,17 @@ from verisphere.vocabulary import printable
 INK, PALE, LINES = "#1f2933", "#9aa5b1", "#e4e7eb"
 SERIES = ("#2274a5", "#9aa5b1", "#e4572e", "#3a7d44", "#7b2d8b")
 STYLES = tuple((colour, dashes) for dashes, colour in product(("-", "--", ":"), SERIES))
-_LONGEST_NAME = 44  # letters of a name in a picture
-# Marks on a normal-deviate axis, the most wanted first.
+_LONGEST_NAME = 44  # letters of a name in a plot
+# Marks on a normal-deviate axis, in order of priority.
 _MARKED_RATES = (0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 0.9, 0.99, 0.999, 0.9999, 0.05, 0.2, 0.3, 0.7, 0.8, 0.95, 1e-7)
-_LARGEST_FAR = 0.5  # FAR at the right border of a DET curve
-MOST_STEPS = 100  # points of a curve that are drawn as the steps they are
+_LARGEST_FAR = 0.5  # at the right border of a DET plot
+MOST_STEPS = 100  # a curve with fewer points is drawn in steps
 
 
 def save_plot(figure: Figure, path: Path) -> Path:
-    """Write a figure; the suffix chooses the format (.png, .svg).
+    """Writes a figure in the format of the suffix (.png, .svg).
 
-    The same figure gives the same bytes. Letters in an SVG are outlines, so that it looks alike everywhere.
+    Equal figures give equal bytes. Letters in an SVG are outlines, so that it looks the same everywhere.
     """
     metadata = {"Date": None} if path.suffix == ".svg" else None
     with _drawing():
@@ -44,35 +44,35 @@ def save_plot(figure: Figure, path: Path) -> Path:
 @contextmanager
 def _drawing() -> Iterator[None]:
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "verisphere"}), warnings.catch_warnings():
-        # names of people and domains may be in any script; what the font lacks is drawn as a box
+        # names of people and domains can be in any script; a letter that the font lacks is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
 def in_picture(name: str) -> str:
-    """A name as matplotlib draws it letter by letter: on one line, not too long, no formula, not hidden."""
+    """A name for matplotlib: on one line, of bounded length, not interpreted as a formula, not hidden in a legend."""
     name = printable(" ".join(name.split()))
     name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "\u2026"
     name = name.replace("$", r"\$")
-    return f"\u2009{name}" if name.startswith("_") else name  # matplotlib leaves such labels out of a legend
+    return f"\u2009{name}" if name.startswith("_") else name  # matplotlib excludes such labels from a legend
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure as wide as all are, in inches, with some air around it."""
+    """An empty figure of the common width and this height, in inches, with a margin."""
     figure = Figure(figsize=(4.8, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     figure.set_facecolor("white")
     return figure
 
 
 def save_image(pixels: UInt8[Tensor, "3 height width"], path: Path) -> Path:
-    """Write an image."""
+    """Writes an image."""
     image = Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
     write_whole(path, lambda partial: image.save(partial))
     return path
 
 
 def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
-    """TAR over FAR, FAR on a logarithmic scale, drawn no further left than the impostors can resolve."""
+    """TAR over FAR, with a logarithmic FAR axis that begins where the impostors resolve the FAR."""
     figure = new_figure(3.6)
     axes = figure.add_subplot()
     for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
@@ -91,8 +91,8 @@ def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
 def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     """FRR over FAR, both on normal-deviate axes (Martin et al. 1997): normal scores of equal variance fall on a line.
 
-    FRR = 1 - TAR. Drawn no further left than the impostors can resolve, and no lower than the genuine pairs can; a
-    point where either rate is 0 or 1 has no place on these axes.
+    FRR = 1 - TAR. The axes begin where the impostor and the genuine pairs resolve the rates; a point with a rate of 0
+    or 1 has no place on these axes.
     """
     figure = new_figure(3.6)
     axes = figure.add_subplot()
@@ -118,7 +118,7 @@ def _least_far(curves: Mapping[str, Curve]) -> float:
 
 
 def _deviates(axis: Axis, low: float, high: float) -> None:
-    """Let an axis of normal deviates show rates from low to high; marks that would touch are left out."""
+    """Makes an axis of normal deviates show rates from low to high; marks that would overlap are skipped."""
     begin, end = ndtri(low), ndtri(high)
     marks: list[float] = []
     for rate in _MARKED_RATES:

@@ -1,4 +1,4 @@
-"""The sections of a report page that say what its numbers rest on: rules, models, files, recipes."""
+"""The sections of a report page on the provenance of its numbers: rules, models, files, recipes."""
 
 from verisphere.decide.intervals import MEASURED_COVERAGE
 from verisphere.report.findings import Contents, File
@@ -6,7 +6,7 @@ from verisphere.report.html import Markup, breakable, definitions, joined, table
 
 
 def recipes(contents: Contents) -> Markup:
-    """The resolved recipe of each run, folded up."""
+    """The resolved recipe of each run, collapsed."""
     return joined(
         *(
             tag("details", tag("summary", f"{run.title}: recipe.yaml"), tag("pre", run.recipe))
@@ -16,9 +16,9 @@ def recipes(contents: Contents) -> Markup:
 
 
 def provenance(contents: Contents) -> Markup:
-    """The rules behind the numbers, and the files they come from."""
+    """The rules behind the numbers, and the files that the numbers come from."""
     rules = definitions(*_rules(contents)) if contents.findings else ""
-    models = [tag("p", tag("strong", found.title), f": {found.model}") for found in contents.findings]
+    models = [tag("p", tag("strong", findings.title), f": {findings.model}") for findings in contents.findings]
     rows = [
         [breakable(file.name), tag("code", file.sha256) if file.sha256 else "not read from a file"]
         for file in _files(contents)
@@ -32,7 +32,7 @@ def provenance(contents: Contents) -> Markup:
 
 
 def _rules(contents: Contents) -> list[tuple[str, str]]:
-    points = max(len(found.curve.thresholds) for found in contents.findings)
+    points = max(len(findings.curve.thresholds) for findings in contents.findings)
     return [
         (
             "Score",
@@ -75,7 +75,7 @@ def _rules(contents: Contents) -> list[tuple[str, str]]:
 
 
 def _files(contents: Contents) -> list[File]:
-    files = [found.file for found in contents.findings]
+    files = [findings.file for findings in contents.findings]
     files += [file for run in contents.trainings for file in run.files]
     if contents.calibrated is not None and contents.calibrated.file.sha256 not in {file.sha256 for file in files}:
         files.append(contents.calibrated.file)

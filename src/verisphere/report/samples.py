@@ -1,4 +1,4 @@
-"""Pairs at the error boundary, to look at: the genuine pairs that score lowest and the impostors that score highest."""
+"""Sample pairs at the error boundary: the genuine pairs with the lowest and the impostors with the highest scores."""
 
 import base64
 import io
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from verisphere.images.faces import Faces
 
-PICTURE_SIDE = 112  # pixels of the longer side of a picture
-JPEG_QUALITY = 85  # of its JPEG
+PICTURE_SIDE = 112  # pixels of the longer side
+JPEG_QUALITY = 85
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Picture:
     """One image of a pair.
 
     Attributes:
-        name: of the image.
-        person: its identity.
-        domain: of the image, where the set has domains.
-        uri: the image itself as a data URI, where the images are at hand.
+        name: name of the image.
+        person: identity of the image.
+        domain: domain of the image, where the set has domains.
+        uri: the image as a data URI, where the images are available.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class SamplePair:
-    """Two images, their score, and what the threshold decides.
+    """Two images, their score, and the decision at the threshold.
 
     Attributes:
-        score: of the pair.
-        genuine: one person is on both.
-        accepted: the score lies above the threshold.
+        score: score of the pair.
+        genuine: both images show the same person.
+        accepted: the score is above the threshold.
     """
 
     left: Picture
@@ -52,7 +52,7 @@ class SamplePair:
 
     @property
     def wrong(self) -> bool:
-        """The threshold decides it wrongly."""
+        """Whether the decision is wrong."""
         return self.accepted != self.genuine
 
 
@@ -63,8 +63,8 @@ class Samples:
     Attributes:
         genuine: lowest score first.
         impostor: highest score first.
-        threshold: that decides them.
-        missing: why there are no pictures; empty where there are.
+        threshold: threshold of the decisions.
+        missing: the reason why there are no pictures; empty where there are pictures.
     """
 
     genuine: tuple[SamplePair, ...]
@@ -74,15 +74,15 @@ class Samples:
 
 
 def varied(people: Int64[np.ndarray, "pairs 2"], count: int, per_person: int = 1) -> list[int]:
-    """Positions of the first pairs, in the order given, such that nobody is in more than `per_person` of them.
+    """Positions of the first pairs, in the given order, such that no person is in more than `per_person` of them.
 
     >>> varied(np.array([[0, 1], [0, 2], [2, 3], [4, 4]]), count=3)  # person 0 was seen when the second pair comes
     [0, 2, 3]
 
     Args:
         people: the two people of each pair; the same number twice for a genuine pair.
-        count: how many to choose; fewer where the pairs do not suffice.
-        per_person: pairs a person.
+        count: number of pairs to choose; fewer where there are not enough.
+        per_person: most pairs of one person.
     """
     chosen: list[int] = []
     seen: Counter[int] = Counter()
@@ -100,7 +100,7 @@ def pictures(faces: Faces, names: Sequence[str]) -> dict[str, str]:
     """Each named image as a data URI of a small JPEG.
 
     Raises:
-        ValueError: an image of this name is not in the set, or cannot be read.
+        ValueError: the set has no image of this name, or it cannot be read.
     """
     position = {name: index for index, name in enumerate(faces.names)}
     absent = [name for name in names if name not in position]

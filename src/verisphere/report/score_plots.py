@@ -1,7 +1,4 @@
-"""Pictures of how genuine and impostor scores are spread, with thresholds: over all pairs, and within each domain.
-
-And of the curve that all thresholds make.
-"""
+"""Plots of the distributions of genuine and impostor scores, over all pairs and within domains, and of their curve."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -25,13 +22,13 @@ _PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
 def histogram_plot(
     histogram: Histogram, thresholds: Mapping[str, float], title: str, shipped: Mapping[str, float] | None = None
 ) -> Figure:
-    """Genuine and impostor scores of all pairs, above on an even scale, below on a logarithmic one, with thresholds.
+    """Genuine and impostor scores of all pairs, above on a linear scale, below on a logarithmic one, with thresholds.
 
     Args:
-        histogram: of the scores.
-        thresholds: each with its name.
-        title: of the picture.
-        shipped: the same of a model that is in use.
+        histogram: histogram of the scores.
+        thresholds: thresholds by name.
+        title: title of the plot.
+        shipped: calibrated thresholds by name.
     """
     figure = new_figure(4.2)
     even, logarithmic = figure.subplots(2, 1, sharex=True)
@@ -60,12 +57,12 @@ def histogram_plot(
 def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, title: str) -> Figure:
     """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
 
-    Of more than twelve domains, those whose own thresholds lie furthest from the common one are drawn.
+    Of more than twelve domains, those with their own threshold furthest from the common one are drawn.
 
     Args:
-        histograms: of each domain, over the same bins.
-        result: the thresholds; domains that are not in it are not drawn.
-        title: of the picture.
+        histograms: histogram of each domain, over the same bins.
+        result: the thresholds; only domains in it are drawn.
+        title: title of the plot.
     """
     names = _furthest([name for name in histograms if name in result.domains], result)
     figure = new_figure(1.05 * len(names) + 1.3)
@@ -96,14 +93,14 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
 def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:
     """ROC above and DET below, over one logarithmic FAR axis, with the operating points that can be resolved.
 
-    The DET curve's FRR = 1 - TAR is logarithmic too. A rate of 0 has no place on such an axis: curves go on to the
-    edge, where an operating point has an open mark. An axis shows two decades at least. Where no operating point can be
-    resolved, or the curve is one point alone, the picture says so.
+    The FRR = 1 - TAR of the DET curve is logarithmic too. A rate of 0 has no place on such an axis: curves extend to
+    the edge, where an operating point has an open mark. An axis shows at least two decades. Where no operating point can
+    be resolved, or the curve is a single point, the plot says so.
 
     Args:
         curve: the curve.
-        points: operating points on it.
-        title: of the picture.
+        points: operating points on the curve.
+        title: title of the plot.
     """
     figure = new_figure(5.6)
     roc, det = figure.subplots(2, 1, sharex=True)
@@ -114,7 +111,7 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
     tars = np.array([point.tar for point in marked])
     frrs = np.array([(point.genuine_total - point.genuine_accepted) / point.genuine_total for point in marked])
     for axes, rate, marks, low in ((roc, curve.tar, tars, 0.0), (det, curve.frr, frrs, bottom)):
-        # Within the axes by its making; unclipped, so that what runs along an edge is as thick as the rest.
+        # Always within the axes; unclipped, so that a line along an edge has its full width.
         axes.plot(*_to_the_edges(curve, rate, left, low), color=GENUINE, clip_on=False, zorder=3)
         edge = (fars == 0) | ((marks == 0) & (axes is det))
         _mark(axes, fars[~edge], marks[~edge], f"at the FARs asked for, rule: {rules}", IMPOSTOR)
@@ -148,10 +145,10 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
 def _to_the_edges(
     curve: Curve, rate: Float64[np.ndarray, " points"], left: float, low: float
 ) -> tuple[Float64[np.ndarray, " corners"], Float64[np.ndarray, " corners"]]:
-    """FAR and another rate of a curve, no smaller than what the axes show, with the corners of its steps.
+    """FAR and another rate of a curve, clipped to the axes, with the corners of its steps.
 
-    Of the points of FAR 0 the last stands for all. Few points are drawn as the steps they are, many as a line; but no
-    slope leads to an edge, which stands for 0 and is no place on the scale.
+    The last point of FAR 0 represents all of them. Few points are drawn in steps, many as a line; but no slope leads to
+    an edge, which represents 0 and is not a place on the scale.
     """
     first = max(int(np.count_nonzero(curve.impostor_accepted == 0)) - 1, 0)
     far, other = curve.far[first:].clip(left), rate[first:].clip(low)
@@ -163,14 +160,14 @@ def _to_the_edges(
 def _mark(
     axes: Axes, far: Float64[np.ndarray, " marks"], rate: Float64[np.ndarray, " marks"], label: str, face: str
 ) -> None:
-    """Points as dots, in front of everything and over the edge; none draws nothing."""
-    if len(far):  # an empty line that is not clipped would have no place, and the layout none either
+    """Points as dots, in front of everything and not clipped at the edge."""
+    if len(far):  # an empty line that is not clipped would break the layout
         (marks,) = axes.plot(far, rate, "o", color=IMPOSTOR, markersize=5, label=label, clip_on=False, zorder=4)
         marks.set_markerfacecolor(face)
 
 
 def _spread(axes: Axes, histogram: Histogram) -> None:
-    """Both kinds of scores as filled steps, as shares of their kind."""
+    """Genuine and impostor scores as filled steps, as shares of each kind."""
     kinds = (
         ("impostor", histogram.impostor, histogram.impostor_total, IMPOSTOR),
         ("genuine", histogram.genuine, histogram.genuine_total, GENUINE),
@@ -180,7 +177,7 @@ def _spread(axes: Axes, histogram: Histogram) -> None:
 
 
 def _furthest(names: list[str], result: OneThreshold) -> list[str]:
-    """Those of many domains that are worth a picture, in the order given."""
+    """The domains that are drawn, in the given order."""
     if len(names) <= MOST_DOMAINS:
         return names
     common = result.calibration_threshold

@@ -1,4 +1,4 @@
-"""The sections of a report page that are words and tables, each from the values it shows."""
+"""The sections of a report page with text and tables."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ NONE = "\N{EN DASH}"
 
 
 def percent(rate: float) -> str:
-    """A rate in words: 0.9134 is 91.3 %; with more decimals where it would read as all or nothing."""
+    """A rate in percent: 0.9134 is 91.3 %; with more decimals where it would look like 0 or 100 %."""
     digits = 1 if 0.001 <= rate <= 0.999 or rate in (0.0, 1.0) else 3
     return f"{100 * rate:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def rate_text(rate: float) -> str:
-    """A rate that may be tiny, with three digits: 0.0123, 4.56e-5.
+    """A rate of any size with three digits: 0.0123, 4.56e-5.
 
     >>> rate_text(0.0123), rate_text(4.56e-05), rate_text(0.0), rate_text(1.0)
     ('0.0123', '4.56e-5', '0', '1')
@@ -28,7 +28,7 @@ def rate_text(rate: float) -> str:
 
 
 def bounds_text(low: float, high: float) -> str:
-    """Bounds of such a rate."""
+    """Bounds of a rate, in the format of `rate_text`."""
     return f"{rate_text(low)} to {rate_text(high)}"
 
 
@@ -36,7 +36,7 @@ def bounds_text(low: float, high: float) -> str:
 
 
 def summary(contents: Contents) -> Markup:
-    """What was measured, and the TAR at the one FAR, in words and as a table."""
+    """The measured sets, and the TAR at the FAR of the one threshold, as text and as a table."""
     words = [tag("p", _in_words(found), class_="lead") for found in contents.findings]
     words += [_unmeasured(run) for run in contents.trainings if not run.measured]
     if not contents.findings:
@@ -102,7 +102,7 @@ def _unmeasured(run: Training) -> Markup:
 
 
 def operating_points(contents: Contents) -> Markup:
-    """TAR at every FAR: the sets side by side, then each with its counts and bounds."""
+    """TAR at every FAR: all sets in one table, then each set with counts and bounds."""
     parts: list[Markup] = []
     if len(contents.findings) > 1:
         rows = [
@@ -123,7 +123,7 @@ def _tar(point: OperatingPoint) -> str:
 
 
 def points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
-    """Operating points with counts and bounds; no TAR where the impostors are too few for the target."""
+    """Operating points with counts and bounds; without a TAR where there are too few impostors for the target."""
     rows = [
         [
             point.far_target + (" *" if point.below_resolution else ""),
@@ -147,7 +147,7 @@ def points_table(caption: str, points: Sequence[OperatingPoint]) -> Markup:
 
 
 def differences(contents: Contents) -> Markup:
-    """Models on the same images: how far apart, and whether that may be chance."""
+    """Differences of models on the same images, and whether they can be chance."""
     rows = [
         [
             f"{one.ours} less {one.theirs}",
@@ -171,7 +171,7 @@ def differences(contents: Contents) -> Markup:
 
 
 def domains(contents: Contents) -> Markup:
-    """Each domain at the one threshold, and at its own."""
+    """Each domain at the one threshold, and at its own threshold."""
     if (
         all(found.one is None for found in contents.findings)
         and len({f.without_domains for f in contents.findings}) == 1
@@ -246,7 +246,7 @@ def _domains_note(found: Findings) -> str:
 
 
 def calibrated(found: Calibrated) -> Markup:
-    """The thresholds of a calibration, what each promises, and what it does on the sets at hand."""
+    """The thresholds of a calibration, their guarantees, and their rates on the sets of the page."""
     promises = definitions(
         *(
             (
@@ -276,7 +276,7 @@ _PROMISE = (
 
 
 def _tried(found: Calibrated, title: str) -> Iterator[Markup]:
-    """What the thresholds do on one set."""
+    """The rates of the thresholds on one set."""
     points = [(name, point) for one in found.shipped for name, point in one.points[title].items()]
     rows = [
         [
@@ -305,7 +305,7 @@ def _tried(found: Calibrated, title: str) -> Iterator[Markup]:
 
 
 def _above(points: Sequence[tuple[str, OperatingPoint]]) -> dict[str, list[str]]:
-    """For each target the pools whose FAR lies above it even by the lower bound."""
+    """For each target, the pools in which even the lower bound of the FAR is above it."""
     above: dict[str, list[str]] = {}
     for name, point in points:
         if point.far_lower_95 > exact_rate(point.far_target):

@@ -1,4 +1,4 @@
-"""The picture of a training: everything that the log of a run holds, over the epochs."""
+"""The plot of a training: all figures in the log of a run, over the epochs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ _TITLES = {
     "tcp_weight": "weights of the domains",
     "tcp_share": "shares of the domains",
 }
-#: Figures whose names end so share a panel, a line for each ending: at a FAR, or of a domain.
+#: Figures with these endings share a panel, with a line for each ending: a FAR, or a domain.
 _AT_FAR = re.compile(r"(.+?)_at_far_(.+)")
 _OF_DOMAIN = re.compile(r"(tcp_\w+?)_of_(.+)")
-#: Panels in which small differences matter: they do not begin at 0.
+#: Panels in which small differences matter, so that they do not begin at 0.
 _NOT_FROM_ZERO = {_TITLES[name] for name in ("anchor_tar", "anchor_threshold", "tcp_threshold", "tcp_weight")}
 _UNDRAWN = ("step", "epoch", "images_per_second")
 
@@ -42,11 +42,11 @@ Lines: TypeAlias = dict[str, tuple[list[float], list[float]]]
 
 
 def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: str) -> Figure:
-    """Everything that the log of a run holds, over the epochs: a panel a kind of figure, such as validation TARs.
+    """All figures in the log of a run, over the epochs, with a panel for each kind of figure, such as validation TARs.
 
     Args:
-        entries: lines of `metrics.jsonl`; a figure that was not finite is None there, and left out here.
-        title: of the picture.
+        entries: lines of `metrics.jsonl`; a figure that was not finite is None there, and is skipped.
+        title: title of the plot.
     """
     panels = _panels(entries)
     figure = new_figure(1.25 * max(len(panels), 1) + 0.8)
@@ -79,7 +79,7 @@ def training_plot(entries: Sequence[Mapping[str, float | int | None]], title: st
 
 
 def _panels(entries: Sequence[Mapping[str, float | int | None]]) -> dict[str, Lines]:
-    """For each panel its lines, epochs and values each; a validation is logged by its step alone."""
+    """For each panel the epochs and values of its lines; a validation is logged by its step alone."""
     epochs_a_step = 1.0
     for entry in entries:
         step, epoch = entry.get("step"), entry.get("epoch")
@@ -100,9 +100,9 @@ def _panels(entries: Sequence[Mapping[str, float | int | None]]) -> dict[str, Li
 
 
 def _place(name: str) -> tuple[str, str]:
-    """Title of the panel that a figure is drawn in, and the name of its line there."""
+    """Title of the panel of a figure, and the name of its line there."""
     at_far, of_domain = _AT_FAR.fullmatch(name), _OF_DOMAIN.fullmatch(name)
-    found = at_far or of_domain
-    panel = name if found is None else found[1]
-    line = name if found is None else f"FAR {found[2]}" if at_far else found[2]
+    parts = at_far or of_domain
+    panel = name if parts is None else parts[1]
+    line = name if parts is None else f"FAR {parts[2]}" if at_far else parts[2]
     return _TITLES.get(panel, panel.replace("_", " ")), line

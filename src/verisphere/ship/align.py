@@ -1,4 +1,4 @@
-"""From photos to aligned crops of their faces, with a line for each photo that says what became of it."""
+"""Aligned crops of the faces on photos, with a list that states the outcome for each photo."""
 
 import contextlib
 import csv
@@ -44,17 +44,17 @@ _SKIPPED_NAMED = 5  # skipped photos that the text names
 
 @dataclass(frozen=True)
 class AlignResult:
-    """What became of the photos of a folder or an archive.
+    """The outcome of an alignment of the photos of a folder or an archive.
 
     Attributes:
-        source: where they were read from.
-        out: where the crops are.
-        template: name of the template they are aligned to.
-        aligned: photos with a crop.
-        several: those of them with more than one face; the most central was taken.
-        no_face: photos without a face, or without one that can be aligned.
-        unreadable: files that cannot be read or decoded.
-        other_format: photos of formats that are not read, by their names.
+        source: the folder or archive of the photos.
+        out: the folder or archive of the crops.
+        template: name of the template of the crops.
+        aligned: number of photos with a crop.
+        several: number of photos with a crop and more than one face; the most central face was cropped.
+        no_face: number of photos without a face that can be aligned.
+        unreadable: number of files that cannot be read or decoded.
+        other_format: names of photos in formats that are not read.
         skipped: the photos that `no_face`, `unreadable` and `other_format` count, in the source's order.
         unused: photos that the landmarks file lists and the source does not hold.
     """
@@ -71,7 +71,7 @@ class AlignResult:
     unused: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The counts, the first photos that were skipped, and where all of them are listed."""
+        """The counts, the first photos that were skipped, and the name of the full list."""
         lines = [
             f"{printable(self.out)}: {self.aligned:,} of {self.aligned + len(self.skipped):,} photos aligned to "
             f"{printable(self.template)}"
@@ -105,29 +105,29 @@ def align_photos(
     device: str | None = None,
     progress: Progress = quietly,
 ) -> AlignResult:
-    """Find the face in each photo and write its crop, aligned to a template, under the photo's own path.
+    """Finds the face on each photo and writes its crop, aligned to a template, under the path of the photo.
 
-    A crop has its photo's path with the suffix of its format; photos whose paths differ in the suffix alone keep it, as
-    in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped. `align.csv`, in the
-    result, lists every photo with the crop's name, status (aligned, no face, unreadable, other format), reason, number
-    of faces, and box, landmarks and score of the face taken; `images.json` says how all were aligned. The result is
-    there whole, or not at all.
+    A crop has the path of its photo with the suffix of its format; where paths of photos differ only in the suffix, the
+    crops keep it, as in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped.
+    `align.csv`, in the result, lists every photo with the name of its crop, status (aligned, no face, unreadable, other
+    format), reason, number of faces, and box, landmarks and score of the cropped face; `images.json` records the
+    alignment. The result appears whole or not at all.
 
     Args:
         source: folder or zip archive with photos at any depth.
         out: the result: a zip archive (stored, as images are compressed already) if it ends in .zip, else a folder.
         template: name in `verisphere.images.detect.TEMPLATES`.
-        landmarks: file with the landmarks, as `verisphere.files.landmarks` describes it; no face is looked for.
-        image_format: png keeps each pixel; jpg (quality 95) is about a third of the size, and leaves a .jpg photo the
-            name by which lists of pairs know it.
-        min_face: side of the smallest face looked for, in pixels; see `verisphere.images.detect.Detector`.
-        device: where faces are looked for; a GPU where there is one.
+        landmarks: file with the landmarks, as in `verisphere.files.landmarks`; then no face is searched for.
+        image_format: png keeps each pixel; jpg (quality 95) has about a third of the size, and keeps the names of .jpg
+            photos, which lists of pairs use.
+        min_face: side of the smallest face that is searched for, in pixels; see `verisphere.images.detect.Detector`.
+        device: device of the detector; by default a GPU where there is one.
         progress: shown over the photos.
 
     Raises:
-        FileNotFoundError: `source` or `landmarks` is not there.
-        FileExistsError: `out` is a folder that is not empty, a file where it should be a folder, or what is read.
-        ValueError: no photo gives a crop, listed landmarks lie outside their photo, there is no such template, or the
+        FileNotFoundError: `source` or `landmarks` does not exist.
+        FileExistsError: `out` is a folder that is not empty, a file where it should be a folder, or an input.
+        ValueError: no photo gives a crop, listed landmarks lie outside their photo, the template does not exist, or the
             extra `detect` is missing.
     """
     check_word("image_format", image_format, ImageFormat)
@@ -187,10 +187,10 @@ def align_photos(
 
 
 def crop_names(names: Sequence[str], suffix: str) -> tuple[str, ...]:
-    """What to call the crop of each photo: the photo's path with this suffix in place of its own.
+    """The name of the crop of each photo: the path of the photo with this suffix in place of its own.
 
     Raises:
-        ValueError: two crops would have one name.
+        ValueError: two crops would have the same name.
 
     >>> crop_names(["a/1.jpg", "a/2.jpg", "a/2.bmp"], ".png")
     ('a/1.png', 'a/2.jpg.png', 'a/2.bmp.png')
@@ -221,7 +221,7 @@ def _read_listed(landmarks: Path, photos: Sequence[str], source: Path) -> dict[s
 
 @contextlib.contextmanager
 def _writer(path: Path) -> Iterator[Callable[[str, bytes], None]]:
-    """Writes files by their names into a new folder, or into a new archive where `path` ends in .zip."""
+    """A function that writes files by name into a new folder, or into a new archive where `path` ends in .zip."""
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
 

@@ -1,4 +1,4 @@
-"""From an embeddings or scores file to thresholds with a guarantee, and to what they do on this and on other files."""
+"""Thresholds with a guarantee from an embeddings or scores file, and checks on this and on other files."""
 
 import zipfile
 from collections.abc import Callable, Sequence
@@ -57,27 +57,27 @@ def calibrate(
     skip_empty: bool = False,
     progress: Progress = quietly,
 ) -> Calibration:
-    """Thresholds at target FARs with a guarantee, and what they accept on the calibration file and on others.
+    """Thresholds at target FARs with a guarantee, and their rates on the calibration file and on other files.
 
-    From embeddings, `expected` and `confident` take a random matching of people, one random image each, the same for
-    all FARs; `approximate` takes all pairs. From scores, `expected` and `confident` take the impostor scores.
+    From embeddings, `expected` and `confident` use a random matching of people, one random image of each, the same for
+    all FARs; `approximate` uses all pairs. From scores, `expected` and `confident` use the impostor scores.
 
     Args:
         path: embeddings file, or scores file.
         fars: target FARs, all different.
         guarantee: see `verisphere.decide.guarantee`.
-        independent: says of a scores file that no person is in two of its impostor comparisons.
-        checks: embeddings of the same model, or scores, to see the thresholds at work on; they change no threshold.
+        independent: states for a scores file that no person is in two of its impostor comparisons.
+        checks: embeddings of the same model, or scores, on which the thresholds are checked; they change no threshold.
         replicates: redrawings of the people, for `approximate`; its memory grows with the largest FAR.
-        seed: of the matching, or of the redrawings. Trying several and keeping the one liked best breaks the guarantee.
-        skip_empty: leave out, and name, domains and check files without genuine or impostor comparisons.
+        seed: seed of the matching, or of the redrawings. To choose among several seeds breaks the guarantee.
+        skip_empty: skip, and name, domains and check files without genuine or impostor comparisons.
         progress: shown over passes and replicates.
 
     Raises:
-        FileNotFoundError: a file is not there.
+        FileNotFoundError: a file does not exist.
         TooFewComparisonsError: too few people or comparisons for the guarantee; a ValueError.
-        ValueError: scores not said to be independent; a bad FAR; embeddings of another
-            model; a domain or check file without genuine or impostor comparisons, unless skipped.
+        ValueError: scores are not stated to be independent; a FAR is not allowed; embeddings belong to another model;
+            or a domain or check file has no genuine or impostor comparisons, unless these are skipped.
     """
     distinct_fars(fars)
     own, *others = files = [_open(file, progress) for file in (path, *checks)]
@@ -92,7 +92,7 @@ def calibrate(
 
 @runtime_checkable
 class _File(Protocol):
-    """What calibration asks of a file, whichever kind it is."""
+    """The interface of a file for calibration, of either kind."""
 
     path: Path
     source: Source
@@ -101,22 +101,22 @@ class _File(Protocol):
     people: frozenset[str] | None
 
     def lacking(self) -> dict[str, tuple[str, ...]]:
-        """Which of genuine and impostor comparisons each domain, and the whole, has none of."""
+        """The kinds of comparison, genuine or impostor, that are missing from each domain and from the whole."""
         ...
 
     def thresholds(
         self, fars: Sequence[Far], guarantee: Guarantee, independent: bool, replicates: int, seed: int
     ) -> tuple[GuaranteedThreshold, ...]:
-        """One for each FAR."""
+        """One threshold for each FAR."""
         ...
 
     def pools(self, thresholds: Sequence[float]) -> Pools:
-        """Scores of each domain and of the whole, ready to be asked at these thresholds."""
+        """Scores of each domain and of the whole, prepared for these thresholds."""
         ...
 
 
 class _EmbeddingsFile:
-    """An embeddings file: comparisons are made here."""
+    """An embeddings file, whose comparisons are computed here."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path, self.progress = path, progress
@@ -128,7 +128,7 @@ class _EmbeddingsFile:
 
     @cached_property
     def pairs(self) -> PairsOfSet:
-        """All pairs, counted when first asked for."""
+        """All pairs, counted at the first use."""
         return PairsOfSet(self.embeddings, self.progress)
 
     def lacking(self) -> dict[str, tuple[str, ...]]:
@@ -178,7 +178,7 @@ class _EmbeddingsFile:
 
 
 class _ScoresFile:
-    """A scores file: the comparisons are given, and nothing says of whom."""
+    """A scores file: it contains the comparisons, without the people."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -190,7 +190,7 @@ class _ScoresFile:
 
     @cached_property
     def split(self) -> Pools:
-        """Sorted scores of each domain, and of all comparisons, those across domains among them."""
+        """Sorted scores of each domain, and of all comparisons, including those across domains."""
         score, genuine = self.scores.score, self.scores.genuine
         parts = {ALL: (score[genuine], score[~genuine])}
         if self.scores.domains is not None:
@@ -230,12 +230,12 @@ def _for_each(
 
     Args:
         fars: target FARs.
-        guarantee: of the thresholds.
-        people: how many there are; twice the comparisons where a scores file does not say.
-        threshold: finds that at one FAR.
+        guarantee: guarantee of the thresholds.
+        people: number of people; for a scores file, twice the number of comparisons.
+        threshold: finds the threshold at one FAR.
 
     Raises:
-        TooFewComparisonsError: too few for some of them; says it of the first, and what the others need.
+        TooFewComparisonsError: too few for some of the FARs; describes the first, and states what the others need.
     """
     found: list[GuaranteedThreshold] = []
     for far in fars:
@@ -253,7 +253,7 @@ def _open(path: Path, progress: Progress) -> _File:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is neither an embeddings nor a scores file.
+        ValueError: the file is neither an embeddings nor a scores file.
     """
     check_file(path)
     if not zipfile.is_zipfile(path):
@@ -274,7 +274,7 @@ def _kinds(genuine: bool, impostor: bool) -> tuple[str, ...]:
 
 
 def _same_model(own: _File, other: _File) -> None:
-    """Raise ValueError where a file is known to be of another model."""
+    """Raises ValueError where a file is known to belong to another model."""
     hint = "a threshold holds for the scores of one model alone"
     if own.dim is not None and other.dim is not None and own.dim != other.dim:
         raise ValueError(f"{other.path}: {other.dim} numbers a row, but {own.path} has {own.dim}; {hint}")
@@ -288,10 +288,10 @@ def _same_model(own: _File, other: _File) -> None:
 
 
 def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
-    """Which kinds of comparison each domain, and the whole, lacks; before any work.
+    """The kinds of comparison that each domain, and the whole, lacks; before any work.
 
     Raises:
-        ValueError: something is lacking that was not allowed to.
+        ValueError: a kind is missing where that is not allowed.
     """
     empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
     whole = empty.get(ALL, ())
@@ -313,7 +313,7 @@ def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str,
 def _check(
     file: _File, empty: dict[str, tuple[str, ...]], thresholds: Sequence[GuaranteedThreshold], own: _File
 ) -> Check:
-    """What the thresholds do on a file, with what it lacks left out."""
+    """The rates of the thresholds on a file, without the domains that lack comparisons."""
     points: dict[str, tuple[OperatingPoint, ...]] = {}
     if ALL not in empty:
         with errors_naming(file.path):

@@ -1,6 +1,6 @@
-"""model_card.md: what a model is, how good it is, and what its threshold promises, from the files beside it alone.
+"""model_card.md: the model, its accuracy, and the guarantee of its threshold, from the files beside the card alone.
 
-Every number names the file that it was taken from. What is missing is said to be missing.
+Every number names the file that it comes from. Missing information is stated as missing.
 """
 
 import re
@@ -18,18 +18,18 @@ from verisphere.ship.card_files import Figures, read_figures, read_settings
 from verisphere.vocabulary import ImageSource, TrainingRecord
 
 RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
-_DIGITS = 12  # of a digest, where a person reads it
+_DIGITS = 12  # of a digest in a text for people
 
 
 def model_card(about: Mapping[str, Any], folder: Path) -> str:
     """The card of a model, as Markdown.
 
     Args:
-        about: the content of `model.json`; its `files` need not name the card yet.
-        folder: where those files are.
+        about: the content of `model.json`; its `files` need not contain the card.
+        folder: folder of those files.
 
     Raises:
-        ValueError: a file is not what its name says.
+        ValueError: a file does not have the format of its name.
     """
     files: Mapping[str, Mapping[str, Any]] = about["files"]
     recipe = read_settings(folder / RECIPE) if RECIPE in files else None
@@ -52,7 +52,7 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
 
 
 class _Named:
-    """Names a file of the folder, with the beginning of its digest."""
+    """References to files of the folder, with the beginning of their digests."""
 
     def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
         self.files = files
@@ -209,7 +209,7 @@ def _domains(calibrated: Calibration | None, figures: Mapping[str, Figures], sou
 
 
 def _one_threshold(result: OneThreshold, source: str) -> Section:
-    """An evaluation's figures at a threshold of its own."""
+    """The figures of an evaluation at its own threshold."""
     yield (
         f"One threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target}, found by the evaluation "
         f"itself (impostors: {plain(result.union)}); it is not the one shipped. From {source}."
@@ -234,7 +234,7 @@ def _one_threshold(result: OneThreshold, source: str) -> Section:
 
 
 def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
-    """A calibration's check at one of its thresholds."""
+    """The check of a calibration at one of its thresholds."""
     rows = check.at(place)
     far, threshold = rows[0][1].far_target, rows[0][1].threshold
     yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {_file(check.source)}:"
@@ -288,10 +288,10 @@ def _evaluations(figures: Mapping[str, Figures], source: _Named) -> Section:
 
 
 def _evaluated(figure: Figures) -> str:
-    """The files that figures are of, and whether they name the model."""
-    named = [f"{plain(one.file)} (SHA-256 {plain(one.sha256[:_DIGITS])})" for one in figure.sources]
+    """The evaluated files, and whether they name the model."""
+    named = [f"{plain(source.file)} (SHA-256 {plain(source.sha256[:_DIGITS])})" for source in figure.sources]
     files = ", ".join(named) or "of unnamed files"
-    if any(one.origin is not None for one in figure.sources):
+    if any(source.origin is not None for source in figure.sources):
         return f"{files}, whose embeddings the exported weights made, as the export checked"
     return f"{files}; nothing names the model that made the scores: that it was this one is the exporter's word"
 
@@ -327,7 +327,7 @@ def _privacy(
     )
     paths = [RECIPE] if recipe is not None else []
     paths += [CALIBRATION] if calibrated is not None and calibrated.origin is not None else []
-    paths += [name for name, figure in figures.items() if any(one.origin is not None for one in figure.sources)]
+    paths += [name for name, figure in figures.items() if any(file.origin is not None for file in figure.sources)]
     if paths:
         yield (
             f"Paths, as they were typed on the machine that made these files, stand in {', '.join(map(plain, paths))}."
@@ -370,12 +370,12 @@ def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
 
 
 def _readable(text: str) -> str:
-    """The text as Markdown, with `score > threshold` readable in the document's source too."""
+    """The text as Markdown, with `score > threshold` readable in the source of the document as well."""
     return plain(text).replace("&gt;", ">")
 
 
 def _images(source: Mapping[str, Any]) -> str:
-    """An entry of a model's training sources."""
+    """An entry of the training sources of a model."""
     return plain(ImageSource(**source).described())
 
 
@@ -384,27 +384,27 @@ def _drawn(calibrated: Calibration) -> bool:
 
 
 def _calibrated_on(calibrated: Calibration) -> str:
-    """Where the images of a calibration come from."""
+    """The source of the images of a calibration."""
     if calibrated.origin is None:
         return "where its images come from is not recorded"
     return plain(calibrated.origin.source.described())
 
 
 def _file(source: Source) -> str:
-    """A calibration's file in a few words."""
+    """The file of a calibration in a few words."""
     people = "" if source.people is None else f" of {source.people:,} people"
     unit = "comparisons" if source.people is None else "images"
     return f"{plain(source.file)} ({source.rows:,} {unit}{people}, SHA-256 {plain(source.sha256[:_DIGITS])})"
 
 
 def _call(description: Mapping[str, Any]) -> str:
-    """A class with its arguments, as a recipe has it."""
+    """A class with its arguments, from a recipe."""
     arguments = _settings(description.get("init_args") or {})
     return plain(f"{str(description['class_path']).rpartition('.')[2]}({arguments})")
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    """Names and values; of a path its last part, since a card travels further than a recipe."""
+    """Names and values; an absolute path is cut to its last part, since a card is read by more people than a recipe."""
     shown = {
         name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""The figures and the recipe that a model card is written from, as far as it shows them."""
+"""The figures and the recipe behind a model card, as far as the card shows them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Figures:
-    """What `verisphere evaluate --json` found."""
+    """The figures of a file of `verisphere evaluate --json`."""
 
     operating_points: tuple[OperatingPoint, ...]
     sources: tuple[EvaluatedFile, ...]
@@ -40,10 +40,10 @@ class Figures:
 
 
 def _check_target(point: OperatingPoint) -> None:
-    """Pass over a point that can be what its rule found at its target.
+    """Refuses an operating point that its rule could not have found at its target.
 
     Raises:
-        ValueError: the target is no FAR, there is no such rule, or the counts contradict them.
+        ValueError: the target is not a FAR, the rule does not exist, or the counts contradict them.
     """
     rate = exact_rate(point.far_target)
     check_word("rule", point.rule, Rule)
@@ -54,11 +54,11 @@ def _check_target(point: OperatingPoint) -> None:
 
 
 def read_figures(path: Path) -> Figures:
-    """The figures in a file that `verisphere evaluate --json` wrote.
+    """The figures in a file of `verisphere evaluate --json`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is another file.
+        ValueError: the file has another format.
     """
     try:
         fields = read_json_file(path)
@@ -69,11 +69,11 @@ def read_figures(path: Path) -> Figures:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """A resolved recipe as plain data; nothing it names is imported.
+    """A resolved recipe as plain data; no class in it is imported.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: not YAML, or without data, backbone and loss.
+        ValueError: the file is not YAML, or lacks data, backbone or loss.
     """
     recipe = read_yaml_file(path)
     for name in ("data", "backbone", "loss"):

@@ -1,4 +1,4 @@
-"""From a run to a model folder: weights, ONNX, thresholds and a card, written whole or not at all."""
+"""The export of a run as a model folder: weights, ONNX, thresholds and a card, written whole or not at all."""
 
 import errno
 import shutil
@@ -41,13 +41,13 @@ CARD = "model_card.md"
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What was written.
+    """The result of an export.
 
     Attributes:
         folder: the model folder.
-        description: what its `model.json` says.
-        agreement: how far `model.onnx` is from the network.
-        notes: what a user should know before relying on it.
+        description: the content of its `model.json`.
+        agreement: the difference between `model.onnx` and the network.
+        notes: notes for users of the model.
     """
 
     folder: Path
@@ -87,26 +87,26 @@ def export_model(
     trust_code: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
-    """Make a model folder of a run; nothing is written unless all of it could be, and was found to work.
+    """Makes a model folder of a run; the folder appears only after all its files were written and checked.
 
     Args:
         run: folder of a run (its newest checkpoint), or of one checkpoint.
         out: the folder to make.
-        name: of the model; the run folder's by default.
-        calibration: thresholds to ship, as `verisphere calibrate` wrote them; none without.
-        evaluation: figures for the card, as `verisphere evaluate --json` wrote them.
-        flip: the model adds the embedding of the mirror image; by default as the calibration did, or not.
+        name: name of the model; by default that of the run folder.
+        calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
+        evaluation: figures for the card, files of `verisphere evaluate --json`.
+        flip: the model adds the embedding of the mirror image; by default as in the calibration, without one False.
         with_head: also ship the head, whose centers are biometric templates of the people trained on.
-        template: to which faces have to be aligned: a name in `verisphere.images.detect.TEMPLATES`, or one of your own
-            where none of those has the size that the network takes.
+        template: template of the aligned faces: a name in `verisphere.images.detect.TEMPLATES`, or another name where
+            no template there has the input size of the network.
         trust_code: also build a backbone class from outside verisphere, which runs its code.
         progress: shown over the steps.
 
     Raises:
-        FileExistsError: `out` is a file, holds something, or is what is read.
-        FileNotFoundError: no run, or no such file.
-        ValueError: the extra `export` is missing; the calibration is of another model, or contradicts `flip`; a file is
-            not of its kind; the template does not fit the network; the ONNX file would differ from the network.
+        FileExistsError: `out` is a file, a folder that is not empty, or an input.
+        FileNotFoundError: the run or a file does not exist.
+        ValueError: the extra `export` is missing; the calibration belongs to another model, or contradicts `flip`; a
+            file has another format; the template does not fit the network; or the ONNX file differs from the network.
     """
     require_export()
     refuse_overwriting(out, [run, calibration, *evaluation])
@@ -157,9 +157,9 @@ def _write(
     trust_code: bool,
     progress: Progress,
 ) -> tuple[Description, Agreement]:
-    """All files of the folder, in an order in which each can name those before it; then the proof that they work.
+    """Writes all files of the folder, in an order in which each can name those before it, and checks them.
 
-    A head that several processes wrote in parts comes as tensors (`divided`), and goes into one file.
+    A head that several ranks saved in shards is given as tensors (`divided`), and is written to one file.
     """
     about = InputFormat(
         size=backbone.input_size,
@@ -199,14 +199,14 @@ def _write(
 def _copies(
     checkpoint: Checkpoint, calibration: Path | None, evaluation: Sequence[Path], with_head: bool
 ) -> dict[str, Path]:
-    """Which file goes into the folder as it is, under which name; each is looked at before any work.
+    """The files that are copied into the folder, by their names there; each is checked before any work.
 
     Raises:
-        FileNotFoundError, ValueError: one is missing, damaged, or not of its kind; two would have one name.
+        FileNotFoundError, ValueError: a file is missing, damaged, or has another format; or two would have one name.
     """
     copies = {WEIGHTS: checkpoint.path / WEIGHTS}
     if with_head:
-        checkpoint.tensors("head")  # says so where it is damaged
+        checkpoint.tensors("head")  # raises where it is damaged
         if not checkpoint.shards:
             copies[HEAD] = checkpoint.path / HEAD
     recipe = _run_folder(checkpoint) / RECIPE
@@ -225,7 +225,7 @@ def _copies(
 
 
 def _run_folder(checkpoint: Checkpoint) -> Path:
-    """The run that a checkpoint lies in, or its own folder where it was moved out of one."""
+    """The folder of the run of a checkpoint, or of the checkpoint itself where it lies elsewhere."""
     path = real_path(checkpoint.path)
     return path.parent.parent if path.parent.name == "checkpoints" else path
 
@@ -233,8 +233,8 @@ def _run_folder(checkpoint: Checkpoint) -> Path:
 def _training(checkpoint: Checkpoint) -> TrainingRecord:
     data = checkpoint.state.get("data")
     known = data if isinstance(data, dict) else {}
-    found = {"images": known.get("images"), "people": known.get("people"), "seed": checkpoint.state.get("seed")}
-    counts = {name: value if type(value) is int else None for name, value in found.items()}
+    recorded = {"images": known.get("images"), "people": known.get("people"), "seed": checkpoint.state.get("seed")}
+    counts = {name: value if type(value) is int else None for name, value in recorded.items()}
     return TrainingRecord(checkpoint.step, **counts, sources=recorded_sources(checkpoint))
 
 
@@ -258,7 +258,7 @@ def _check_same_figures(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def _flip(asked: bool | None, calibration: Calibration | None, file: str) -> bool:
-    """Whether the model adds the mirror image: what the calibration did decides, since its thresholds hold for that."""
+    """Whether the model adds the mirror image: as in the calibration, since its thresholds hold for that alone."""
     if calibration is None or calibration.origin is None:
         return bool(asked)
     if asked is not None and asked != calibration.origin.flip:
@@ -270,7 +270,7 @@ def _flip(asked: bool | None, calibration: Calibration | None, file: str) -> boo
 
 
 def _check_template(template: str, backbone: Backbone) -> None:
-    """Refuse a template of another size. A network of a size that no known one has may name a template of its own."""
+    """Refuses a template of another size; for an input size without a known template, any other name is allowed."""
     size = tuple(backbone.input_size)
     fitting = [name for name, known in TEMPLATES.items() if (known.height, known.width) == size]
     if template not in fitting and (fitting or template in TEMPLATES):

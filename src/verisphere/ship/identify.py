@@ -1,4 +1,4 @@
-"""Who of a gallery a photograph shows, or nobody, at the threshold a model was shipped with."""
+"""1:N identification of a photograph in a gallery, at the threshold that a model ships."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from verisphere.vocabulary import Progress, printable, quietly
 
 @dataclass(frozen=True)
 class Match:
-    """A person of the gallery whose photographs pass."""
+    """A person of the gallery, with the score and the number of comparisons that pass."""
 
     name: str
     score: float
@@ -40,16 +40,16 @@ class Match:
 
 @dataclass(frozen=True)
 class Identification:
-    """Who of a gallery a probe shows.
+    """The result of an identification.
 
     Attributes:
-        matches: the people that pass, best score first, at most as many as were asked for.
-        passing: how many people pass in all.
-        best: the best of those that do not pass, to show how near the threshold they came; None where all pass.
-        people: people in the gallery with a photograph that took part.
-        left_out: people of the gallery none of whose photographs could be used.
+        matches: the people who pass, best score first, at most as many as requested.
+        passing: number of people who pass in total.
+        best: the best person who does not pass, which shows the distance to the threshold; None where all pass.
+        people: number of people in the gallery with a photograph that was compared.
+        left_out: people of the gallery without a photograph that could be used.
         meaning, misses, training, drawn: as in `Verification`.
-        gallery_note: what a user should know of the gallery; mostly empty.
+        gallery_note: a note on the gallery; mostly empty.
     """
 
     matches: tuple[Match, ...]
@@ -82,7 +82,7 @@ class Identification:
         lines = [answer, self.meaning, self.misses, self._passes_by_chance()]
         lines += [printable(note) for note in (self.drawn, self.gallery_note) if note]
         lines += notes_on(self.probe)
-        lines += first_few([f"{one.name} ({one.reason})" for one in self.skipped], "skipped")
+        lines += first_few([f"{photo.name} ({photo.reason})" for photo in self.skipped], "skipped")
         lines += first_few(self.left_out, "left out, as none of their photographs can be used")
         return "\n".join(lines)
 
@@ -94,7 +94,7 @@ class Identification:
         )
 
     def json(self) -> str:
-        """The same as JSON."""
+        """The result as JSON."""
         return json_text(self)
 
 
@@ -109,25 +109,26 @@ def identify(
     accept_drawn: bool = False,
     progress: Progress = quietly,
 ) -> Identification:
-    """Find who of a gallery a probe shows: the people whose photographs pass the threshold, best first, or nobody.
+    """Finds the people of a gallery whose photographs pass the threshold, best first.
 
-    A person with several photographs passes, and is ranked, as in `verify`.
+    A person with several photographs passes by the rule of `verify`, and is ranked by its score.
 
     Args:
-        probe: an image file, or a folder or archive of one person's photographs.
-        gallery: folder or zip archive with a folder of photographs a person, or an embeddings file of the same model.
-        model: with its threshold.
+        probe: an image file, or a folder or archive of photographs of one person.
+        gallery: folder or zip archive with a folder of photographs for each person, or an embeddings file of the same
+            model.
+        model: the model with its thresholds.
         find: finds the face on each photograph.
-        far: which of the model's thresholds; needed where it has several.
-        top: how many matches to list.
-        accept_drawn: take a model that was trained or calibrated on drawn faces.
+        far: target FAR of the threshold; required where the model has several.
+        top: most matches in the result.
+        accept_drawn: accept a model that was trained or calibrated on drawn faces.
         progress: shown over the photographs.
 
     Raises:
-        FileNotFoundError: one of them is not there.
-        ValueError: no face in the probe, or in any photograph of the gallery; images outside a person's folder; a
-            gallery that another model embedded; no such threshold; or drawn faces stand behind it, which was not
-            accepted.
+        FileNotFoundError: `probe` or `gallery` does not exist.
+        ValueError: there is no face on the probe, or on any photograph of the gallery; an image lies outside the folder
+            of a person; another model embedded the gallery; the model has no such threshold; or it was trained or
+            calibrated on drawn faces, which was not accepted.
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
@@ -160,14 +161,14 @@ def identify(
 
 @dataclass(frozen=True, eq=False)
 class _Gallery:
-    """The people that a probe is compared with.
+    """The people with whom a probe is compared.
 
     Attributes:
         embeddings: a row for each photograph that can be compared.
-        people: who is on each.
-        left_out: people none of whose photographs can be compared.
-        skipped: photographs that cannot.
-        note: what a user should know of it.
+        people: the person on each photograph.
+        left_out: people without a photograph that can be compared.
+        skipped: photographs that cannot be compared.
+        note: a note for the user.
     """
 
     embeddings: Float32[np.ndarray, "photos dim"]
@@ -189,40 +190,40 @@ def _from_photographs(gallery: Path, model: Model, find: FindFaces, progress: Pr
 
 
 def _from_embeddings(gallery: Path, model: Model) -> _Gallery:
-    """The people of an embeddings file, which the same model made.
+    """The people of an embeddings file of the same model.
 
     Raises:
-        ValueError: it is no such file, or another model made it, or the same in another way.
+        ValueError: the file is not an embeddings file, or was made by another model or with another flip.
     """
-    found = read_embeddings(gallery)
+    embedded = read_embeddings(gallery)
     size, hint = model.backbone.embedding_size, "a gallery has to be embedded by the model that compares"
-    if found.embeddings.shape[1] != size:
-        raise ValueError(f"{gallery}: {found.embeddings.shape[1]} numbers a row, but the model gives {size}; {hint}")
+    if embedded.embeddings.shape[1] != size:
+        raise ValueError(f"{gallery}: {embedded.embeddings.shape[1]} numbers a row, but the model gives {size}; {hint}")
     note = ""
-    if found.origin is None:
+    if embedded.origin is None:
         note = f"nothing in {gallery.name} says which model made its embeddings: that it was this one is taken on trust"
-    elif found.origin.model != model.sha256:
+    elif embedded.origin.model != model.sha256:
         raise ValueError(
-            f"{gallery}: made by the weights {found.origin.model[:12]}..., but {model.folder} has "
+            f"{gallery}: made by the weights {embedded.origin.model[:12]}..., but {model.folder} has "
             f"{model.sha256[:12]}...; {hint}"
         )
-    elif found.origin.flip != model.flip:
+    elif embedded.origin.flip != model.flip:
         raise ValueError(
-            f"{gallery}: made with flip {str(found.origin.flip).lower()}, but {model.folder} was shipped with "
+            f"{gallery}: made with flip {str(embedded.origin.flip).lower()}, but {model.folder} was shipped with "
             f"{str(model.flip).lower()}; {hint}"
         )
-    return _Gallery(found.embeddings, found.identities, note=note)
+    return _Gallery(embedded.embeddings, embedded.identities, note=note)
 
 
 def _compared(rows: Float32[np.ndarray, "probe dim"], gallery: _Gallery, threshold: float) -> list[Match]:
-    """Every person of the gallery with the lower median of their scores, best first."""
+    """Every person of the gallery with the lower median of the scores, best first."""
     people, place = np.unique(gallery.people, return_inverse=True)
     order = np.argsort(place, kind="stable")
-    scores = scores_between(rows, gallery.embeddings[order])  # (probe, photos), each person's side by side
+    scores = scores_between(rows, gallery.embeddings[order])  # (probe, photos), columns grouped by person
     borders = np.cumsum(np.bincount(place))[:-1]
     matches = [
-        Match(str(name), lower_median(own.flatten()), int((own > threshold).sum()), own.size)
-        for name, own in zip(people, np.split(scores, borders, axis=1), strict=True)
+        Match(str(name), lower_median(columns.flatten()), int((columns > threshold).sum()), columns.size)
+        for name, columns in zip(people, np.split(scores, borders, axis=1), strict=True)
     ]
     return sorted(matches, key=lambda match: -match.score)
 

@@ -1,9 +1,9 @@
-"""One side of a comparison: a person's photographs, the faces found on them, and their embeddings.
+"""One side of a comparison: the photographs of a person, the faces on them, and their embeddings.
 
-A comparison of two photographs is decided as everywhere: same iff score > threshold. Of two sets of photographs every
-one is compared with every one, and they show the same person iff more than half of the comparisons pass. By Markov's
-inequality that happens to two different people at most twice as often as a single comparison passes, so the promise
-about one comparison carries over to sets, at twice the rate.
+Two photographs show the same person iff score > threshold, as everywhere. Two sets of photographs are compared in all
+pairs, and show the same person iff more than half of the comparisons pass. By Markov's inequality, this happens for two
+different people at most twice as often as a single comparison passes, so the guarantee for one comparison also holds
+for sets, at twice the rate.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ class Person:
     """One side of a comparison.
 
     Attributes:
-        name: path as it was given, or the folder's name in a gallery.
-        photos: those that took part.
-        skipped: those that did not.
-        with_several_faces: photographs with more than one face; the most central was taken.
+        name: the given path, or the name of the folder in a gallery.
+        photos: names of the photographs that were compared.
+        skipped: the photographs that were not.
+        with_several_faces: names of photographs with more than one face, of which the most central was used.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Person:
     with_several_faces: tuple[str, ...]
 
 
-#: Said where sets of photographs were compared.
+#: Note for a comparison of sets of photographs.
 SETS = (
     "sets of photographs are the same person iff more than half of all comparisons pass; two different people's do at "
     "most twice as often as one comparison"
@@ -55,7 +55,7 @@ SETS = (
 
 
 def lower_median(scores: Float64[np.ndarray, " scores"]) -> float:
-    """The middle score, the lower one of two: above a threshold iff more than half of the scores are.
+    """The median, of two middle scores the lower one: it is above a threshold iff more than half of the scores are.
 
     >>> lower_median(np.array([0.1, 0.9, 0.4, 0.6]))
     0.4
@@ -66,7 +66,7 @@ def lower_median(scores: Float64[np.ndarray, " scores"]) -> float:
 def scores_between(
     left: Float32[np.ndarray, "left dim"], right: Float32[np.ndarray, "right dim"]
 ) -> Float64[np.ndarray, "left right"]:
-    """Score of every row of one side with every row of the other, in bounded memory beside the result."""
+    """Score of every row of one side with every row of the other; memory is bounded in addition to the result."""
     units = unit_rows(np.concatenate([left, right]))
     scores = np.empty((len(left), len(right)))
     step = max(_COMPARISONS_AT_ONCE // len(left), 1)
@@ -120,7 +120,7 @@ def photographs_at(path: Path, find: FindFaces, progress: Progress = quietly) ->
     """The photographs of a folder or a zip archive, or the one photograph of an image file, each searched for a face.
 
     Raises:
-        FileNotFoundError: there is nothing at `path`.
+        FileNotFoundError: `path` does not exist.
         ValueError: a folder or archive without photographs, or a file that is too large.
     """
     if path.is_dir() or path.suffix.lower() == ".zip":
@@ -143,16 +143,16 @@ def _read(path: Path) -> bytes:
 def person_at(
     path: Path, model: Model, find: FindFaces, progress: Progress
 ) -> tuple[Person, Float32[np.ndarray, "photos dim"]]:
-    """A person's photographs, and their embeddings.
+    """The photographs of a person, and their embeddings.
 
     Args:
-        path: an image file, or a folder or zip archive of one person's.
-        model: makes the embeddings.
+        path: an image file, or a folder or zip archive of photographs of one person.
+        model: computes the embeddings.
         find: finds the face on each photograph.
         progress: shown over the photographs.
 
     Raises:
-        FileNotFoundError: there is nothing at `path`.
+        FileNotFoundError: `path` does not exist.
         ValueError: no photograph shows a face.
     """
     photographs = photographs_at(path, find, progress)
@@ -171,15 +171,16 @@ def person_at(
 
 
 def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
-    """What to say of a model behind whose threshold drawings stand; nothing where none do.
+    """The note on a model that was trained or calibrated on drawn faces; empty for any other model.
 
     Args:
-        model: with its threshold.
-        far: which of its thresholds.
-        accept_drawn: go on all the same.
+        model: the model with its thresholds.
+        far: target FAR of the threshold.
+        accept_drawn: accept such a model.
 
     Raises:
-        ValueError: drawings stand behind the threshold, and that was not accepted; or there is no such threshold.
+        ValueError: the model was trained or calibrated on drawn faces, which was not accepted; or it has no such
+            threshold.
     """
     how = model.drawn(None if far is None else str(far))
     if not how:
@@ -197,13 +198,13 @@ def refuse_drawn(model: Model, far: Far | None, accept_drawn: bool) -> str:
 
 
 def notes_on(person: Person) -> list[str]:
-    """Lines on photographs of a person with several faces, and on those that were skipped."""
+    """Notes on photographs of a person with several faces, and on skipped photographs."""
     several = first_few(person.with_several_faces, "with several faces, the most central taken")
     return [*several, *first_few([f"{photo.name} ({photo.reason})" for photo in person.skipped], "skipped")]
 
 
 def first_few(items: Sequence[str], what: str) -> list[str]:
-    """One line for the first few of them, and how many more there are."""
+    """One line with the first few items and the number of further ones; no line for no items."""
     if not items:
         return []
     more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""

@@ -1,4 +1,4 @@
-"""Two photographs, or two folders of them: the same person or not, at the threshold a model was shipped with."""
+"""1:1 verification of two photographs, or of two folders of them, at the threshold that a model ships."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +22,18 @@ from verisphere.vocabulary import Progress, quietly
 
 @dataclass(frozen=True)
 class Verification:
-    """What a comparison came to.
+    """The result of a verification.
 
     Attributes:
-        same: more than half of the comparisons passed (of one comparison: it passed).
-        score: the score itself; of several the lower median, which is above the threshold iff more than half are.
-        threshold: what it was held against, with its guarantee.
-        meaning: the guarantee in words, with what the model was calibrated and trained on.
-        misses: how often photographs of one person are rejected at this threshold, in words.
-        training: on what the model was trained.
-        drawn: that drawings stand behind the threshold; empty where none do.
-        comparisons: photographs of one side times those of the other.
-        passed: how many scored above the threshold.
+        same: more than half of the comparisons passed (a single comparison: it passed).
+        score: the score; of several scores the lower median, which is above the threshold iff more than half are.
+        threshold: the threshold with its guarantee.
+        meaning: the guarantee in words, with the images of calibration and training.
+        misses: the rate at which photographs of one person are rejected at this threshold, in words.
+        training: the record of the training.
+        drawn: a note where the model was trained or calibrated on drawn faces; else empty.
+        comparisons: number of photographs of one side times that of the other.
+        passed: number of comparisons with a score above the threshold.
     """
 
     same: bool
@@ -50,7 +50,7 @@ class Verification:
     model: str
 
     def text(self) -> str:
-        """The answer, the score, the threshold and its meaning; then what was left out."""
+        """The answer, the score, the threshold and its meaning; then the notes."""
         answer = "same person" if self.same else "different people"
         sign = ">" if self.same else "<="
         digits = _digits_apart(self.score, self.threshold.threshold)
@@ -62,7 +62,7 @@ class Verification:
         return "\n".join([*lines, *notes_on(self.left), *notes_on(self.right)])
 
     def json(self) -> str:
-        """The same as JSON."""
+        """The result as JSON."""
         return json_text(self)
 
 
@@ -76,26 +76,28 @@ def verify(
     accept_drawn: bool = False,
     progress: Progress = quietly,
 ) -> Verification:
-    """Decide whether two photographs, or two folders or archives of one person's photographs each, show one person.
+    """Decides whether two photographs, or two sets of photographs of one person each, show the same person.
 
     Args:
         left: an image file, or a folder or zip archive of them.
-        right: the other.
-        model: with its threshold.
+        right: the other side, in the same forms.
+        model: the model with its thresholds.
         find: finds the face on each photograph.
-        far: which of the model's thresholds; needed where it has several.
-        accept_drawn: take a model that was trained or calibrated on drawn faces.
+        far: target FAR of the threshold; required where the model has several.
+        accept_drawn: accept a model that was trained or calibrated on drawn faces.
         progress: shown over the photographs.
 
     Raises:
-        FileNotFoundError: one of them is not there.
-        ValueError: no photograph of one side shows a face; the model has no such threshold; or drawn faces stand behind
-            it, which was not accepted.
+        FileNotFoundError: `left` or `right` does not exist.
+        ValueError: no photograph of one side shows a face; the model has no such threshold; or it was trained or
+            calibrated on drawn faces, which was not accepted.
     """
     asked = None if far is None else str(far)
     threshold, drawn = model.threshold(asked), refuse_drawn(model, far, accept_drawn)
-    (one, first), (other, second) = (person_at(path, model, find, progress) for path in (left, right))
-    scores = scores_between(first, second).flatten()
+    (left_person, left_rows), (right_person, right_rows) = (
+        person_at(path, model, find, progress) for path in (left, right)
+    )
+    scores = scores_between(left_rows, right_rows).flatten()
     passed = int((scores > threshold.threshold).sum())
     score = lower_median(scores)
     return Verification(
@@ -108,12 +110,12 @@ def verify(
         drawn=drawn,
         comparisons=len(scores),
         passed=passed,
-        left=one,
-        right=other,
+        left=left_person,
+        right=right_person,
         model=str(model.folder),
     )
 
 
 def _digits_apart(score: float, threshold: float) -> int:
-    """Digits at which two numbers look different, 4 where that is enough."""
+    """Number of digits at which two numbers differ in print, at least 4."""
     return next((digits for digits in (4, 6, 9, 12) if f"{score:.{digits}f}" != f"{threshold:.{digits}f}"), 17)

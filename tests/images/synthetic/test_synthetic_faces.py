@@ -180,7 +180,7 @@ def test_wrong_labels_fall_on_everyone_alike() -> None:
         ({"domains": "studio"}, "list of names"),
         ({"domains": []}, "at least one"),
         ({"domains": ["night", "night"]}, "each once"),
-        ({"difficulty": "brutal"}, "'brutal'; known are easy, medium, hard"),
+        ({"difficulty": "brutal"}, "'brutal'; allowed are easy, medium, hard"),
         ({"label_noise": 1.0}, "label_noise is 1.0"),
         ({"label_noise": -0.1}, "label_noise is -0.1"),
         ({"people": 5, "label_noise": 0.5}, "domain street has one person only"),

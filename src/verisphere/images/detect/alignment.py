@@ -1,4 +1,4 @@
-"""Five landmarks to a template: the similarity between them, and the crop that it cuts out of a photo."""
+"""Alignment of five landmarks to a template: the similarity between them, and the crop of a photo."""
 
 import math
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from verisphere.images.detect.sample import halvings, halvings_for, sample
 Points = Float[np.ndarray, "5 2"]
 Image = UInt8[np.ndarray, "_ _ 3"]
 
-_FINE = math.sqrt(2)  # pixels of the image between neighbours in a crop, above which one place a pixel is too few
+_FINE = math.sqrt(2)  # image pixels between neighbours in a crop; beyond it one sample per pixel is too few
 
-# Of the landmarks' shape with the template's, 1 where one is a moved copy of the other. A face seen from the side has
-# about 0.8, a mirrored one 0.2.
+# Least likeness of the shape of the landmarks to that of the template; 1 for equal shapes. A profile has about 0.8, a
+# mirrored face 0.2.
 _LEAST_LIKENESS = 0.4
 
 
 @dataclass(frozen=True)
 class Template:
-    """Where the five landmarks come to lie in an aligned crop.
+    """The places of the five landmarks in an aligned crop.
 
     Attributes:
-        name: as recipes, model folders and the command line spell it.
+        name: name in recipes, in model folders and on the command line.
         height, width: of the crop, in pixels.
         points: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the crop, in pixels; the
             centre of the first pixel is (0, 0).
@@ -51,9 +51,9 @@ class Template:
 _ARCFACE = ((38.2946, 51.6963), (73.5318, 51.5014), (56.0252, 71.7366), (41.5493, 92.3655), (70.7299, 92.2041))
 
 #: Templates by name; the name ends in height x width.
-#: `sphereface_112x96` is the older one of SphereFace and CosFace: the same with 8 pixels less on either side.
-#: `arcface_144x144` shows what `arcface_112x112` shows, in 144 / 112 as many pixels: its scale is about the edge of the
-#: crop, so that both have the same field of view.
+#: `sphereface_112x96` is the older template of SphereFace and CosFace: 8 pixels less on the left and on the right.
+#: `arcface_144x144` has the field of view of `arcface_112x112` in 144 / 112 as many pixels: it is scaled about the
+#: corner of the crop.
 TEMPLATES = {
     template.name: template
     for template in (
@@ -73,7 +73,7 @@ def template_named(name: str) -> Template:
     """The template of this name.
 
     Raises:
-        ValueError: there is none; says which there are.
+        ValueError: there is no such template; names those there are.
     """
     if name not in TEMPLATES:
         raise ValueError(f"template {name!r} is not known; allowed are {', '.join(TEMPLATES)}")
@@ -81,21 +81,21 @@ def template_named(name: str) -> Template:
 
 
 def similarity(points: Points, targets: Points) -> Float64[np.ndarray, "2 3"]:
-    """The rotation, scale and shift that brings points closest to targets, in the sum of squared distances.
+    """The rotation, scale and shift that minimise the sum of squared distances from points to targets.
 
     The solution of Umeyama 1991 ("Least-squares estimation of transformation parameters between two point patterns",
     eqs. 40 to 42) in the plane, where it needs no decomposition: with a point (x, y) as the complex number x + iy, it
     is the line of best fit z -> a z + b. It holds no reflection, as no complex a mirrors the plane.
 
     Returns:
-        the matrix for (x, y, 1), from points to targets.
+        the matrix that maps (x, y, 1) of a point to its target.
 
     Raises:
-        ValueError: points that are not finite or all the same, or whose shape is unlike the targets' altogether.
+        ValueError: the points are not finite, are all equal, or have a shape that does not resemble the targets.
     """
     if not np.isfinite(points).all():
         raise ValueError(f"landmarks must be finite, got {_text(points)}")
-    here, there = (np.asarray(each, np.float64) @ np.array([1, 1j]) for each in (points, targets))
+    here, there = (np.asarray(places, np.float64) @ np.array([1, 1j]) for places in (points, targets))
     about, about_targets = here - here.mean(), there - there.mean()
     spread, spread_targets = np.linalg.norm(about), np.linalg.norm(about_targets)
     if spread < 1e-3:
@@ -112,19 +112,19 @@ def similarity(points: Points, targets: Points) -> Float64[np.ndarray, "2 3"]:
 
 
 def align(image: Image, landmarks: Points, template: Template) -> UInt8[np.ndarray, "height width 3"]:
-    """The crop of an image in which the five landmarks lie as in the template, as well as a similarity can bring them.
+    """The crop of an image in which the five landmarks are as close to the template as a similarity allows.
 
-    Bilinear, as is usual; but of an image that is much larger than the crop (1.4 times and more), every pixel under the
-    crop has its share, so that fine detail does not alias. What lies outside the image is black.
+    Sampling is bilinear, as usual; where the image has 1.4 times the resolution of the crop or more, every pixel under
+    the crop contributes, so that fine detail does not alias. Places outside the image are black.
 
     Args:
         image: RGB, [0, 255].
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the image, in pixels; the
             centre of the first pixel is (0, 0).
-        template: where they are to come.
+        template: the places of the landmarks in the crop.
 
     Raises:
-        ValueError: as `similarity`, or the crop lies outside the image altogether.
+        ValueError: the errors of `similarity`, or the whole crop lies outside the image.
     """
     back = inverse(similarity(landmarks, np.array(template.points)))
     back[:, 2] += 0.5 - back[:, :2].sum(axis=1) / 2  # from centres at whole numbers to edges at whole numbers
@@ -144,7 +144,7 @@ def align(image: Image, landmarks: Points, template: Template) -> UInt8[np.ndarr
 
 
 def inverse(matrix: Float64[np.ndarray, "2 3"]) -> Float64[np.ndarray, "2 3"]:
-    """The way back of a similarity."""
+    """The inverse of a similarity."""
     turned = np.linalg.inv(matrix[:, :2])
     return np.concatenate([turned, -turned @ matrix[:, 2:]], axis=1)
 
@@ -152,7 +152,7 @@ def inverse(matrix: Float64[np.ndarray, "2 3"]) -> Float64[np.ndarray, "2 3"]:
 def _region(
     back: Float64[np.ndarray, "2 3"], template: Template, size: tuple[int, ...], multiple: int
 ) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of all that a crop needs of an image: whole multiples, or the image's own edge."""
+    """Left, top, right and bottom of the region of an image that a crop needs, in whole multiples or up to the edge."""
     right, bottom = template.width, template.height
     corners = np.array([[0, right, 0, right], [0, 0, bottom, bottom], [1, 1, 1, 1]])
     seen = back @ corners

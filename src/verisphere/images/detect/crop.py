@@ -1,4 +1,4 @@
-"""The one face of a photo that is meant, and its aligned crop."""
+"""The choice of a face on a photo, and its aligned crop."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Crop:
     Attributes:
         pixels: RGB, [0, 255], of the template's size.
         landmarks, box, score: of the face in the photo, as in `Detections`.
-        faces: how many faces the photo has.
+        faces: number of faces on the photo.
     """
 
     pixels: UInt8[np.ndarray, "height width 3"]
@@ -29,13 +29,13 @@ class Crop:
 
 
 def choose_face(detections: Detections, height: int, width: int) -> int:
-    """Position of the face that a photo is of: the most central one, of equally central ones the largest.
+    """Position of the most central face on a photo; of equally central ones, the largest.
 
-    How far from central a face is: the distance from the middle of the photo to its box, which is 0 for each box that
-    holds the middle. So of two faces in the middle the larger one is taken, and a face of the crowd behind it never is.
+    The distance of a face is that from the middle of the photo to its box, which is 0 for each box that contains the
+    middle. So the larger of two faces in the middle is chosen, and never a face of the crowd behind it.
 
     Args:
-        detections: the faces, at least one.
+        detections: at least one face.
         height, width: of the photo, in pixels.
     """
     if not len(detections):
@@ -64,6 +64,6 @@ def crop_face(image: Image, detections: Detections, template: Template) -> Crop:
 
 
 def why_none(detector: Detector, height: int, width: int) -> str:
-    """Why a photo of this size may have given no face."""
+    """The reason why no face was found on a photo of this size."""
     scale = max(1, max(height, width) / detector.max_side)
     return f"no face found in {width} x {height} pixels (looked for from {detector.min_face * scale:.0f} pixels a side)"

@@ -1,4 +1,4 @@
-"""MTCNN as a function from images to faces: an image pyramid, three networks, and overlaps left out in between."""
+"""MTCNN as a function from images to faces: an image pyramid and three networks, with non-maximum suppression."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from verisphere.images.detect.boxes import corrected, separate, squares
 from verisphere.images.detect.nets import OutputNet, ProposalNet, RefinementNet, trained_nets
 from verisphere.images.detect.sample import halvings, halvings_for, sample
 
-_SHRINK = 0.709  # from one level of the pyramid to the next: the area halves
-_CROPS_AT_ONCE = 512  # that a network sees at a time: bounds the memory
-# Pixels of images of equal size that are searched at a time: more leave a CPU's caches, fewer leave a GPU idle.
+_SHRINK = 0.709  # factor between levels of the pyramid: the area halves
+_CROPS_AT_ONCE = 512  # of one network: bounds the memory
+# Pixels of images of equal size that are searched at a time: more exceed the caches of a CPU, fewer leave a GPU idle.
 _PIXELS_AT_ONCE, _PIXELS_AT_ONCE_ON_GPU = 500_000, 8_000_000
 
 Image = UInt8[np.ndarray, "_ _ 3"]
@@ -27,13 +27,13 @@ Scores = Float32[np.ndarray, " boxes"]
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """The faces found in one image, the surest first.
+    """The faces found in one image, the highest score first.
 
     Attributes:
-        boxes: left, top, right and bottom of each face, in pixels from the image's edge; may reach outside it.
+        boxes: left, top, right and bottom of each face, in pixels from the edge of the image; can extend beyond it.
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the image, in pixels; the
             centre of the first pixel is (0, 0).
-        scores: probability that it is a face, as the last network gives it.
+        scores: probability of a face, from the last network.
     """
 
     boxes: Float32[np.ndarray, "faces 4"]
@@ -51,14 +51,14 @@ class Detections:
 class Detector:
     """Finds faces and their five landmarks (Zhang et al. 2016, arXiv:1604.02878) by the weights in the `mtcnn` wheel.
 
-    An image without any face is searched once more inside a border: what is looked at are squares, and a face that
-    fills its picture, as in a tight crop, fits into none.
+    An image without any face is searched again inside a border: the networks search squares, and a face that fills its
+    image, as in a tight crop, fits into none.
 
     Args:
         device: where the networks run.
-        min_face: side of the smallest face looked for, in pixels of the image as it is searched; 12 or more.
-        max_side: an image with a longer side is shrunk to it and searched so; results are in its own pixels.
-        thresholds: which the probability must exceed, of each of the three networks.
+        min_face: side of the smallest face that is searched for, in pixels of the searched image; 12 or more.
+        max_side: an image with a longer side is shrunk to it for the search; results are in pixels of the original.
+        thresholds: for each of the three networks, the probability that a box must exceed.
         border: width of the border, in longer sides of the image; 0 for no second search.
 
     Raises:
@@ -88,10 +88,10 @@ class Detector:
 
     @torch.inference_mode()
     def detect(self, images: Sequence[Image]) -> list[Detections]:
-        """The faces in each image; what is found in one does not depend on the others, up to rounding.
+        """The faces in each image; the result for one image does not depend on the others, up to rounding.
 
         Args:
-            images: RGB, [0, 255], each of a size of its own. Those of equal size are searched together.
+            images: RGB, [0, 255], of any sizes. Images of equal size are searched together.
         """
         found = self._detect(images, 0.0)
         missed = [index for index, faces in enumerate(found) if not len(faces)]
@@ -107,7 +107,7 @@ class Detector:
             small = torch.stack([_shrunk(images[index], self.max_side) for index in positions]).to(self.device)
             height, width = small.shape[2:]
             margin = round(border * max(height, width))
-            # Zeros are the grey between black and white here, also where a crop reaches outside the image.
+            # Zero is the grey between black and white here, also where a crop extends beyond the image.
             batch = F.pad((small.float() - 127.5) / 128, (margin,) * 4)
             for index, faces in zip(positions, self._search(batch), strict=True):
                 scale = np.array([images[index].shape[1] / width, images[index].shape[0] / height], np.float32)
@@ -119,7 +119,7 @@ class Detector:
         return [found[index] for index in range(len(images))]
 
     def _together(self, images: Sequence[Image], border: float) -> Iterator[list[int]]:
-        """Positions of images of equal size, as many at a time as are searched together."""
+        """Positions of images of equal size that are searched together."""
         by_size: dict[tuple[int, ...], list[int]] = {}
         for index, image in enumerate(images):
             by_size.setdefault(image.shape, []).append(index)
@@ -142,7 +142,7 @@ class Detector:
         owners, boxes = owners[rows], squares(boxes[rows])
 
         scores, offsets, places = _outputs_for(self.output, copies, owners, boxes)
-        # The networks were taught coordinates of pixel centres against crops cut along pixel edges: no half is added.
+        # The networks were trained on coordinates of pixel centres with crops along pixel edges: no half is added.
         corner, sides = boxes[:, None, :2], boxes[:, None, 2:] - boxes[:, None, :2]
         landmarks = corner + sides * places.reshape(-1, 2, 5).swapaxes(1, 2)
         sure = scores > self.thresholds[2]
@@ -152,7 +152,7 @@ class Detector:
         return [Detections(boxes[mine], landmarks[mine], scores[mine]) for mine in each]
 
     def _proposals(self, copies: Sequence[Batch]) -> tuple[Owners, Boxes]:
-        """Squares that may hold a face, and the position of the image that each lies in."""
+        """Squares that may contain a face, and the position of the image of each square."""
         scale = self.propose.side / self.min_face
         levels = []
         while min(copies[0].shape[2:]) * scale >= self.propose.side:
@@ -165,7 +165,7 @@ class Detector:
         return owners[rows], squares(boxes[rows])
 
     def _proposals_at(self, copies: Sequence[Batch], scale: float) -> tuple[Owners, Boxes, Scores]:
-        """What the first network finds in the images at one scale."""
+        """The proposals of the first network in the images at one scale."""
         images, pixel = _scaled(copies, scale)
         probability, offsets = self.propose(images.contiguous(memory_format=torch.channels_last))
         image, row, column = (probability > self.thresholds[0]).nonzero(as_tuple=True)
@@ -200,9 +200,9 @@ def _scaled(copies: Sequence[Batch], scale: float) -> tuple[Batch, np.ndarray]:
 def _outputs_for(
     net: RefinementNet | OutputNet, copies: Sequence[Batch], owners: Owners, boxes: Boxes
 ) -> list[np.ndarray]:
-    """Each output of the network for crops of these square boxes."""
+    """Every output of the network for crops of these square boxes."""
     parts = []
-    for start in range(0, max(len(boxes), 1), _CROPS_AT_ONCE):  # at least once, so that no box gives empty outputs
+    for start in range(0, max(len(boxes), 1), _CROPS_AT_ONCE):  # at least once, so that no boxes give empty outputs
         rows = slice(start, start + _CROPS_AT_ONCE)
         crops = _crops(copies, owners[rows], boxes[rows], net.side)
         parts.append([output.cpu().numpy() for output in net(crops)])
@@ -210,7 +210,7 @@ def _outputs_for(
 
 
 def _crops(copies: Sequence[Batch], owners: Owners, boxes: Boxes, side: int) -> Float[Tensor, "crops 3 side side"]:
-    """What square boxes show, `side` x `side` pixels each."""
+    """The crops of square boxes, `side` x `side` pixels each."""
     steps = (boxes[:, 2] - boxes[:, 0]) / side
     halved = np.minimum(halvings_for(steps), len(copies) - 1)
     matrices = np.zeros((len(boxes), 2, 3), np.float32)

@@ -2,8 +2,8 @@
 
 Zhang et al. 2016, "Joint Face Detection and Alignment Using Multitask Cascaded Convolutional Networks",
 arXiv:1604.02878, fig. 2; with the layer widths of the weights in the `mtcnn` wheel. All three take RGB pixels as
-(value - 127.5) / 128. Boxes come as offsets of left, top, right and bottom, in widths and heights of the box that was
-looked at; landmarks as five x and then five y, from its left and top, in the same units.
+(value - 127.5) / 128. Boxes are offsets of left, top, right and bottom, in widths and heights of the input
+box; landmarks are five x and then five y, from its left and top, in the same units.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ def _convolution(inputs: int, outputs: int, side: int) -> list[nn.Module]:
 
 
 class _Flatten(nn.Module):
-    """One vector a crop, in the order (width, height, channels) of the stored weights."""
+    """One vector for each crop, in the order (width, height, channels) of the stored weights."""
 
     def forward(self, maps: Float[Tensor, "crops channels height width"]) -> Float[Tensor, "crops features"]:
         return maps.permute(0, 3, 2, 1).flatten(1)
 
 
 class ProposalNet(nn.Module):
-    """P-Net: looks at every 12 x 12 pixels of an image, two pixels apart, on both axes."""
+    """P-Net: applied to every 12 x 12 pixels of an image, at a stride of two pixels on both axes."""
 
-    #: Side of what one output sees, and distance between two outputs; in pixels.
+    #: Side of the input of one output, and distance between two outputs; in pixels.
     side, stride = 12, 2
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""Whether images look like aligned crops of faces: a judgement about a sample of a set, never about one image alone.
+"""Whether images look like aligned crops of faces: a judgement on a sample of a set, never on a single image.
 
-With the detector, five landmarks are found in each image. The similarity that brings them to the template moves the
-template's own points by a distance: about 2 of 112 pixels for crops aligned by another detector's landmarks, 7 and more
-for faces cut out by their boxes, 14 for whole photographs.
+With the detector, five landmarks are found in each image. The similarity that maps them to the template moves the
+points of the template by a distance: about 2 of 112 pixels for crops aligned by the landmarks of another detector, 7
+and more for faces cut out by their boxes, 14 for whole photographs.
 
-Without it, brightness has to do: below an eye, and near the tip of the nose, a face is brighter than at the eye itself.
-In aligned crops the places of the template show that; where the face lies elsewhere, they do not.
+Without it, brightness is used: below an eye, and near the tip of the nose, a face is brighter than at the eye itself.
+In aligned crops the places of the template show this difference; where the face lies elsewhere, they do not.
 """
 
 from collections.abc import Sequence
@@ -22,24 +22,24 @@ from verisphere.images.luma import LUMA
 
 Image = UInt8[np.ndarray, "_ _ 3"]
 
-#: Images looked at, of a set.
+#: Most images of a set that are examined.
 SAMPLE = 64
 
-_MOST_DISPLACEMENT = 5 / 112  # of the crop's height: half of the faces further from their places are no aligned set
-# Lower quartile of the detector's scores: lower ones say that these may be drawings, or no faces at all.
+_MOST_DISPLACEMENT = 5 / 112  # of the height of the crop; a median beyond it is no aligned set
+# Lower quartile of the scores of the detector; below it, the images may be drawings, or show no faces.
 _SURE_SCORE = 0.995
 _LEAST_CONTRAST = 0.45  # standard deviations of an image's brightness
-_LEAST_IMAGES = 32  # whose mean contrast means something
-_LEAST_FACES = 16  # whose places do, where the images may be drawings
+_LEAST_IMAGES = 32  # images from which the mean contrast is significant
+_LEAST_FACES = 16  # images from which the median displacement is significant, where they may be drawings
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why images do not look like aligned crops.
+    """The reason why images do not look like aligned crops.
 
     Attributes:
-        reason: what was seen, and what aligned crops show.
-        examples: positions of the images that are furthest from it, the furthest first.
+        reason: the measured value, and that of aligned crops.
+        examples: positions of the images, those furthest from alignment first.
     """
 
     reason: str
@@ -54,13 +54,13 @@ def template_of_size(size: tuple[int, int]) -> Template | None:
 def doubt_alignment(
     images: Sequence[Image], template: Template, detector: Detector | None, *, photographs: bool = False
 ) -> Doubt | None:
-    """Why images do not look aligned to a template; None where they do, or where nothing can be said.
+    """The reason why images do not look aligned to a template; None where they do, or where the evidence is too weak.
 
     Args:
         images: a sample of a set, evenly spaced; RGB, [0, 255], of the template's size.
-        template: that they should be aligned to.
-        detector: finds the faces; without it brightness has to do, which notices less.
-        photographs: that the images are no drawings is known; then fewer than sixteen may be judged by their landmarks.
+        template: the expected template.
+        detector: finds the faces; without it brightness is used, which detects fewer cases.
+        photographs: the images are known not to be drawings, so that fewer than sixteen can be judged by landmarks.
     """
     if detector is None:
         return _doubt_by_brightness(images, template)
@@ -68,30 +68,28 @@ def doubt_alignment(
 
 
 def _doubt_by_landmarks(images: Sequence[Image], template: Template, detector: Detector) -> Doubt | None:
-    found = [(position, faces) for position, faces in enumerate(detector.detect(images)) if len(faces)]
-    if 2 * len(found) <= len(images):
+    with_face = [(position, faces) for position, faces in enumerate(detector.detect(images)) if len(faces)]
+    if 2 * len(with_face) <= len(images):
         return None
-    chosen = [choose_face(faces, *template.size) for _, faces in found]
-    if np.quantile([faces.scores[face] for (_, faces), face in zip(found, chosen, strict=True)], 0.25) < _SURE_SCORE:
+    chosen = [(faces, choose_face(faces, *template.size)) for _, faces in with_face]
+    if np.quantile([faces.scores[face] for faces, face in chosen], 0.25) < _SURE_SCORE:
         return None
-    away = np.array(
-        [displacement(faces.landmarks[face], template) for (_, faces), face in zip(found, chosen, strict=True)]
-    )
+    away = np.array([displacement(faces.landmarks[face], template) for faces, face in chosen])
     middle = float(np.median(away))
     if middle <= _MOST_DISPLACEMENT * template.height:
         return None
     return Doubt(
-        f"the faces found in {len(found)} of {len(images)} images lie {middle:.0f} pixels from their places in "
+        f"the faces found in {len(with_face)} of {len(images)} images lie {middle:.0f} pixels from their places in "
         f"{template.name} (median; 2 to 3 where images are aligned)",
-        tuple(found[index][0] for index in np.argsort(-away, kind="stable")),
+        tuple(with_face[index][0] for index in np.argsort(-away, kind="stable")),
     )
 
 
 def displacement(landmarks: Points, template: Template) -> float:
-    """How far a face lies from where the template puts it, in pixels.
+    """Distance of a face from its place in the template, in pixels.
 
-    It is the mean distance by which the template's points move under the similarity that is closest to the landmarks. A
-    face turned to the side fits the template badly and may still lie in its place: its landmarks do not.
+    It is the mean distance by which the points of the template move under the similarity that is closest to the
+    landmarks: a profile can be in its place although its landmarks do not fit the template.
     """
     points = np.array(template.points)
     try:
@@ -115,7 +113,7 @@ def _doubt_by_brightness(images: Sequence[Image], template: Template) -> Doubt |
 
 
 def eye_contrast(image: Image, template: Template) -> float:
-    """By how much the template's places below the eyes, and above the tip of the nose, are brighter than its eyes.
+    """Difference in brightness of the places below the eyes and above the tip of the nose to the places of the eyes.
 
     The sum of both differences, in standard deviations of the image's brightness: about 2.3 in aligned crops.
     """
@@ -137,10 +135,10 @@ def eye_contrast(image: Image, template: Template) -> float:
 def checking_detector() -> Detector | None:
     """A detector for `doubt_alignment`; None where its weights are not installed.
 
-    It looks once at each image: for want of a face in an image nothing is said of it.
+    It searches each image once: an image without a face does not contribute.
     """
     try:
-        with torch.random.fork_rng(devices=()):  # networks are made with random weights first: a training's go on
+        with torch.random.fork_rng(devices=()):  # the networks start with random weights
             return Detector("cpu", border=0)
     except ValueError:
         return None

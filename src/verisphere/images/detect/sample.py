@@ -1,4 +1,4 @@
-"""Small pictures out of large ones: halved copies, and sampling them along a grid."""
+"""Resampling of images: halved copies, and samples along a grid."""
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ def halvings(images: Float[Tensor, "batch 3 height width"], count: int) -> list[
 
 
 def halvings_for(steps: Float[np.ndarray, " crops"]) -> Int64[np.ndarray, " crops"]:
-    """How often to halve an image, so that pixels of a crop that are `steps` apart in it come to be 1 to 2 apart."""
+    """Number of halvings after which pixels of a crop that are `steps` apart in the image are 1 to 2 apart."""
     return np.floor(np.log2(np.maximum(steps, 1))).astype(np.int64)
 
 
@@ -31,17 +31,17 @@ def sample(
 
     Args:
         image: the image.
-        matrices: from a place in the crop, (x, y, 1), to the place in the image. Both are in pixels, measured from the
+        matrices: map a place in the crop, (x, y, 1), to the place in the image. Both are in pixels, measured from the
             left and top edge: the first pixel's centre is at (0.5, 0.5).
         size: (height, width) of the crops.
-        places: across and down, that each pixel of a crop is the mean of. With p places no pixel of the image goes
-            unseen while neighbours in the crop are p pixels apart or less.
+        places: samples in each direction of which a pixel of a crop is the mean. With p places, every pixel of the
+            image contributes while neighbours in the crop are at most p pixels apart.
     """
     crops, (height, width), (rows, columns) = len(matrices), image.shape[1:], size
     across, down = (
         (torch.arange(side * places, dtype=image.dtype, device=image.device) + 0.5) / places for side in (columns, rows)
     )
-    # Places in the image as the sampler wants them: from -1 at its left or top edge to 1 at the other.
+    # Places in the image in the units of the sampler: from -1 at its left or top edge to 1 at the other.
     relative = matrices * (2 / matrices.new_tensor([[width], [height]])) - matrices.new_tensor([0, 0, 1])
     grid = torch.stack(
         [

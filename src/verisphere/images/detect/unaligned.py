@@ -1,8 +1,8 @@
-"""A warning about images that do not look like aligned crops, once for each set; nothing is refused for it.
+"""A warning about images that do not look like aligned crops, once for each set; nothing is refused.
 
-A network that is handed loose photographs in place of aligned crops trains and embeds without an error, and its figures
-are worth little. So a sample is looked at of every set of which nothing says that it was drawn or aligned. That takes
-about half a second, and changes nothing but the talk: there is no switch to turn it off.
+A network that gets photographs in place of aligned crops trains and embeds without an error, but its figures are worth
+little. So a sample is examined of every set that is not recorded as drawn or aligned. That takes about half a second
+and only logs a warning, so there is no option to disable it.
 """
 
 import logging
@@ -26,13 +26,13 @@ _NAMED_IMAGES = 3  # images that the warning names
 
 
 def warn_if_unaligned(*sets: Faces | None) -> None:
-    """Warn where a sample of a set does not look aligned to the template of its size.
+    """Warns where a sample of a set does not look aligned to the template of its size.
 
-    Drawn faces, images that were aligned to it as `images.json` beside them says, and images of a size that no template
-    has, are not judged.
+    Drawn faces, images that were aligned to that template according to `images.json`, and images of a size without a
+    template are not judged.
 
     Args:
-        sets: each is looked at by itself; None stands for one that is not there.
+        sets: sets of faces, each examined separately; None is ignored.
     """
     for faces in sets:
         if faces is not None and len(faces):
@@ -46,30 +46,30 @@ def _check_sample(faces: Faces) -> None:
     rows = _evenly(len(faces))
     try:
         pixels = faces.images(rows)
-    except ValueError:  # whoever needs the image says so
+    except ValueError:  # the user of the image reports it
         return
     images = [image.permute(1, 2, 0).numpy() for image in pixels]
     _warn(images, [faces.names[row] for row in rows], source)
 
 
 def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = False) -> None:
-    """The same of photographs that a verb takes as aligned: an image, or those of a folder or an archive.
+    """The same for photographs that a verb takes as aligned: an image, or those of a folder or an archive.
 
     Args:
-        path: an image file, a folder or a zip archive; anything else is left to whoever reads it.
-        size: (height, width) that the model takes; images of other sizes are left to whoever reads them.
+        path: an image file, a folder or a zip archive; anything else is ignored, since its reader reports it.
+        size: (height, width) that the model takes; images of other sizes are ignored, since their reader reports them.
         drawn: the model was trained on drawn faces, so these may be drawn as well: few images are not judged.
     """
-    one = not path.is_dir() and path.suffix.lower() != ".zip"
-    if one and path.suffix.lower() not in SUFFIXES:
+    single = not path.is_dir() and path.suffix.lower() != ".zip"
+    if single and path.suffix.lower() not in SUFFIXES:
         return
     try:
-        files = FilesOnDisk(path.parent, (path.name,)) if one else image_files(path)
+        files = FilesOnDisk(path.parent, (path.name,)) if single else image_files(path)
         source = read_source(path, files.names)
         rows = _evenly(len(files.names))
         read = zip([files.names[row] for row in rows], files.read(rows), strict=True)
         images = [(name, decode(data, label)) for name, (label, data) in read]
-    except (ValueError, OSError):  # whoever needs the images says so
+    except (ValueError, OSError):  # the user of the images reports it
         return
     fitting = [(name, pixels) for name, pixels in images if pixels.shape[:2] == size]
     if not source.drawn:

@@ -1,7 +1,8 @@
-"""The tensors inside the `mtcnn` wheel, read without importing it and without running what a pickle asks for.
+"""The tensors in the `mtcnn` wheel, read without an import of the wheel and without running any code of a pickle.
 
-The wheel keeps a list of arrays a network: a pickle written by joblib, inside an lz4 frame. After the pickle of each
-array's description come, in the same stream, one byte with a padding length, that padding, and the array's own bytes.
+The wheel has a list of arrays for each network: a pickle written by joblib, inside an lz4 frame. The pickle of the
+description of each array is followed, in the same stream, by one byte with the length of a padding, that padding, and
+the bytes of the array.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-#: Version of the wheel whose files these digests are.
+#: Version of the wheel with these digests.
 KNOWN_VERSION = "1.0.0"
 
 #: SHA-256 of the weight files.
@@ -25,7 +26,7 @@ DIGESTS = {
     "onet": "94f6ea2f4cf985275ee958cdd762d17b6009348a4fb9d8c6be39ba73ffd22ca3",
 }
 
-_MOST_BYTES = 8 << 20  # bytes once decompressed; the largest of the three has 1.6 MB
+_MOST_BYTES = 8 << 20  # decompressed; the largest of the three networks has 1.6 MB
 _INSTALL_EXTRA = "finding faces needs the extra `detect`: pip install 'verisphere[detect]'"
 _REINSTALL = f"the weights are those of mtcnn {KNOWN_VERSION}: pip install 'mtcnn=={KNOWN_VERSION}'"
 
@@ -41,7 +42,7 @@ def read_weights(network: str) -> list[Array]:
     Raises:
         ValueError: the extra `detect` is not installed, or the installed file is not the known one.
     """
-    spec = importlib.util.find_spec("mtcnn")  # of a package at the top: found, not imported (its code needs TensorFlow)
+    spec = importlib.util.find_spec("mtcnn")  # found, but not imported: its code needs TensorFlow
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(_INSTALL_EXTRA)
     return read_file(Path(spec.submodule_search_locations[0]) / "assets" / "weights" / f"{network}.lz4", network)
@@ -64,7 +65,7 @@ def read_file(path: Path, network: str) -> list[Array]:
 
 
 def decompress(data: bytes, name: str) -> bytes:
-    """The content of an lz4 frame, refused where it is larger than any weight file.
+    """The content of an lz4 frame of at most the size of a weight file.
 
     Raises:
         ValueError: the frame is damaged, cut short or too large, or the module `lz4` is missing.
@@ -84,10 +85,10 @@ def decompress(data: bytes, name: str) -> bytes:
 
 
 def unpickle(data: bytes, name: str) -> list[Array]:
-    """The arrays of a joblib pickle that holds a list of float32 arrays, and nothing else.
+    """The arrays of a joblib pickle with a list of float32 arrays.
 
     Raises:
-        ValueError: it holds or names anything else, or ends early.
+        ValueError: the pickle holds or names anything else, or ends early.
     """
     stream = io.BytesIO(data)
     try:
@@ -101,7 +102,7 @@ def unpickle(data: bytes, name: str) -> list[Array]:
 
 
 class _Reader(pickle.Unpickler):
-    """Knows three names, and puts a class of ours in the place of each."""
+    """Resolves three names, each to a class of this module."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream)
@@ -109,7 +110,7 @@ class _Reader(pickle.Unpickler):
         self._array = type("_Array", (_StoredArray,), {"stream": stream})
 
     def find_class(self, module: str, name: str) -> Any:
-        """The stand-in for a name; any other is refused."""
+        """The replacement of a name; any other name is refused."""
         known = {
             ("joblib.numpy_pickle", "NumpyArrayWrapper"): self._array,
             ("numpy", "ndarray"): _PlainArray,
@@ -121,14 +122,14 @@ class _Reader(pickle.Unpickler):
 
 
 class _PlainArray:
-    """Stands for `numpy.ndarray`, which a description names and never makes."""
+    """Replaces `numpy.ndarray`, which a description names but never creates."""
 
     def __new__(cls, *_: object) -> "_PlainArray":
         raise ValueError("it makes a numpy.ndarray by itself")
 
 
 class _StoredType:
-    """Stands for `numpy.dtype`, of which only little-endian float32 is known."""
+    """Replaces `numpy.dtype`; only little-endian float32 is allowed."""
 
     def __init__(self, code: str, *_: object) -> None:
         if code != "f4":
@@ -140,10 +141,10 @@ class _StoredType:
 
 
 class _StoredArray:
-    """Stands for joblib's wrapper: once told what the array is, takes its bytes from the stream."""
+    """Replaces the wrapper of joblib: takes the bytes of the array from the stream after its description."""
 
     stream: io.BytesIO
-    array: Array | None = None  # until it is told
+    array: Array | None = None  # before its description
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         expected = {"subclass": _PlainArray, "order": "C", "numpy_array_alignment_bytes": 16}

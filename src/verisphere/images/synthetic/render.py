@@ -265,10 +265,10 @@ def draw_hair_front(scene: Scene, person: Columns, photo: Columns, behind: Plane
     behind = behind[:, : scene.x.shape[1]]
     offset = scene.face_x - person["parting"]
     edge = (offset * offset).mul_(person["hairline_bend"].clamp(-0.9, 1.6) * 0.8)
-    # the sides come down to the ears
+    # the sides extend down to the ears
     edge.add_((scene.away - person["skull_width"] * 0.80).clamp_(min=0).mul_(3.2))
     edge.sub_(person["hairline"] + photo["hair_day"]).sub_(scene.face_y)
-    # the hair before the ears ends beside the cheeks; at the parting it leaves a notch
+    # the hair in front of the ears ends beside the cheeks; there is a notch at the parting
     ends = (0.12 - scene.face_y).mul_(8).clamp_(0, 1).mul_(behind)
     front = cover(edge.sub(line(offset, 0.10).mul_(0.05)), 16.0).mul_(ends)
     scene.shadow(cover(edge.add_(0.06), 7.0).mul_(ends), 0.30)
@@ -336,7 +336,7 @@ def warm(amount: Number, strength: Number) -> Colour:
 
 
 def illuminate(scene: Scene, photo: Columns, solid: Plane, face: Plane) -> None:
-    """Turn reflectance into light: one lamp by Lambert's law, light from everywhere, and highlights on skin."""
+    """Converts reflectance to light: one lamp by Lambert's law, ambient light, and highlights on skin."""
     # a wall faces the viewer: only what is solid keeps its slopes
     scene.slope_x.mul_(solid)
     scene.slope_y.mul_(solid)
@@ -351,7 +351,7 @@ def illuminate(scene: Scene, photo: Columns, solid: Plane, face: Plane) -> None:
 
 
 def render(person: Columns, photo: Columns, size: int) -> Picture:
-    """The faces under their light, before any camera.
+    """The faces in their light, before the camera.
 
     Args:
         person: the columns of `synthetic_identity.PERSON`, one row a face.
