@@ -220,7 +220,7 @@ def several() -> list[list]:
 @pytest.mark.parametrize("size", [2, 3])
 def test_what_they_tell_each_other(size):
     sent = [
-        *(["sum", 48], ["maximum", 48], ["sum", 48], ["gather", 8], ["gather", 8], ["gather", 48]),
+        *(["sum", 48], ["maximum", 48], ["sum", 48], ["gather", 8], ["gather", 48]),
         *(["gather", 2 * 3 * one] for one in (8, 4, 2, 1)),
         ["gather", 0],
     ]
