@@ -1,6 +1,6 @@
 """Pairs a second: exact thresholds over all pairs of a set, and the k best of a gallery, against what is used instead.
 
-One thread. Every variant is timed on as many pairs as suit it and the rates are compared: the sweep on all pairs of
+One thread. Every variant is timed on as many pairs as suit it and the rates are compared: the scan of all pairs of
 100,000 rows, the roofs on some hundred tiles of the same products, FAISS on a thousand probes against all rows, and
 what holds every score on some thousand rows. Peers that are not installed are said to be missing.
 
@@ -40,7 +40,7 @@ def made_up(rows: int, dim: int, seed: int = 0) -> tuple[torch.Tensor, torch.Ten
     return unit_rows(some), torch.from_numpy(people)
 
 
-def sweep(
+def scan(
     units: torch.Tensor, people: torch.Tensor, fars: tuple[str, ...], precision: Precision | None = None
 ) -> list[float]:
     """Exact thresholds at these FARs, with nothing known beforehand."""
@@ -52,7 +52,7 @@ def sweep(
 
 
 def products(units: torch.Tensor, dtype: torch.dtype, tiles: int) -> Run:
-    """Nothing but products, in tiles as the sweep makes them."""
+    """Nothing but products, in tiles as the scan makes them."""
     rows = units.to(dtype)
     starts = np.random.default_rng(0).integers(0, max(len(rows) - 1024, 1), (tiles, 2)).tolist()
     out = torch.empty(1024, 1024, dtype=dtype)
@@ -108,7 +108,7 @@ def compare(case: str, variants: dict[str, tuple[Run, int]], rounds: int, roof: 
         print(f"{'':12s} {rates[name] / 1e6:.1f} M pairs a CPU second; {against}", flush=True)
 
 
-def sweeps(rows: int, dim: int, rounds: int) -> None:
+def scans(rows: int, dim: int, rounds: int) -> None:
     """Exact thresholds over all pairs."""
     units, people = made_up(rows, dim)
     pairs, part = rows * (rows - 1) // 2, min(rows, 2500)
@@ -117,9 +117,9 @@ def sweeps(rows: int, dim: int, rounds: int) -> None:
     variants: dict[str, tuple[Run, int]] = {
         "roof: bf16 products": (products(units, torch.bfloat16, 256), tiles),
         "roof: fp32 products": (products(units, torch.float32, 128), tiles // 2),
-        "verisphere, FAR 1e-4": (lambda: sweep(units, people, ("1e-4",)), pairs),
-        "verisphere, FAR 1e-3 ... 1e-8": (lambda: sweep(units, people, DEEP), pairs),
-        "verisphere, FAR 1e-1 ... 1e-8": (lambda: sweep(units, people, FARS), pairs),
+        "verisphere, FAR 1e-4": (lambda: scan(units, people, ("1e-4",)), pairs),
+        "verisphere, FAR 1e-3 ... 1e-8": (lambda: scan(units, people, DEEP), pairs),
+        "verisphere, FAR 1e-1 ... 1e-8": (lambda: scan(units, people, FARS), pairs),
         "numpy gather, scikit-learn roc_curve": (lambda: by_roc_curve(few, whose), part * (part - 1) // 2),
         "numpy gather, torchmetrics roc": (lambda: by_torchmetrics(few, whose), part * (part - 1) // 2),
         **faiss_flat(units, 1),
@@ -128,11 +128,11 @@ def sweeps(rows: int, dim: int, rounds: int) -> None:
     left, right = torch.triu_indices(part, part, 1)
     exact = pair_scores(units[:part], left, right)[people[left] != people[right]].sort(descending=True).values
     expected = [float(exact[int(float(far) * len(exact))]) for far in FARS]
-    assert sweep(units[:part], people[:part], FARS, precision="bfloat16") == expected
-    assert sweep(units[:part], people[:part], FARS, precision="float32") == expected
+    assert scan(units[:part], people[:part], FARS, precision="bfloat16") == expected
+    assert scan(units[:part], people[:part], FARS, precision="float32") == expected
 
 
-def searches(rows: int, dim: int, rounds: int) -> None:
+def best_rows(rows: int, dim: int, rounds: int) -> None:
     """The k best of a gallery."""
     units, _ = made_up(rows, dim)
     probes = made_up(4000, dim, seed=1)[0]
@@ -164,16 +164,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", nargs="*", choices=["thresholds", "search"], default=["thresholds", "search"])
+    parser.add_argument("--only", nargs="*", choices=["thresholds", "top-k"], default=["thresholds", "top-k"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
     keep_memory()
     if "thresholds" in options.only:
-        sweeps(options.rows, options.dim, options.rounds)
-    if "search" in options.only:
+        scans(options.rows, options.dim, options.rounds)
+    if "top-k" in options.only:
         for rows in (options.rows, 10 * options.rows):
-            searches(rows, options.dim, options.rounds)
+            best_rows(rows, options.dim, options.rounds)
 
 
 if __name__ == "__main__":

@@ -41,13 +41,15 @@ def found() -> ProbeScores:
     return probe_scores(SCORES, PROBES, GALLERY)
 
 
-def searches(mate: list[float], rival: list[float], rank: list[int], stranger: list[float], people: int) -> ProbeScores:
+def probe_scores_of(
+    mate: list[float], rival: list[float], rank: list[int], stranger: list[float], people: int
+) -> ProbeScores:
     return ProbeScores(
         np.array(mate, float), np.array(rival, float), np.array(rank, int), np.array(stranger, float), people
     )
 
 
-def test_searches_of_a_matrix(found: ProbeScores):
+def test_scores_of_a_matrix(found: ProbeScores):
     assert found.mate.tolist() == [0.9, 0.5, 0.6]
     assert found.rival.tolist() == [0.4, 0.5, 0.8]
     assert found.rank.tolist() == [1, 2, 3]  # a tie with bob is lost; ann's two images outrank bob once, cat once
@@ -86,7 +88,7 @@ def test_bounds_are_exact(found: ProbeScores):
 
 def test_the_rule_is_that_of_every_threshold():
     # strangers 0.1 ... 0.4 and FPIR 0.375: f n = 1.5
-    found = searches([0.35, 0.2], [0.1, 0.0], [1, 1], [0.1, 0.2, 0.3, 0.4], 5)
+    found = probe_scores_of([0.35, 0.2], [0.1, 0.0], [1, 1], [0.1, 0.2, 0.3, 0.4], 5)
     assert identification_point(found, "0.375").threshold == 0.3
     assert identification_point(found, "0.375", rule="interpolated").threshold == pytest.approx(0.25)
     assert identification_point(found, "0.4", rule="nearest").threshold == 0.2  # FPIR 0.5 is nearer to 0.4 than 0.25
@@ -97,7 +99,7 @@ def test_the_rule_is_that_of_every_threshold():
 def test_ranks_and_cmc(found: ProbeScores):
     assert [rank_rate(found, rank).identified for rank in (1, 2, 3, 9)] == [1, 2, 3, 3]
     assert cmc(found) == Cmc((1, 2, 3), (1, 2, 3), 3, 3)
-    steps = searches([0.9, 0.8, 0.1, 0.0], [0.1, 0.1, 0.5, 0.5], [1, 1, 4, 7], [], 9)
+    steps = probe_scores_of([0.9, 0.8, 0.1, 0.0], [0.1, 0.1, 0.5, 0.5], [1, 1, 4, 7], [], 9)
     assert cmc(steps) == Cmc((1, 4, 7), (2, 3, 4), 4, 9)
 
 
@@ -146,7 +148,7 @@ def test_against_plain_loops():
 
 
 def test_means_over_galleries(found: ProbeScores):
-    other = searches([0.9, 0.2], [0.1, 0.1], [1, 1], [0.3, 0.1], 3)
+    other = probe_scores_of([0.9, 0.2], [0.1, 0.1], [1, 1], [0.3, 0.1], 3)
     points = [identification_point(one, "0.5") for one in (found, other)]
     mean = mean_point(points)
     assert (mean.tpir, mean.fpir, mean.galleries) == (pytest.approx((1 / 3 + 1) / 2), 0.5, 2)
@@ -174,17 +176,20 @@ def test_infinite_scores_have_an_order():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: searches([0.1], [0.2], [2], [], 0), "ranks run from 2 to 2 among 0 people"),
-        (lambda: searches([0.1, np.nan], [0.2, 0.2], [2, 2], [], 3), "1 of 2 mate scores are NaN, the first at pos"),
+        (lambda: probe_scores_of([0.1], [0.2], [2], [], 0), "ranks run from 2 to 2 among 0 people"),
         (
-            lambda: searches([], [], [], [0.1, 0.2, np.nan], 3),
+            lambda: probe_scores_of([0.1, np.nan], [0.2, 0.2], [2, 2], [], 3),
+            "1 of 2 mate scores are NaN, the first at pos",
+        ),
+        (
+            lambda: probe_scores_of([], [], [], [0.1, 0.2, np.nan], 3),
             "1 of 3 stranger scores are NaN, the first at position 2",
         ),
         (
-            lambda: searches([0.1], [0.2], [1], [], 3),
+            lambda: probe_scores_of([0.1], [0.2], [1], [], 3),
             "mated probe 0 has rank 1, which its mate's score 0.1 and the best",
         ),
-        (lambda: searches([0.1], [0.1], [1], [], 3), "mated probe 0 has rank 1"),
+        (lambda: probe_scores_of([0.1], [0.1], [1], [], 3), "mated probe 0 has rank 1"),
         (lambda: probe_scores(np.full((5, 4), np.nan), PROBES, GALLERY), "20 of 20 scores are NaN"),
         (
             lambda: probe_scores(SCORES, PROBES[:4], GALLERY),
@@ -220,7 +225,7 @@ def test_wrong_questions(found: ProbeScores, asked: dict, message: str):
 
 
 def test_without_mated_or_nonmated_probes():
-    strangers, mates = searches([], [], [], [0.1, 0.2], 3), searches([0.5], [0.1], [1], [], 3)
+    strangers, mates = probe_scores_of([], [], [], [0.1, 0.2], 3), probe_scores_of([0.5], [0.1], [1], [], 3)
     for call in (identification_point, identification_curve, rank_rate, cmc):
         with pytest.raises(ValueError, match="none of 2 probes is mated: no person on them is enrolled"):
             call(strangers)

@@ -517,12 +517,9 @@ def test_people_are_not_redrawn_where_they_are_unknown_or_at_another_rule(tmp_pa
     assert "A scores file" not in evaluate_all_pairs(path, options()).text()
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"), [({"seed": -1}, "seed must be 0 or more"), ({"alpha": 1.5}, "alpha must")]
-)
-def test_a_slip_in_an_option_is_told_before_any_work(changed: dict, says: str):
-    with pytest.raises(ValueError, match=says):
-        options(**changed)
+def test_a_slip_in_an_option_is_told_before_any_work():
+    with pytest.raises(ValueError, match="alpha must"):
+        options(alpha=1.5)
 
 
 def test_a_third_decimal_inside_the_noise_is_said_so(tmp_path: Path):

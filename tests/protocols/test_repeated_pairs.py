@@ -35,7 +35,7 @@ def test_what_is_found_is_what_sets_find(rows: int, seed: int, monkeypatch: pyte
     listed = [frozenset(pair) for pair in zip(left.tolist(), right.tolist(), strict=True)]
     own = [place for place, pair in enumerate(listed) if len(pair) == 1]
     counts = Counter(listed)
-    assert (found.own, found.first_own) == (len(own), own[0] if own else 0)
+    assert (found.same_image, found.first_same_image) == (len(own), own[0] if own else 0)
     assert found.again == len(listed) - len(counts)
     first = next(place for place, pair in enumerate(listed) if counts[pair] > 1)
     assert found.first_again == (first, listed.index(listed[first], first + 1))
@@ -44,7 +44,7 @@ def test_what_is_found_is_what_sets_find(rows: int, seed: int, monkeypatch: pyte
 @pytest.mark.parametrize("listed", [([], []), ([0], [1]), ([0, 0, 1, 2], [1, 2, 3, 3])])
 def test_a_list_that_repeats_nothing(listed):
     found = repeated_pairs(pairs(*listed))
-    assert (found.own, found.again) == (0, 0)
+    assert (found.same_image, found.again) == (0, 0)
     assert repeated_text(faces(4), pairs(*listed)) == ""
 
 
@@ -90,5 +90,5 @@ def test_memory_for_millions_of_pairs(rows: int, bytes_a_pair: int):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.own, found.again) == (0, 0)
+    assert (found.same_image, found.again) == (0, 0)
     assert peak < (bytes_a_pair + 2) * count + (1 << 24)

@@ -250,7 +250,7 @@ def test_hints_change_no_answer(name):
     rank = accepted_impostors("1e-3", pairs.scores().total) + 1
     assert threshold_at(pairs.scores(), "1e-3") == float(expected[rank - 1])
     assert hints.passes <= 3
-    assert hints.found[(0,), "1e-3"][0] == float(expected[rank - 1])
+    assert hints.known[(0,), "1e-3"][0] == float(expected[rank - 1])
 
 
 def test_good_hints_take_one_pass_for_all_groups_and_ranks():

@@ -1,16 +1,16 @@
-"""How far a figure moves when other people had been drawn: a bootstrap over identities.
+"""How far a figure moves when other people are drawn: a bootstrap over identities.
 
-Comparisons that share a person rise and fall together, so people are redrawn, not comparisons (the subset bootstrap
-of Bolle, Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor
-pair then counts as often as the product of its two people's draws, a genuine pair as often as its person was drawn (two
-copies of one person are still one person: they make neither genuine nor impostor pairs with each other). The threshold
-is found anew in each replicate by the rule `at_most`.
+Comparisons that share a person are dependent, so people are redrawn, not comparisons (the subset bootstrap of Bolle,
+Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor pair then
+counts as often as the product of its two people's draws, a genuine pair as often as its person was drawn (two copies of
+one person are still one person: they make neither genuine nor impostor pairs with each other). Each replicate finds its
+own threshold by the rule `at_most`.
 
-What is shown is the middle 95 % of the replicates. It is not an interval that holds the truth 95 % of the time: where
-few people resemble many others, a set without them cannot show that there are any (`sample_size.confidence_limit`).
+The interval is the middle 95 % of the replicates. It does not hold the truth 95 % of the time: where few people
+resemble many others, a set without them cannot show that they exist (`sample_size.confidence_limit`).
 `benchmarks/promises.py` measures how often it holds.
 
-Many replicates are gone through together, a block of pairs at a time (`weights.py`).
+Many replicates are computed together, a block of pairs at a time (`weights.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,17 +34,17 @@ COUNTS_HELD = 1 << 24  # numbers drawn at once; bounds the replicates of a run w
 
 @dataclass(frozen=True, eq=False)
 class PairScores:
-    """The pairs that a bootstrap needs: among a set of images, or of a list.
+    """The scores and people that a bootstrap needs, of all pairs of a set of images or of a list of pairs.
 
     Attributes:
         genuine: score of every genuine pair.
-        genuine_person: number of its person.
+        genuine_person: number of the person of each genuine pair.
         impostor: the highest impostor scores, descending; enough of them for the target FAR (see `enough`).
-        impostor_people: the two people of each.
-        images: how many images each person has; impostor pairs are all pairs of two people's images.
-        listed: the impostor pairs are those of a list instead, and all of them are here; of `images` only its length,
-            the number of people, counts then.
-        down_to: every impostor score above this is here; the last one given where None.
+        impostor_people: the two people of each impostor pair.
+        images: number of images of each person; the impostor pairs are all pairs of two people's images.
+        listed: True where the pairs are those of a list: then all impostor pairs are present, and only the length of
+            `images`, the number of people, is used.
+        down_to: every impostor score above this one is present; None stands for the last score in `impostor`.
     """
 
     genuine: Float64[np.ndarray, " genuine"]
@@ -66,7 +66,7 @@ class PairScores:
         genuine: Bool[np.ndarray, " pairs"],
         people: Int64[np.ndarray, "pairs 2"],
     ) -> "PairScores":
-        """Those of a list, from the score of each pair, whether it shows one person, and its two people's numbers."""
+        """The pairs of a list, from each pair's score, whether it is genuine, and the numbers of its two people."""
         numbers, members = np.unique(people, return_inverse=True)
         members = members.reshape(people.shape).astype(np.int64)
         order = np.argsort(-score[~genuine], kind="stable")
@@ -81,20 +81,20 @@ class PairScores:
 
     @property
     def impostor_total(self) -> int:
-        """Number of impostor pairs, handed over or not."""
+        """Number of impostor pairs, present or not."""
         if self.listed:
             return len(self.impostor)
         return int((self.images.sum() ** 2 - (self.images**2).sum()) // 2)
 
     @cached_property
     def lowest_genuine(self) -> tuple[Float64[np.ndarray, " genuine"], Int64[np.ndarray, "genuine 1"]]:
-        """Genuine scores, ascending, and the person of each."""
+        """Genuine scores, ascending, and the person of each pair."""
         order = np.argsort(self.genuine, kind="stable")
         return self.genuine[order], self.genuine_person[order, None]
 
     @property
     def floor(self) -> float:
-        """Every impostor score above this was handed over."""
+        """Every impostor score above this one is present."""
         if self.complete:
             return -np.inf
         if self.down_to is not None:
@@ -103,24 +103,24 @@ class PairScores:
 
     @property
     def complete(self) -> bool:
-        """Every impostor pair was handed over."""
+        """Whether every impostor pair is present."""
         return len(self.impostor) == self.impostor_total
 
 
 class TooFewScoresError(ValueError):
-    """The impostor scores handed over do not reach the target FAR in a replicate."""
+    """The impostor scores that are present do not reach the target FAR in a replicate."""
 
 
 def enough(far: Far, impostor_total: int, times: int = 2) -> int:
-    """How many of the highest impostor scores to hand over: `times` what the target accepts, and some more."""
+    """How many of the highest impostor scores a bootstrap takes: `times` what the target accepts, and a margin."""
     return min(impostor_total, times * (int(exact_rate(far) * impostor_total) + 10_000))
 
 
 def ask_deeper(ask: Callable[[int], T], times: int = 2) -> T:
-    """What `ask(times)` returns, asked again with twice the `times` as long as it raises `TooFewScoresError`.
+    """Call `ask(times)`, doubling `times` as long as it raises `TooFewScoresError`.
 
-    A replicate needs more of the highest scores than `enough` where few people share most of them, and one of these was
-    drawn often.
+    A replicate needs more of the highest scores than `enough` says where few people share most of these scores and one
+    of those people was drawn often.
     """
     while True:
         try:
@@ -154,7 +154,7 @@ def redrawn(people: int, redrawing: Redrawing, progress: Progress) -> Iterator[W
 
 
 def everyone(people: int) -> Weights:
-    """The replicate that is the set itself."""
+    """The weights of the set itself: every person once."""
     return Weights(np.ones((1, people), np.int64))
 
 
@@ -165,7 +165,7 @@ def thresholds_of(pairs: PairScores, weights: Weights, fars: Sequence[Far]) -> F
     """The threshold at each target FAR, by the rule `at_most`, in each replicate.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
     """
     rates, totals = [exact_rate(far) for far in fars], impostor_totals(pairs, weights).tolist()
     allowed = np.array([[int(rate * total) for total in totals] for rate in rates], np.int64)
@@ -173,15 +173,15 @@ def thresholds_of(pairs: PairScores, weights: Weights, fars: Sequence[Far]) -> F
     beyond = first == len(pairs.impostor)
     if beyond.any() and not pairs.complete:
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach the target FAR in a replicate")
-    found = np.full(first.shape, -np.inf)
-    found[~beyond] = pairs.impostor[first[~beyond]]
-    return found
+    thresholds = np.full(first.shape, -np.inf)
+    thresholds[~beyond] = pairs.impostor[first[~beyond]]
+    return thresholds
 
 
 def tars_at(
     pairs: PairScores, weights: Weights, thresholds: Float64[np.ndarray, "cuts replicates"]
 ) -> Float64[np.ndarray, "cuts replicates"]:
-    """TAR of each replicate at thresholds of its own; NaN where nobody with a genuine pair was drawn."""
+    """TAR of each replicate at its own thresholds; NaN where nobody with a genuine pair was drawn."""
     score, person = pairs.lowest_genuine
     rejected = np.searchsorted(score, thresholds, side="right")  # the lowest are summed: most sets have fewer of them
     total = weights.draws @ np.bincount(pairs.genuine_person, minlength=len(pairs.images))
@@ -194,7 +194,7 @@ def fars_at(
     """FAR of each replicate at fixed thresholds; NaN where no two people with an impostor pair were drawn.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach down to a threshold.
+        TooFewScoresError: the impostor scores that are present do not reach down to a threshold.
     """
     if (thresholds < pairs.floor).any():
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")
@@ -223,7 +223,7 @@ def redrawn_thresholds(
     """The threshold at a target FAR in each replicate.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
     """
     runs = redrawn(len(pairs.images), redrawing, progress)
     return np.concatenate([thresholds_of(pairs, weights, [far])[0] for weights in runs])

@@ -19,7 +19,7 @@ from verisphere.decide.bounds import holds_zero
 from verisphere.decide.point import Far, far_text
 from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
-_PAIRS = 1 << 15  # of a list, weighed at once in every replicate of a run
+_PAIRS_AT_ONCE = 1 << 15  # pairs of a list that are weighted at once in every replicate of a run
 #: How often intervals of TAR, threshold and FAR held the truth in benchmarks/promises.py; stated beside each table.
 MEASURED_COVERAGE = (
     "in simulations such intervals held the truth in 86 to 97 % of sets whose people differ little; where few people "
@@ -29,7 +29,7 @@ MEASURED_COVERAGE = (
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with the middle 95 % of its bootstrap distribution; replicates without the figure are left out.
+    """A figure with the middle 95 % of its bootstrap distribution; replicates without the figure are excluded.
 
     `lower_95` and `upper_95` name the part of the replicates between them, not how often they hold the truth: see
     `MEASURED_COVERAGE`. An interval of a rate that is 0 or 1 in every replicate has no width.
@@ -52,12 +52,12 @@ class PointIntervals:
 
     Attributes:
         far_target: the FAR asked for, as it was given.
-        rule: by which each replicate finds its threshold; `at_most`.
+        rule: the rule by which each replicate finds its threshold; `at_most`.
         tar: TAR at the target FAR, each replicate at its own threshold.
         threshold: the threshold; an end may be minus infinity.
         far: FAR at the threshold of the whole set, held fixed.
-        people: how many were redrawn.
-        seed: of the draws.
+        people: number of people who were redrawn.
+        seed: seed of the draws.
     """
 
     far_target: str
@@ -74,10 +74,10 @@ class PairedDifference:
     """A figure of one model less that of another, over the same comparisons.
 
     Attributes:
-        interval: of the difference, over redrawn people.
-        only_ours: comparisons that ours alone decides rightly (McNemar 1947 counts them so).
-        only_theirs: those that theirs alone decides rightly.
-        compared: all comparisons.
+        interval: the difference with its interval over redrawn people.
+        only_ours: number of comparisons that only our model decides correctly (the counts of McNemar 1947).
+        only_theirs: number of comparisons that only the other model decides correctly.
+        compared: number of all comparisons.
     """
 
     interval: Interval
@@ -89,7 +89,7 @@ class PairedDifference:
     def of(
         cls, interval: Interval, ours: Bool[np.ndarray, " pairs"], theirs: Bool[np.ndarray, " pairs"]
     ) -> "PairedDifference":
-        """A difference with its counts, from what each model decided rightly."""
+        """A difference with its counts, from the comparisons that each model decides correctly."""
         return cls(interval, int((ours & ~theirs).sum()), int((theirs & ~ours).sum()), len(ours))
 
 
@@ -99,18 +99,18 @@ def point_intervals(
     """TAR, threshold, and FAR at the fixed threshold, for each target FAR, with their intervals over redrawn people.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
         ValueError: no replicate has such a figure.
     """
     people = len(pairs.images)
     whole = everyone(people)
     fixed = thresholds_of(pairs, whole, fars)
     tar, far = tars_at(pairs, whole, fixed), fars_at(pairs, whole, fixed[:, 0])
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    runs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for weights in redrawn(people, redrawing, progress):
         thresholds = thresholds_of(pairs, weights, fars)
-        found.append((tars_at(pairs, weights, thresholds), thresholds, fars_at(pairs, weights, fixed[:, 0])))
-    tars, thresholds, rates = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+        runs.append((tars_at(pairs, weights, thresholds), thresholds, fars_at(pairs, weights, fixed[:, 0])))
+    tars, thresholds, rates = (np.concatenate(parts, axis=1) for parts in zip(*runs, strict=True))
     return tuple(
         PointIntervals(
             far_target=far_text(target),
@@ -126,10 +126,10 @@ def point_intervals(
 
 
 def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarray, " fars"]:
-    """The threshold at each target FAR, by the rule `at_most`, of everyone once.
+    """The threshold of the set itself at each target FAR, by the rule `at_most`.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach a target FAR.
+        TooFewScoresError: the impostor scores that are present do not reach a target FAR.
     """
     return thresholds_of(pairs, everyone(len(pairs.images)), fars)[:, 0]
 
@@ -138,7 +138,7 @@ def tar_interval(pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING) 
     """TAR at a target FAR with its interval over redrawn people, the middle 95 % of the replicates.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
     """
     return percentile_interval(*redrawn_tars(pairs, [far], redrawing, quietly)[0])
 
@@ -152,10 +152,10 @@ def tar_difference(
 ) -> Interval:
     """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
 
-    Both models see the same draws, so what people have in common cancels.
+    Both models use the same draws, so variation that is common to both cancels.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach the target FAR in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
         ValueError: the two do not describe the same images of the same people.
     """
     return tar_differences_at(ours, theirs, [far], redrawing, progress)[0]
@@ -168,11 +168,12 @@ def tar_differences_at(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> tuple[Interval, ...]:
-    """`tar_difference` at several target FARs, of the same draws."""
+    """`tar_difference` at several target FARs, with the same draws."""
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")
     both = [redrawn_tars(pairs, fars, redrawing, progress) for pairs in (ours, theirs)]
-    return tuple(percentile_interval(one[0] - other[0], one[1] - other[1]) for one, other in zip(*both, strict=True))
+    pairs_of_tars = zip(*both, strict=True)
+    return tuple(percentile_interval(first[0] - second[0], first[1] - second[1]) for first, second in pairs_of_tars)
 
 
 def redrawn_tars(
@@ -224,10 +225,10 @@ def accuracy_interval(
         right: 1 where the decision on a pair was right, else 0; decisions are fixed, at each fold's threshold.
         people: the two people of each pair, the same number twice for a genuine pair, which then counts once for each
             time its person was drawn.
-        weights: of each pair in the mean; alike without.
+        weights: weight of each pair in the mean; None weighs all pairs equally.
 
     Raises:
-        ValueError: fewer than one replicate; no replicate has a pair.
+        ValueError: no replicate has a pair.
     """
     weights = np.full(len(right), 1 / len(right)) if weights is None else weights
     numbers, members = np.unique(people, return_inverse=True)
@@ -236,8 +237,8 @@ def accuracy_interval(
     means = []
     for draws in draws_of(len(numbers), redrawing):
         total, hit = np.zeros(len(draws)), np.zeros(len(draws))
-        for start in range(0, len(right), _PAIRS):
-            part = slice(start, start + _PAIRS)
+        for start in range(0, len(right), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
             first, second = members[part].T
             counts = draws[:, first] * np.where(same[part], 1, draws[:, second])  # (replicates, pairs)
             total += counts @ weights[part]
@@ -256,25 +257,25 @@ def accuracy_difference(
     """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
 
     Args:
-        ours: 1 where our decision on a pair was right, else 0; see `accuracy_interval` for these and what follows.
+        ours: 1 where our decision on a pair was right, else 0; see `accuracy_interval` for all arguments.
         theirs: the same for the other model.
         people: the two people of each pair.
-        weights: of each pair in the mean.
+        weights: weight of each pair in the mean.
     """
     return accuracy_interval(ours - theirs, people, weights, redrawing)
 
 
 def percentile_interval(value: float, replicates: Float64[np.ndarray, " replicates"]) -> Interval:
-    """A figure with the middle 95 % of its replicates; those without the figure, NaN, are left out.
+    """A figure with the middle 95 % of its replicates; replicates without the figure, NaN, are excluded.
 
     Raises:
-        ValueError: none of them has the figure.
+        ValueError: no replicate has the figure.
     """
-    found = replicates[~np.isnan(replicates)]
-    if not len(found):
+    values = replicates[~np.isnan(replicates)]
+    if not len(values):
         raise ValueError(f"none of {len(replicates)} replicates drew people that have such a pair; take more of them")
-    if np.isinf(found).any():  # nothing lies between an infinity and a number: take the outer one
-        lower, upper = np.quantile(found, 0.025, method="lower"), np.quantile(found, 0.975, method="higher")
+    if np.isinf(values).any():  # nothing lies between an infinity and a number: take the outer one
+        lower, upper = np.quantile(values, 0.025, method="lower"), np.quantile(values, 0.975, method="higher")
     else:
-        lower, upper = np.quantile(found, [0.025, 0.975])
+        lower, upper = np.quantile(values, [0.025, 0.975])
     return Interval(value, float(lower), float(upper), len(replicates))

@@ -1,4 +1,4 @@
-"""Figures of several trainings in the same redrawings of people, so that what the people have in common cancels.
+"""Figures of several trainings in the same redrawings of people, so that variation common to all of them cancels.
 
 Equal redrawings of equally many people give the same draws (`bootstrap.py`), so replicate
 r of one model pairs with replicate r of any other of the same images. Figures are kept by replicate, and subtracted
@@ -31,10 +31,10 @@ class Redrawn:
     """A figure of one model.
 
     Attributes:
-        value: of the set itself.
-        replicates: of each redrawing of its people; NaN where nobody with such a pair was drawn.
-        spread: it says how far domains lie apart. Redrawing adds noise to every domain, and so to this figure, most of
-            all where the domains are alike.
+        value: the figure of the set itself.
+        replicates: the figure in each redrawing of the people; NaN where nobody with such a pair was drawn.
+        spread: whether the figure says how far domains lie apart. Redrawing adds noise to every domain, and so to such
+            a figure, most of all where the domains are alike.
     """
 
     value: float
@@ -63,7 +63,7 @@ def tars_redrawn(
     """TAR at each target FAR, each replicate at the threshold that it finds anew.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach a target FAR in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
     """
     return tuple(Redrawn(*tars) for tars in redrawn_tars(pairs, fars, redrawing, progress))
 
@@ -88,7 +88,7 @@ def spread_redrawn(
         progress: shown over replicates.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach a threshold in a replicate.
+        TooFewScoresError: the impostor scores that are present do not reach a threshold in a replicate.
         ValueError: no domain, or a domain that numbers other people.
     """
     people = len(pooled.images)
@@ -100,8 +100,9 @@ def spread_redrawn(
     parts = list(domains.values())
     value = _spreads(pooled, parts, everyone(people), far)[:, 0]
     runs = redrawn(people, redrawing, progress)
-    found = np.concatenate([_spreads(pooled, parts, weights, far) for weights in runs], axis=1)
-    return RedrawnSpread(*(Redrawn(float(one), row, spread=True) for one, row in zip(value, found, strict=True)))
+    replicates = np.concatenate([_spreads(pooled, parts, weights, far) for weights in runs], axis=1)
+    figures = zip(value, replicates, strict=True)
+    return RedrawnSpread(*(Redrawn(float(whole), redrawn_values, spread=True) for whole, redrawn_values in figures))
 
 
 def mean_difference(ours: Sequence[Redrawn], theirs: Sequence[Redrawn]) -> Interval:
@@ -119,11 +120,11 @@ def mean_difference(ours: Sequence[Redrawn], theirs: Sequence[Redrawn]) -> Inter
     0.2
 
     Args:
-        ours: the arm's, one a seed.
-        theirs: the other's, of the same seeds in the same order and of the same draws.
+        ours: the figure of the arm, one for each seed.
+        theirs: the figure of the other arm, with the same seeds in the same order and the same draws.
 
     Raises:
-        ValueError: not one of each a seed, or not of the same draws; no replicate has the figure.
+        ValueError: the arms differ in the number of seeds or replicates; no replicate has the figure.
     """
     if not ours or len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} and {len(theirs)} trainings do not make pairs, one of each a seed")
@@ -161,7 +162,7 @@ def _exponents(
     """-log10 FAR of a domain at a threshold of each replicate; NaN where it has no impostor pair there.
 
     Raises:
-        TooFewScoresError: the impostors handed over do not reach down to a threshold.
+        TooFewScoresError: the impostor scores that are present do not reach down to a threshold.
     """
     if (thresholds < pairs.floor).any():
         raise TooFewScoresError(f"{len(pairs.impostor)} impostor scores do not reach down to the threshold")

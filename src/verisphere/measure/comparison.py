@@ -22,9 +22,9 @@ from verisphere.protocols.redrawn import tar_differences
 from verisphere.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
 
 
-def difference(figure: str, far: Far | None, against: Path, found: PairedDifference) -> Difference:
-    """A difference under the name of the other model's file."""
-    interval = found.interval
+def difference(figure: str, far: Far | None, against: Path, paired: PairedDifference) -> Difference:
+    """A difference, named by the other model's file."""
+    interval = paired.interval
     return Difference(
         figure=figure,
         far_target=None if far is None else far_text(far),
@@ -35,9 +35,9 @@ def difference(figure: str, far: Far | None, against: Path, found: PairedDiffere
         upper_95=interval.upper_95,
         replicates=interval.replicates,
         inside_noise=interval.holds_zero,
-        only_ours=found.only_ours,
-        only_theirs=found.only_theirs,
-        compared=found.compared,
+        only_ours=paired.only_ours,
+        only_theirs=paired.only_theirs,
+        compared=paired.compared,
     )
 
 
@@ -55,11 +55,11 @@ def all_pairs_against(
         ValueError: a model misses images, or gives one to another person.
     """
     others = [PairsOfSet(same_rows(embeddings, file), progress) for file in against]
-    found = tar_differences(pairs, others, fars, redrawing, progress)
+    differences = tar_differences(pairs, others, fars, redrawing, progress)
     return [
         difference("tar", far, file, row[place])
         for place, far in enumerate(fars)
-        for file, row in zip(against, found, strict=True)
+        for file, row in zip(against, differences, strict=True)
     ]
 
 
@@ -75,10 +75,10 @@ def listed_against(
     """Accuracy of one list of pairs, and TAR at each target FAR, against another model.
 
     Args:
-        ours: what the list says of our model.
-        theirs: of the other.
+        ours: the result of our model.
+        theirs: the result of the other model.
         people: the two people of each pair.
-        file: the other model's.
+        file: file of the other model.
         fars: target FARs; both models' thresholds are found by the rule `at_most`.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: shown over replicates.
@@ -86,16 +86,16 @@ def listed_against(
     genuine = ours.scores.genuine
     interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, redrawing)
     right = ours.right_decisions > 0, theirs.right_decisions > 0
-    found = [difference("accuracy", None, file, PairedDifference.of(interval, *right))]
+    differences = [difference("accuracy", None, file, PairedDifference.of(interval, *right))]
     if not fars:
-        return found
+        return differences
     first, second = (PairScores.of_list(result.scores.score, genuine, people) for result in (ours, theirs))
     gaps = tar_differences_at(first, second, fars, redrawing, progress)
     cuts = zip(whole_thresholds(first, fars), whole_thresholds(second, fars), strict=True)
-    for far, gap, (own, other) in zip(fars, gaps, cuts, strict=True):
-        accepted = ours.scores.score[genuine] > own, theirs.scores.score[genuine] > other
-        found.append(difference("tar", far, file, PairedDifference.of(gap, *accepted)))
-    return found
+    for far, gap, (our_cut, their_cut) in zip(fars, gaps, cuts, strict=True):
+        accepted = ours.scores.score[genuine] > our_cut, theirs.scores.score[genuine] > their_cut
+        differences.append(difference("tar", far, file, PairedDifference.of(gap, *accepted)))
+    return differences
 
 
 def same_rows(embeddings: Embeddings, file: Path) -> Embeddings:

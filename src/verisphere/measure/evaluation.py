@@ -1,4 +1,4 @@
-"""What one evaluation found: as tables, as JSON, as a curve and as its picture."""
+"""The results of one evaluation: as tables, as JSON, as a curve and as its picture."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -32,16 +32,16 @@ PEOPLE_UNKNOWN = (
 
 @dataclass(frozen=True)
 class Difference:
-    """One model less another on the same images, with its 95 % interval over redrawn people.
+    """A figure of one model less that of another on the same images, with its 95 % interval over redrawn people.
 
     Attributes:
-        figure: what is compared: `tar` at a target FAR, or `accuracy`.
-        rule: by which each model's threshold at the FAR is found; None for accuracy.
-        against: the other model's file.
+        figure: `tar` at a target FAR, or `accuracy`.
+        rule: the rule by which each model's threshold at the FAR is found; None for accuracy.
+        against: file of the other model.
         inside_noise: the interval holds zero: the difference may be chance.
-        only_ours: comparisons that ours alone decides rightly; of TAR genuine ones alone.
-        only_theirs: those that the other alone decides rightly.
-        compared: all comparisons; of TAR all genuine ones.
+        only_ours: number of comparisons that only our model decides correctly; for TAR, of genuine comparisons.
+        only_theirs: number of comparisons that only the other model decides correctly.
+        compared: number of all comparisons; for TAR, of all genuine comparisons.
     """
 
     figure: str
@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """What is compared, in words."""
+        """The figure in words."""
         return self.figure + (f" at FAR {self.far_target}" if self.far_target else "")
 
     @property
@@ -70,20 +70,20 @@ class Difference:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything one call of `verisphere evaluate` found.
+    """The results of one call of `verisphere evaluate`.
 
     Attributes:
         operating_points: one for each target FAR.
-        sources: the files.
-        accuracy: of listed pairs.
+        sources: the files that were evaluated.
+        accuracy: the accuracy of listed pairs.
         one_threshold: one for each target FAR, where there are domains.
-        differences: of this model and others.
-        group_differences: of the domains, one for each of `one_threshold`.
-        intervals: over redrawn people, where they were asked for, for each target FAR that can be resolved.
-        accuracy_interval: the same of the accuracy.
-        curve: where it was asked for; not part of the JSON.
-        people_known: who was compared is known; not part of the JSON.
-        notes: what was asked for and left out, and why.
+        differences: differences of this model and others.
+        group_differences: differences of the domains, one for each entry of `one_threshold`.
+        intervals: intervals over redrawn people, if requested, for each target FAR that can be resolved.
+        accuracy_interval: the interval of the accuracy over redrawn people, if requested.
+        curve: the curve of all thresholds, if requested; not part of the JSON.
+        people_known: whether the people of each comparison are known; not part of the JSON.
+        notes: requested figures that were not computed, and why.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -99,7 +99,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The figures as tables, and in plain words what of them is inside the noise."""
+        """The figures as tables, and a sentence for each figure that is inside the noise."""
         parts = [operating_points_table(self.operating_points, self.intervals)]
         if self.intervals:
             parts.append(intervals_table(self.intervals))
@@ -116,11 +116,11 @@ class Evaluation:
         return "\n\n".join(parts)
 
     def _third_decimals(self) -> Iterator[str]:
-        """Single figures whose third decimal says nothing: of so few comparisons, or people, that it may be another."""
-        redrawn = {one.far_target: one.tar for one in self.intervals or ()}
+        """A line for each kind of figure whose third decimal is inside the noise, for few comparisons or people."""
+        redrawn = {intervals.far_target: intervals.tar for intervals in self.intervals or ()}
         ends = {
-            point.far_target: (found.lower_95, found.upper_95)
-            if (found := redrawn.get(point.far_target))
+            point.far_target: (interval.lower_95, interval.upper_95)
+            if (interval := redrawn.get(point.far_target))
             else (point.tar_lower_95, point.tar_upper_95)
             for point in self.operating_points
             if not point.below_resolution
@@ -138,15 +138,15 @@ class Evaluation:
             yield f"third decimal inside the noise (standard error {accuracy.standard_error:.5f}): accuracy"
 
     def write_json(self, path: Path) -> None:
-        """Write the figures; keys of what was not asked for are left out."""
+        """Write the figures; figures that were not requested have no key."""
         present = {name: value for name, value in vars(self).items() if value not in (None, ())}
         for name in ("curve", "people_known", "group_differences"):
             present.pop(name, None)
         if self.one_threshold:
             groups = self.group_differences or (None,) * len(self.one_threshold)
             present["one_threshold"] = [
-                asdict(one) | ({} if apart is None else {"group_differences": _without_gaps(apart)})
-                for one, apart in zip(self.one_threshold, groups, strict=True)
+                asdict(result) | ({} if differences is None else {"group_differences": _without_gaps(differences)})
+                for result, differences in zip(self.one_threshold, groups, strict=True)
             ]
         write_whole(path, lambda partial: partial.write_text(json_text(present)))
 
@@ -166,28 +166,28 @@ class Evaluation:
 def _differences_text(differences: tuple[Difference, ...]) -> str:
     rows = [
         [
-            one.against,
-            one.title,
-            interval_text(one.interval),
-            f"{one.only_ours:,} : {one.only_theirs:,} of {one.compared:,}",
-            "inside" if one.inside_noise else "beyond",
+            difference.against,
+            difference.title,
+            interval_text(difference.interval),
+            f"{difference.only_ours:,} : {difference.only_theirs:,} of {difference.compared:,}",
+            "inside" if difference.inside_noise else "beyond",
         ]
-        for one in differences
+        for difference in differences
     ]
     header = ["against", "figure", "difference, 95 % over people", "right by one alone", "the noise"]
     lines = [table(header, rows)]
-    rules = dict.fromkeys(one.rule for one in differences if one.rule is not None)
+    rules = dict.fromkeys(difference.rule for difference in differences if difference.rule is not None)
     lines += [f"rule: {rule}, each model at a threshold of its own" for rule in rules]
     lines += [
-        noise_line(one.interval, printable(f"{one.title} against {one.against}"))
-        for one in differences
-        if one.inside_noise
+        noise_line(difference.interval, printable(f"{difference.title} against {difference.against}"))
+        for difference in differences
+        if difference.inside_noise
     ]
     return "\n".join(lines)
 
 
 def _without_gaps(differences: GroupDifferences) -> dict[str, Any]:
-    """Group differences as JSON has them: a figure without a value or a bound has no such key, and says why."""
+    """The JSON form of group differences: a figure without a value or a bound lacks that key, and states the reason."""
     fields = asdict(differences)
     for name in differences.measures:
         fields[name] = {key: value for key, value in fields[name].items() if value is not None}

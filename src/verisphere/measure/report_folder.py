@@ -66,10 +66,10 @@ def _write(folder: Path, contents: Contents) -> None:
 
 def _is_report(path: Path) -> bool:
     try:
-        found = read_json_file(path, largest=2**30)
+        content = read_json_file(path, largest=2**30)
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and found.get("format") == FORMAT
+    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def _numbers(contents: Contents) -> dict[str, Any]:
@@ -82,43 +82,43 @@ def _numbers(contents: Contents) -> dict[str, Any]:
         "one_far": contents.far,
         "replicates": contents.replicates,
         "seed": contents.seed,
-        "sets": [_set(found) for found in contents.findings],
+        "sets": [_set(findings) for findings in contents.findings],
         "differences": contents.comparisons,
         "calibrated": None if contents.calibrated is None else _calibrated(contents.calibrated),
         "training": contents.trainings,
     }
 
 
-def _set(found: Findings) -> dict[str, Any]:
-    samples = found.samples
+def _set(findings: Findings) -> dict[str, Any]:
+    samples = findings.samples
     return {
-        "title": found.title,
-        "file": found.file,
-        "images": found.images,
-        "people": found.people,
-        "embedding_size": found.size,
-        "origin": found.origin,
-        "operating_points": found.points,
-        "tar_interval": found.interval,
-        "one_threshold": found.one,
-        "curve": _curve(found.curve),
-        "histogram": _histogram(found.histogram),
-        "domain_histograms": {name: _histogram(one) for name, one in found.by_domain.items()},
+        "title": findings.title,
+        "file": findings.file,
+        "images": findings.images,
+        "people": findings.people,
+        "embedding_size": findings.size,
+        "origin": findings.origin,
+        "operating_points": findings.points,
+        "tar_interval": findings.interval,
+        "one_threshold": findings.one,
+        "curve": _curve(findings.curve),
+        "histogram": _histogram(findings.histogram),
+        "domain_histograms": {name: _histogram(histogram) for name, histogram in findings.by_domain.items()},
         "hardest_genuine": [_pair(pair) for pair in samples.genuine],
         "closest_impostors": [_pair(pair) for pair in samples.impostor],
     }
 
 
-def _calibrated(found: Calibrated) -> dict[str, Any]:
+def _calibrated(calibrated: Calibrated) -> dict[str, Any]:
     def on(points: Mapping[str, OperatingPoint]) -> dict[str, Any]:
         domains = {name: point for name, point in points.items() if name != ALL}
         return {"all_pairs": points[ALL], "domains": domains}
 
     shipped = [
-        {"threshold": one.threshold, "sets": {title: on(points) for title, points in one.points.items()}}
-        for one in found.shipped
+        {"threshold": entry.threshold, "sets": {title: on(points) for title, points in entry.points.items()}}
+        for entry in calibrated.shipped
     ]
-    return {"file": found.file, "shipped": shipped, "own": sorted(found.own), "notes": found.notes}
+    return {"file": calibrated.file, "shipped": shipped, "own": sorted(calibrated.own), "notes": calibrated.notes}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

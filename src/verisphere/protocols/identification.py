@@ -1,8 +1,8 @@
-"""1:N: probes searched in galleries of people, exactly and in bounded memory; probe x gallery is never held.
+"""1:N: probes in galleries of people, exactly and in bounded memory; the probe x gallery matrix is never held.
 
-A person's score is the best of that person's images in the gallery. `top_k` finds each probe's best score with anybody
-else. Only mated probes that somebody outranks are looked at again: products screen who scores as high as the mate or
-higher, the few that rounding leaves open are scored exactly, and each person counts once.
+A person's score is the best of that person's images in the gallery. `top_k` finds each probe's best score with another
+person. Only mated probes that another person outranks are scored again: products screen the people who score as high as
+the mate or higher, pairs that rounding leaves open are scored exactly, and each person counts once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +30,7 @@ from verisphere.decide.point import Far
 from verisphere.score.exact.screen import Screen, as_product, full_float32, products, rounded, true_places
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
+from verisphere.seeds import numpy_generator
 from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, quietly
 
 FPIRS = ("1e-1", "1e-2", "1e-3")
@@ -142,22 +143,22 @@ def score_probes(
     rows = unit_rows(gallery.embeddings[order])
     shown = probes.identities.astype(str)
     place = np.searchsorted(names, shown).clip(max=len(names) - 1)
-    own = torch.from_numpy(np.where(names[place] == shown, place, -1).astype(np.int64))
+    person_on = torch.from_numpy(np.where(names[place] == shown, place, -1).astype(np.int64))
     units = unit_rows(probes.embeddings)
-    best = top_k(units, rows, 1, precision, (own, enrolled), block, progress)[0][:, 0]
-    mated = true_places(own >= 0)
-    mate = _mate_scores(units[mated], own[mated], rows, enrolled)
+    best = top_k(units, rows, 1, precision, (person_on, enrolled), block, progress)[0][:, 0]
+    mated = true_places(person_on >= 0)
+    mate = _mate_scores(units[mated], person_on[mated], rows, enrolled)
     rank = torch.ones(len(mated), dtype=torch.int64)
     outranked = true_places(best[mated] >= mate)
     behind = mated[outranked]
     rank[outranked] += people_reaching(
-        units[behind], own[behind], mate[outranked], rows, enrolled, precision, block, progress
+        units[behind], person_on[behind], mate[outranked], rows, enrolled, precision, block, progress
     )
     return ProbeScores(
         mate=mate.numpy(),
         rival=best[mated].numpy(),
         rank=rank.numpy(),
-        stranger=best[own < 0].numpy(),
+        stranger=best[person_on < 0].numpy(),
         people=len(names),
     )
 
@@ -176,7 +177,7 @@ def people_reaching(
 
     Args:
         probes: rows of length 1, from `unit_rows`.
-        own: number of the person on each probe.
+        own: number of each probe's own person.
         level: a score for each probe.
         gallery: rows of length 1, those of a person together.
         people: number of each row's person, ascending.
@@ -196,23 +197,23 @@ def people_reaching(
             height = max(TILE_PRODUCTS // len(right.rows), 1)
             for start in range(0, len(probes), height):
                 tile = slice(start, start + height)
-                found = products(left.rows[tile], right.rows)
+                product = products(left.rows[tile], right.rows)
                 # Below `low` a score is under its level, above `high` it is not.
-                unit, dtype = left.unit * right.unit, found.dtype
+                unit, dtype = left.unit * right.unit, product.dtype
                 low = as_product(level[tile] - error, unit, dtype, -1)
                 high = as_product(level[tile] + error, unit, dtype, 1)
-                place = true_places(found >= low[:, None])
-                probe = torch.div(place, found.shape[1], rounding_mode="floor")
-                row = place - probe * found.shape[1] + part.start
+                place = true_places(product >= low[:, None])
+                probe = torch.div(place, product.shape[1], rounding_mode="floor")
+                row = place - probe * product.shape[1] + part.start
                 reached = people[row] != own[tile][probe]
-                doubtful = true_places(reached & (found.view(-1)[place] <= high[probe]))
+                doubtful = true_places(reached & (product.view(-1)[place] <= high[probe]))
                 close = start + probe[doubtful]
                 reached[doubtful] = pair_scores(probes, close, row[doubtful], gallery) >= level[close]
                 probe, person = probe[reached], people[row[reached]]
                 # The rows of a person follow each other, so each person counts where it first appears.
                 first = torch.ones(len(probe), dtype=torch.bool)
                 first[1:] = (probe.diff() != 0) | (person.diff() != 0)
-                counts[tile] += torch.bincount(probe[first], minlength=len(found))
+                counts[tile] += torch.bincount(probe[first], minlength=len(product))
     return counts
 
 
@@ -222,14 +223,13 @@ def split_gallery(
     """Probes and a gallery from one set, by a seeded draw.
 
     A share of the people is held out: all their images are non-mated probes. Of every other person `enrol` random
-    images go into the gallery, and the rest are mated probes; who has no more images than that is enrolled without a
-    probe.
+    images go into the gallery, and the rest are mated probes; a person with no further image has no probe.
 
     Args:
         embeddings: the set.
         enrol: images a person in the gallery.
         strangers: share of the people who are not enrolled, rounded to whole people.
-        seed: of the draw, 0 or more.
+        seed: seed of the draw, 0 or more.
 
     Returns:
         The probes and the gallery, rows in the order of the set.
@@ -241,13 +241,11 @@ def split_gallery(
         raise ValueError(f"enrol must be at least 1, got {enrol}")
     if not 0 <= strangers < 1:
         raise ValueError(f"strangers must be a share of the people, at least 0 and below 1, got {strangers}")
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")
+    random = numpy_generator(seed)
     names, person = np.unique(embeddings.identities, return_inverse=True)
     held_out = round(strangers * len(names))
     if held_out == len(names):
         raise ValueError(f"a share of {strangers} strangers leaves none of {len(names)} people to enrol")
-    random = np.random.default_rng(seed)
     known = np.ones(len(names), dtype=bool)
     known[random.permutation(len(names))[:held_out]] = False
     order = random.permutation(len(person))

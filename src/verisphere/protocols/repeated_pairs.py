@@ -1,4 +1,4 @@
-"""Pairs that a list should not have: an image with itself, and a pair that is listed again, in either order."""
+"""Pairs that a list should not contain: an image with itself, and a pair that is listed again, in either order."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,17 @@ from verisphere.vocabulary import Comparisons, Embeddings
 
 @dataclass(frozen=True)
 class Repeated:
-    """What a list repeats; positions count from 0.
+    """The repetitions of a list; positions count from 0.
 
     Attributes:
-        own: pairs of an image with itself.
-        first_own: the first of them; 0 where there is none.
-        again: pairs that are listed before, in either order.
-        first_again: a pair that is listed again, and where; the first such pair. (0, 0) where there is none.
+        same_image: number of pairs of an image with itself.
+        first_same_image: position of the first such pair; 0 without one.
+        again: number of pairs that were listed before, in either order.
+        first_again: positions of the first pair that is listed again and of its next occurrence; (0, 0) without one.
     """
 
-    own: int
-    first_own: int
+    same_image: int
+    first_same_image: int
     again: int
     first_again: tuple[int, int]
 
@@ -35,12 +35,12 @@ def repeated_pairs(comparisons: Comparisons) -> Repeated:
         comparisons: pairs of rows from 0.
     """
     left, right = comparisons.left, comparisons.right
-    own = first_own = 0
+    same_image = first_same_image = 0
     for share in shares(len(left)):
-        same = np.flatnonzero(left[share] == right[share])
-        if len(same) and not own:
-            first_own = share.start + int(same[0])
-        own += len(same)
+        places = np.flatnonzero(left[share] == right[share])
+        if len(places) and not same_image:
+            first_same_image = share.start + int(places[0])
+        same_image += len(places)
     rows = 1 + max(int(left.max(initial=-1)), int(right.max(initial=-1)))
     keys = np.empty(len(left), np.uint32 if rows <= 1 << 16 else np.int64)
     for share in shares(len(left)):
@@ -48,7 +48,7 @@ def repeated_pairs(comparisons: Comparisons) -> Repeated:
     keys.sort()
     again = keys[1:][keys[1:] == keys[:-1]]
     del keys
-    return Repeated(own, first_own, len(again), _first_again(left, right, rows, np.unique(again)))
+    return Repeated(same_image, first_same_image, len(again), _first_again(left, right, rows, np.unique(again)))
 
 
 def _keys(left: Int64[np.ndarray, " some"], right: Int64[np.ndarray, " some"], rows: int) -> Int64[np.ndarray, " some"]:
@@ -64,47 +64,48 @@ def _first_again(
     for share in shares(len(left) if len(again) else 0):
         keys = _keys(left[share], right[share], rows)
         if first is None:
-            met = np.flatnonzero(np.isin(keys, again))
-            if not len(met):
+            places = np.flatnonzero(np.isin(keys, again))
+            if not len(places):
                 continue
-            first = share.start + int(met[0]), int(keys[met[0]])
-        met = share.start + np.flatnonzero(keys == first[1])
-        met = met[met > first[0]]
-        if len(met):
-            return first[0], int(met[0])
+            first = share.start + int(places[0]), int(keys[places[0]])
+        places = share.start + np.flatnonzero(keys == first[1])
+        places = places[places > first[0]]
+        if len(places):
+            return first[0], int(places[0])
     return 0, 0
 
 
 def repeated_text(embeddings: Embeddings, comparisons: Comparisons) -> str:
-    """What a list repeats, in words, with the first of each kind by name; empty where it repeats nothing.
+    """The repetitions of a list as a sentence that names the first of each kind; empty where there are none.
 
     Raises:
-        ValueError: a pair names a row that there is not.
+        ValueError: a pair names a row that does not exist.
     """
     for name, rows in (("left", comparisons.left), ("right", comparisons.right)):
         side_of(name, rows, len(embeddings))
-    found, parts = repeated_pairs(comparisons), []
-    if found.own:
-        image = _image(embeddings, int(comparisons.left[found.first_own]))
+    repeated, parts = repeated_pairs(comparisons), []
+    if repeated.same_image:
+        image = _image(embeddings, int(comparisons.left[repeated.first_same_image]))
         parts.append(
-            f"{found.own:,} of {len(comparisons):,} pairs compare an image with itself, first {image} in "
-            f"{_place(comparisons, found.first_own)}"
+            f"{repeated.same_image:,} of {len(comparisons):,} pairs compare an image with itself, first {image} in "
+            f"{_place(comparisons, repeated.first_same_image)}"
         )
-    if found.again:
-        first, next_ = found.first_again
+    if repeated.again:
+        first, next_ = repeated.first_again
         left, right = (_image(embeddings, int(side[first])) for side in (comparisons.left, comparisons.right))
         parts.append(
-            f"{found.again:,} of {len(comparisons):,} pairs repeat an earlier one, first {left} with {right} in "
+            f"{repeated.again:,} of {len(comparisons):,} pairs repeat an earlier one, first {left} with {right} in "
             f"{_place(comparisons, first)} and {_place(comparisons, next_)}"
         )
     return "; ".join(parts)
 
 
 def refuse_repeated(embeddings: Embeddings, comparisons: Comparisons) -> None:
-    """Refuse a list that has a pair of an image with itself, or a pair twice.
+    """Refuse a list that contains a pair of an image with itself, or a pair twice.
 
     Raises:
-        ValueError: it does; says how many of each, and the first by name. Or a pair names a row that there is not.
+        ValueError: the list contains such pairs, with the number and the first of each kind; or a pair names a row that
+            does not exist.
     """
     text = repeated_text(embeddings, comparisons)
     if text:

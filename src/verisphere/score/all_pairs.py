@@ -1,8 +1,8 @@
 """All pairs of a set, or of probes and a gallery: exact answers in bounded memory.
 
-Products of low precision screen the pairs; only those whose score could matter to the questions asked are scored
-exactly, so every answer is the integer or the score that sorting all exact scores would give, for any screen, block
-size, order of rows and number of processes. Questions asked together share one pass over the pairs.
+Products of low precision screen the pairs; only pairs whose score could matter to the questions are scored exactly. So
+every answer is the integer or the score that sorting all exact scores would give, for any screen, block size, order of
+rows and number of processes. Questions that are asked together share one pass over the pairs.
 """
 
 import itertools
@@ -28,12 +28,12 @@ from verisphere.score.genuine import genuine_count, genuine_pairs
 from verisphere.score.pairs import pair_scores, rough_error
 from verisphere.vocabulary import PRECISIONS, Precision, Progress, quietly
 
-_NEIGHBOURS = 16  # ranks that lie this close share a window
-# Seconds, about, on one core of a CPU of 2023; only what they are to each other and to a product matters.
-_RESCORED = 8e-7  # for a pair scored exactly
-_FILTERED = 1.5e-7  # for one that is found and scored in float32
-_HIT = 2e-9  # for each pair of a run that has a wanted key
-_KEY_BY_KEY = 4e-9  # for each pair where nearly all runs have one
+_RANKS_TO_A_WINDOW = 16  # ranks at most this far apart share a window
+# Approximate seconds on one core of a CPU of 2023; only their ratios to each other and to a product matter.
+_SECONDS_EXACT = 8e-7  # a pair scored exactly
+_SECONDS_FLOAT32 = 1.5e-7  # a pair selected and scored in float32
+_SECONDS_IN_HIT_RUN = 2e-9  # a pair of a run with a wanted key
+_SECONDS_KEY_BY_KEY = 4e-9  # a pair where nearly all runs have a wanted key
 
 
 @dataclass(frozen=True)
@@ -65,23 +65,24 @@ class AllPairs:
         store: StateStore | None = None,
         world: World = ALONE,
     ) -> None:
-        """Take the rows; pairs are compared when something is asked.
+        """Order the rows; pairs are compared when a question is asked.
 
         Args:
             units: rows of length 1, from `unit_rows`.
             people: number of each row's person.
             domains: number of each row's domain, from 0.
             progress: shown for each pass over the pairs.
-            gallery: rows and people of another set: each row is then paired with each of these instead.
-            block: rows a side of a tile; like all that follows it changes speed and memory, never an answer.
-            precision: type of the products that screen; chosen by what is asked, without.
-            processes: how many work on a pass.
-            store: keeps interrupted scans; see `StateStore`.
-            world: processes that a launcher has started and that share each pass; every one must have the same rows and
-                ask the same questions, and gets the same answers.
+            gallery: rows and people of another set; each row is then paired with each row of this set instead.
+            block: rows a side of a tile. This and the arguments below change speed and memory, never an answer.
+            precision: type of the products that screen; None chooses one for each question.
+            processes: number of processes that work on a pass.
+            store: saves the state of interrupted scans; see `StateStore`.
+            world: launched processes that share each pass. All must have the same rows and ask the same questions; all
+                get the same answers.
 
         Raises:
-            ValueError: domains together with a gallery; less than one process, or several for another device.
+            ValueError: domains together with a gallery; fewer than one process, or several on another device than the
+                CPU.
         """
         if gallery is not None and domains is not None:
             raise ValueError("probes and a gallery have no domains")
@@ -109,7 +110,7 @@ class AllPairs:
         self._genuine: dict[int, Float64[np.ndarray, " scores"]] | None = None
 
     def scores(self, groups: Iterable[Group]) -> "StreamedScores":
-        """The scores of some groups together, as something that answers questions of order.
+        """The scores of some groups together, which answer questions of order.
 
         Raises:
             ValueError: genuine and impostor groups together.
@@ -126,20 +127,20 @@ class AllPairs:
         ranks: Iterable[tuple["StreamedScores", int]] = (),
         thresholds: Iterable[tuple["StreamedScores", float]] = (),
     ) -> None:
-        """Find what these ranks and counts need, where it is not known yet: by one pass, as a rule.
+        """Find the scores at these ranks and the counts above these thresholds, usually by one pass over the pairs.
 
-        Further passes follow where a sample of the pairs had pointed to the wrong place, and where so many ranks are
-        asked that the scores around them would not stay few.
+        Further passes follow where the sample of the pairs predicted a wrong place for a rank, and where the windows of
+        all ranks together would hold too many scores.
 
         Args:
-            ranks: scores and a rank in them, 1 the largest.
-            thresholds: scores and a threshold that they are counted above.
+            ranks: scores and a rank among them; 1 is the largest.
+            thresholds: scores and a threshold above which they are counted.
         """
         if self.store is not None and self._scan is None:
-            self._ready([])  # what was kept may hold the answers
+            self._ready([])  # the saved state may hold the answers
         asked = {(tuple(sorted(scores.groups)), rank) for scores, rank in ranks if not scores.genuine}
         cuts = {(scores.groups, threshold + 0.0) for scores, threshold in thresholds if not scores.genuine}
-        # A scan that is taken up has tried what its windows were filled for, and must ask for the same ones again.
+        # A resumed scan has tried the ranks of its filled windows, and must ask for the same windows again.
         tries = Counter((window.groups, rank) for window in self._windows for rank in window.ranks)
         while True:
             counted: dict[float, set[int]] = {}  # one window for all groups of pairs that are asked for a threshold
@@ -155,9 +156,9 @@ class AllPairs:
             tries.update((window.groups, rank) for window in windows for rank in window.ranks)
 
     def highest(self, count: int, genuine: bool) -> tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]:
-        """The `count` highest scores, of all domains and across them, descending, and the rows of each pair.
+        """The `count` highest scores, within all domains and across them, descending, and the rows of each pair.
 
-        Holds all of them in memory. Where the last score is shared, which of its pairs are given is not defined.
+        Holds all of them in memory. Which pairs of the last score are returned, if several have it, is not defined.
         """
         everything = StreamedScores(self, frozenset(range(self.across + 1)), genuine)
         count = min(count, everything.total)
@@ -176,7 +177,7 @@ class AllPairs:
         return scores[order], rows
 
     def _at_least(self, least: float) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
-        """Impostor pairs that score this much or more, with their rows, tile by tile."""
+        """Impostor pairs with this score or a higher one, with their rows, tile by tile."""
         scan = self._ready([(least, math.inf)])
         sides = self.left, self.left if self.right is None else self.right
         with full_float32():
@@ -202,13 +203,13 @@ class AllPairs:
             parts: dict[int, list[np.ndarray]] = {group: [] for group in range(self.across + 1)}
             for left, right in self._genuine_pairs():
                 score = self._scored(torch.from_numpy(np.stack([left, right], 1))).numpy() + 0.0
-                home = self.domains.numpy()[left]
-                group = (
-                    home if self.right is not None else np.where(home == self.domains.numpy()[right], home, self.across)
-                )
+                domain = self.domains.numpy()[left]
+                if self.right is None:
+                    domain = np.where(domain == self.domains.numpy()[right], domain, self.across)
+                group = domain
                 for number in np.unique(group).tolist():
                     parts[number].append(score[group == number])
-            self._genuine = {group: np.sort(np.concatenate([np.empty(0), *some])) for group, some in parts.items()}
+            self._genuine = {group: np.sort(np.concatenate([np.empty(0), *scores])) for group, scores in parts.items()}
         if len(groups) == 1:
             return self._genuine[next(iter(groups))]
         return np.sort(np.concatenate([np.empty(0), *(self._genuine[group] for group in sorted(groups))]))
@@ -252,7 +253,7 @@ class AllPairs:
     def _around(
         self, asked: Iterable[tuple[tuple[int, ...], int]], tries: Mapping[tuple[tuple[int, ...], int], int]
     ) -> list[Window]:
-        """Windows that should hold these ranks; where that has failed, the gap, narrowed with ever more care."""
+        """Windows that should contain these ranks; after a failed attempt the gap, kept wider each time."""
         windows: list[Window] = []
         for groups, rank in sorted(asked):
             low, high = gap(self._windows, rank, frozenset(groups))
@@ -262,7 +263,7 @@ class AllPairs:
                 if max(low, expected[0]) <= min(high, expected[1]):
                     low, high = max(low, expected[0]), min(high, expected[1])
             ranks: tuple[int, ...] = (rank,)
-            if windows and windows[-1].groups == groups and rank - windows[-1].ranks[-1] <= _NEIGHBOURS:
+            if windows and windows[-1].groups == groups and rank - windows[-1].ranks[-1] <= _RANKS_TO_A_WINDOW:
                 before = windows.pop()
                 low, high, ranks = min(low, before.low), max(high, before.high), (*before.ranks, rank)
             total = sum(self.totals[kind][group] for kind in (True, False) for group in groups)
@@ -284,7 +285,7 @@ class AllPairs:
         return chosen
 
     def _ready(self, stretches: Sequence[tuple[float, float]]) -> Scan:
-        """The scan, with products of a type that suits what is looked for."""
+        """The scan, with products of a type that suits these stretches."""
         seen = self.sample.everything(range(self.across + 1))
         lowest, highest = (float(seen.min()), float(seen.max())) if len(seen) else (-1.0, 1.0)
         precision = self.precision or self._cheapest(stretches, seen)
@@ -295,7 +296,7 @@ class AllPairs:
         return self._scan
 
     def _cheapest(self, stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"]) -> Precision:
-        """The type whose products and close pairs together are expected to take the least time."""
+        """The type for which products and close pairs together are expected to take the least time."""
         sample = self.left.units[: 1 << 10]
         costs: dict[Precision, float] = {}
         for precision in PRECISIONS:
@@ -307,17 +308,19 @@ class AllPairs:
                 seconds, error = min(_seconds(screen) for _ in range(3)), screen.error
             near, reached = _shares(stretches, seen, error)
             hit = 1 - (1 - reached) ** RUN_KEYS
-            close = _FILTERED if error > 2 * rough_error(sample.shape[1]) else _RESCORED
-            costs[precision] = seconds + (_HIT * hit if hit <= DENSE_RUNS else _KEY_BY_KEY) + close * near
+            close = _SECONDS_FLOAT32 if error > 2 * rough_error(sample.shape[1]) else _SECONDS_EXACT
+            costs[precision] = (
+                seconds + (_SECONDS_IN_HIT_RUN * hit if hit <= DENSE_RUNS else _SECONDS_KEY_BY_KEY) + close * near
+            )
         return min(costs, key=lambda precision: costs[precision])
 
 
 def _shares(
     stretches: Sequence[tuple[float, float]], seen: Float64[np.ndarray, " scores"], error: float
 ) -> tuple[float, float]:
-    """The share of pairs that such an error leaves open, and the share that scores as much as the lowest of them.
+    """The share of pairs that a screen with this error leaves open, and the share that scores as high as the lowest.
 
-    Windows are soon narrowed to little more than a point, somewhere inside.
+    A window is taken as a point at its middle, since windows are soon narrowed to little more than one.
     """
     near = np.zeros(len(seen), bool)
     for low, high in stretches:
@@ -330,25 +333,25 @@ def _shares(
 
 
 def _seconds(screen: Screen) -> float:
-    """Seconds of a product, a pair."""
+    """Seconds a pair of the product."""
     left, right = screen.left[:512], screen.right[:512]
     before = time.perf_counter()
     product = products(left, right, screen.room)
-    float(product[-1, -1])  # a GPU works on after the call
+    float(product[-1, -1])  # waits for a GPU, which runs on after the call
     return (time.perf_counter() - before) / max(product.numel(), 1)
 
 
 class StreamedScores:
-    """The scores of some groups of `AllPairs`, which answer questions of order."""
+    """The scores of some groups of `AllPairs`, answering questions of order."""
 
     def __init__(self, pairs: AllPairs, groups: frozenset[int], genuine: bool) -> None:
-        """Scores of the genuine, or of the impostor pairs of these group numbers."""
+        """The scores of the genuine, or of the impostor pairs of the groups with these numbers."""
         self.pairs, self.groups, self.genuine = pairs, groups, genuine
         self._total = sum(pairs.totals[genuine][group] for group in groups)
 
     @property
     def total(self) -> int:
-        """How many scores there are."""
+        """Number of scores."""
         return self._total
 
     def ranked(self, rank: int) -> float:
@@ -362,7 +365,7 @@ class StreamedScores:
         return window.ranked(rank, self.groups)
 
     def above(self, threshold: float) -> int:
-        """How many scores are strictly greater than the threshold."""
+        """Number of scores strictly greater than the threshold."""
         if math.isinf(threshold) or not self.total:
             return self.total if threshold < 0 else 0
         if self.genuine:
@@ -374,13 +377,13 @@ class StreamedScores:
         return window.count_above(threshold, self.groups)
 
     def near(self, rank: int) -> float:
-        """About the rank-th largest score, by a sample of the pairs."""
+        """An estimate of the rank-th largest score, from a sample of the pairs."""
         if self.genuine:
             return self.ranked(rank)
         return self.pairs.sample.near(rank, sorted(self.groups))
 
     def histogram(self, edges: Float64[np.ndarray, " edges"]) -> Int64[np.ndarray, " bins"]:
-        """How many scores lie between neighbouring edges, exactly; the last bin holds its upper edge too."""
+        """The exact number of scores between neighbouring edges; the last bin includes its upper edge."""
         cuts = [*(math.nextafter(float(edge), -math.inf) for edge in edges[:-1]), float(edges[-1])]
         self.pairs.settle(thresholds=[(self, cut) for cut in cuts])
         return -np.diff(np.array([self.above(cut) for cut in cuts], np.int64))

@@ -1,12 +1,12 @@
-"""Listed pairs by the million: exact ranks and counts without the exact score of each.
+"""Listed pairs by the million: exact ranks and counts without the exact score of each pair.
 
-Templates are few and pairs are many: a list picks a good share of what the product of both its sides holds. Such
-products, made strip by strip in low precision, leave a key of two bytes a pair (`Screen`), and counts of keys tell in
-which narrow window of score a rank or a threshold lies. The pairs of that window are scored in float32, and the few
-that this leaves in doubt exactly (`GatheredScores`). Each step knows the error bound of the one before, so the answers
-are those of a sort of all exact scores, for any precision, size of strip and order of the list.
+Templates are few and pairs are many: a list contains a large share of the product of its two sides. Such products,
+made strip by strip in low precision, give each pair a key of two bytes (`Screen`), and counts of keys bound the narrow
+window of score in which a rank or a threshold lies. The pairs of that window are scored in float32, and the few that
+remain open are scored exactly (`GatheredScores`). Each step uses the error bound of the previous one, so the answers
+equal those of a sort of all exact scores, for any precision, size of strip and order of the list.
 
-Where a list picks too little of the product, every pair is scored in float32 at once.
+Where a list contains too small a share of the product, every pair is scored in float32.
 """
 
 import bisect
@@ -25,17 +25,17 @@ from verisphere.score.listing import Listing, PackedListing, Strips, shares, sid
 from verisphere.vocabulary import Precision, Progress, quietly
 
 STRIP_PRODUCTS = 5 << 20  # products of a strip: 10 MB in bfloat16
-PAIRS_WITHOUT_KEYS = 1 << 16  # pairs of a kind that get a float32 score each, without being sought by their keys
+PAIRS_WITHOUT_KEYS = 1 << 16  # up to so many pairs of a kind are all scored in float32, without keys
 ROUNDED_ROWS = 1 << 8  # rows rounded at once
-WIDEST_SHARE = 0.25  # share of a kind's pairs beyond which windows give way to one with all of them
-#: How many times the screen's error a rank is sought from where its key lies: nearly always a small part is enough,
-#: and that window is much narrower than one that must hold it.
+WIDEST_SHARE = 0.25  # share of a kind's pairs beyond which one window of all pairs replaces the others
+#: Half-widths of the windows in which a rank is looked for, in errors of the screen: a small part nearly always
+#: suffices, and that window is much narrower than one that is certain to hold the rank.
 SLACKS = (1 / 64, 2.0, np.inf)
-_KEY_STEPS = 1 << 14  # to how small a part of one the products of a key are looked up
+_KEY_STEPS = 1 << 14  # steps to 1 in which the products of a key are looked up
 
 
 class ListedPairs:
-    """Listed pairs of both kinds, screened once and ready to be asked."""
+    """Listed genuine and impostor pairs, screened once, which answer questions of order."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ListedPairs:
         precision: Precision = "bfloat16",
         tile: int = STRIP_PRODUCTS,
     ) -> None:
-        """Give each pair its key, where products pay.
+        """Compute the key of each pair, where products are worth their time.
 
         Args:
             units: rows of length 1, from `unit_rows`.
@@ -55,11 +55,11 @@ class ListedPairs:
             right: row of the second.
             genuine: True where both show the same person.
             progress: shown over the strips.
-            precision: type that products are made in; changes speed, never an answer.
+            precision: type of the products; changes speed, never an answer.
             tile: products held at once; changes speed and memory, never an answer.
 
         Raises:
-            ValueError: a pair names a row that there is not.
+            ValueError: a pair names a row that does not exist.
         """
         self.units = units
         self.listing: Listing | PackedListing = Listing(left, right, genuine)
@@ -71,7 +71,7 @@ class ListedPairs:
             self.keys = keys_of(units, strips, precision, progress)
 
     def scores(self, genuine: bool) -> "ListedScores":
-        """The scores of all genuine, or of all impostor pairs, as something that answers questions of order."""
+        """The scores of all genuine, or of all impostor pairs, which answer questions of order."""
         return ListedScores(self, genuine)
 
 
@@ -80,9 +80,9 @@ class Keys:
     """The key of every pair.
 
     Attributes:
-        screen: what the keys mean.
-        key: of each pair, in the order of the strips.
-        counts: how many impostor and how many genuine pairs have each key.
+        screen: the screen that the keys come from.
+        key: key of each pair, in the order of the strips.
+        counts: number of impostor and of genuine pairs with each key.
     """
 
     screen: Screen
@@ -90,7 +90,7 @@ class Keys:
     counts: Int64[np.ndarray, "2 keys"]
 
     def products(self, key: int) -> tuple[float, float]:
-        """The products that have this key lie between these."""
+        """Lower and upper bound of the products with this key."""
         steps = range(-3 * _KEY_STEPS // 2, 3 * _KEY_STEPS // 2 + 1)
 
         def lowest(wanted: int) -> float:
@@ -103,7 +103,7 @@ class Keys:
 
 
 def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Precision, progress: Progress) -> Keys:
-    """Make the products of each strip, and keep the keys of the pairs that are listed."""
+    """Compute the products of each strip, and the keys of the listed pairs."""
     left = _rounded(units, strips.left_rows, precision)
     right = left if strips.right_rows is strips.left_rows else _rounded(units, strips.right_rows, precision)
     row = _spread(len(units), strips.left_rows, np.arange(len(strips.left_rows)) % strips.height)
@@ -111,9 +111,9 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
     listing, keys, counts = strips.listing, np.empty(len(strips.listing), np.int16), np.zeros((2, KEY_RANGE), np.int64)
     with full_float32():
         screen = Screen(left, right)
-        for some, others, pairs in progress(strips, "scoring listed pairs", len(strips)):
-            product = products(screen.left[some], screen.right[others], screen.room).view(-1)
-            line = row * (others.stop - others.start) - others.start  # where its products begin, less those left out
+        for lefts, rights, pairs in progress(strips, "scoring listed pairs", len(strips)):
+            product = products(screen.left[lefts], screen.right[rights], screen.room).view(-1)
+            line = row * (rights.stop - rights.start) - rights.start  # start of a row's products, less skipped columns
             for share in shares(pairs.stop, pairs.start):
                 on_left, on_right = listing.rows(share)
                 place = line[on_left]
@@ -128,13 +128,13 @@ def keys_of(units: Float32[Tensor, "rows dim"], strips: Strips, precision: Preci
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Pairs among which are all with exact scores from `low` to `high`.
+    """A set of pairs that contains all pairs with exact scores from `low` to `high`.
 
     Attributes:
-        low: pairs that are left out as too low score less.
-        high: pairs that are left out as too high score more.
-        higher: number of the latter.
-        scores: the pairs.
+        low: excluded pairs with lower keys score less than this.
+        high: excluded pairs with higher keys score more than this.
+        higher: number of excluded pairs with higher keys.
+        scores: scores of the pairs.
     """
 
     low: float
@@ -143,7 +143,7 @@ class Window:
     scores: GatheredScores
 
     def ranked(self, rank: int) -> float | None:
-        """The rank-th largest score of all, where it is certain to lie in here."""
+        """The rank-th largest score of all pairs; None where it need not lie in this window."""
         if not 1 <= rank - self.higher <= self.scores.total:
             return None
         score = self.scores.ranked(rank - self.higher)
@@ -188,7 +188,7 @@ class ListedScores:
         return window.higher + window.scores.above(threshold)
 
     def prepare(self, ranks: Iterable[int] = (), thresholds: Iterable[float] = ()) -> None:
-        """Find the pairs that these questions need in one go through the keys, not in one each."""
+        """Find the pairs that these questions need by one pass over the keys."""
         if any(np.isinf(window.low) and np.isinf(window.high) for window in self.windows):
             return
         unknown = [cut for cut in thresholds if not any(window.low <= cut <= window.high for window in self.windows)]
@@ -200,47 +200,47 @@ class ListedScores:
         return next((score for score in scores if score is not None), None)
 
     def _around(self, rank: int, errors: float) -> tuple[float, float]:
-        """From and to which score this rank is sought: what has its key, and so many times the screen's error more."""
+        """Scores between which this rank is looked for: those of its key, and this many errors of the screen beyond."""
         low, high = self.keys.products(int(np.flatnonzero(self.reaching >= rank)[-1]))
         slack = errors * self.keys.screen.error
         return low - slack, high + slack
 
     def _open(self, stretches: Sequence[tuple[float, float]]) -> None:
-        """Gather the pairs that may have exact scores within these stretches, in one go through the keys."""
+        """Gather the pairs that may have exact scores within these stretches, by one pass over the keys."""
         if not stretches:
             return
         stretches = _outermost(stretches)
         keys = [self.keys.screen.between(low, high) for low, high in stretches]
         if sum(self.reaching[first] - self.reaching[last + 1] for first, last in keys) > WIDEST_SHARE * self.total:
-            # the scores of a model that tells nobody apart, or ties: one window serves every question to come
+            # the scores of a model that cannot tell people apart, or ties: one window serves all further questions
             stretches, keys, self.windows = [(-np.inf, np.inf)], [(0, KEY_RANGE - 1)], []
-        found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in keys]
+        rows: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in keys]
         listing, lowest = self.pairs.listing, min(first for first, _ in keys)
         for share in shares(len(listing)):
             key = self.keys.key[share]
             places = np.flatnonzero(key >= lowest)  # most questions are about the highest scores
             key = key[places]
             places += share.start
-            for (first, last), some in zip(keys, found, strict=True):
+            for (first, last), members in zip(keys, rows, strict=True):
                 inside = places[(key >= first) & (key <= last)]
-                some.append(listing.rows(inside[listing.genuine[inside] == self.genuine]))
-        for (low, high), (_, last), some in zip(stretches, keys, found, strict=True):
-            left, right = (np.concatenate(side) for side in zip(*some, strict=True))
+                members.append(listing.rows(inside[listing.genuine[inside] == self.genuine]))
+        for (low, high), (_, last), members in zip(stretches, keys, rows, strict=True):
+            left, right = (np.concatenate(side) for side in zip(*members, strict=True))
             scores = GatheredScores(self.pairs.units, left, right)
             self.windows.append(Window(low, high, int(self.reaching[last + 1]), scores))
 
 
 def _outermost(stretches: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The stretches that lie in no other one."""
-    kept: list[tuple[float, float]] = []
+    """The stretches that are not contained in another one."""
+    outermost: list[tuple[float, float]] = []
     for low, high in sorted(stretches, key=lambda stretch: (stretch[0], -stretch[1])):
-        if not kept or high > kept[-1][1]:
-            kept.append((low, high))
-    return kept
+        if not outermost or high > outermost[-1][1]:
+            outermost.append((low, high))
+    return outermost
 
 
 def _rounded(units: Float32[Tensor, "rows dim"], chosen: Int64[np.ndarray, " chosen"], precision: Precision) -> Rounded:
-    """Some rows rounded, a few at a time, since a copy of them all would be the largest thing held."""
+    """The chosen rows, rounded a few at a time, since a float32 copy of all would need the most memory."""
     rows = units.new_empty((len(chosen), units.shape[1]), dtype=getattr(torch, precision))
     if precision == "int8":
         unit = int8_unit(units[torch.from_numpy(chosen[:: max(len(chosen) // ROUNDED_ROWS, 1)])])
@@ -250,16 +250,17 @@ def _rounded(units: Float32[Tensor, "rows dim"], chosen: Int64[np.ndarray, " cho
     lost, longest = 0.0, 0.0
     for start in range(0, len(chosen), ROUNDED_ROWS):
         part = slice(start, start + ROUNDED_ROWS)
-        some = rounded(units.index_select(0, torch.from_numpy(chosen[part]).to(units.device)), precision, unit=unit)
-        rows[part] = some.rows
-        lost, longest = max(lost, some.lost), max(longest, some.longest)
+        members = units.index_select(0, torch.from_numpy(chosen[part]).to(units.device))
+        block = rounded(members, precision, unit=unit)
+        rows[part] = block.rows
+        lost, longest = max(lost, block.lost), max(longest, block.longest)
     return Rounded(rows, lost, longest, unit)
 
 
 def _spread(
-    rows: int, some: Int64[np.ndarray, " some"], values: Int64[np.ndarray, " some"]
+    rows: int, chosen: Int64[np.ndarray, " chosen"], values: Int64[np.ndarray, " chosen"]
 ) -> Int32[np.ndarray, " rows"]:
-    """An array over all rows with a value at some of them; half as wide as usual, since much is looked up in it."""
+    """An array over all rows with these values at the chosen rows; of int32, since it is read very often."""
     spread = np.zeros(rows, np.int32)
-    spread[some] = values
+    spread[chosen] = values
     return spread

@@ -1,4 +1,4 @@
-"""In which order listed pairs are gone through, so that matrix products of few rows serve many pairs."""
+"""The order in which listed pairs are scored, so that matrix products of few rows serve many pairs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -138,11 +138,11 @@ class Strips:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What there is to know of one side of a list.
+    """The rows of one side of a list.
 
     Attributes:
-        used: which rows occur.
-        ascending: no pair's row is smaller than that of the pair before.
+        used: True for rows that occur.
+        ascending: whether the rows of the pairs never decrease.
     """
 
     used: Bool[np.ndarray, " rows"]
@@ -155,41 +155,41 @@ class Side:
 
 
 def side_of(name: str, rows_of_pairs: Int64[np.ndarray, " pairs"], rows: int) -> Side:
-    """Look through one side of a list.
+    """Check one side of a list, and find the rows that occur.
 
     Args:
-        name: of the side, for the error.
+        name: name of the side, for the error.
         rows_of_pairs: row of each pair.
-        rows: how many rows there are.
+        rows: number of rows.
 
     Raises:
-        ValueError: a pair names a row that there is not.
+        ValueError: a pair names a row that does not exist.
     """
     used, ascending, before = np.zeros(rows, bool), True, 0
     for share in shares(len(rows_of_pairs)):
-        some = rows_of_pairs[share]
-        wrong = some.view(np.uint64) >= rows  # as unsigned numbers, negative ones are too large as well
+        members = rows_of_pairs[share]
+        wrong = members.view(np.uint64) >= rows  # as unsigned numbers, negative ones are too large as well
         if wrong.any():
             pair = int(wrong.argmax())
-            raise ValueError(f"{name} of pair {share.start + pair} is row {some[pair]}, but there are {rows} rows")
-        if (some[:-1] <= some[1:]).all():
-            used[some[np.flatnonzero(some[:-1] != some[1:])]] = used[some[-1]] = True  # where runs of one row end
-            ascending = ascending and bool(before <= some[0])
+            raise ValueError(f"{name} of pair {share.start + pair} is row {members[pair]}, but there are {rows} rows")
+        if (members[:-1] <= members[1:]).all():
+            used[members[np.flatnonzero(members[:-1] != members[1:])]] = used[members[-1]] = True  # ends of runs
+            ascending = ascending and bool(before <= members[0])
         else:
-            used[some] = True
+            used[members] = True
             ascending = False
-        before = some[-1]
+        before = members[-1]
     return Side(used, ascending)
 
 
 def strips_of(listing: Listing, on_left: Side, on_right: Side, tile: int) -> Strips | None:
-    """The strips of a list; None where it picks too little of the products that it would need.
+    """The strips of a list; None where the list needs too small a share of their products.
 
     Args:
         listing: pairs in any order.
-        on_left: its left side.
-        on_right: its right side.
-        tile: products of a strip, about.
+        on_left: left side of the list.
+        on_right: right side of the list.
+        tile: approximate number of products of a strip.
     """
     used = on_left.used | on_right.used
     listed, products = int(used.sum()), int(on_left.used.sum()) * int(on_right.used.sum())

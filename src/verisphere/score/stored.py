@@ -1,4 +1,4 @@
-"""Rows that a batch is compared with, where and as they are stored, and which of them share a label with it."""
+"""Stored rows that a batch is compared with, left in place, and the pairs that share a label."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor
 
-#: Label of a place where no row is stored.
+#: Label of a place that holds no row.
 EMPTY = -2
 
 LABELS_AT_ONCE = 1 << 16  # labels compared at once
@@ -15,12 +15,12 @@ LABELS_AT_ONCE = 1 << 16  # labels compared at once
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Rows that a batch is compared with, and whose they are.
+    """Rows that a batch is compared with, and their labels.
 
     Attributes:
-        rows: of length about 1, or anything where `labels` is `EMPTY`; bfloat16 or float32.
+        rows: rows of length about 1, in bfloat16 or float32; their content is ignored where `labels` is `EMPTY`.
         labels: identity of each row, `NO_CLASS`, or `EMPTY`.
-        longest: no row is longer. A unit row is longer than 1 by rounding only: less than 1.004 in bfloat16.
+        longest: upper bound of the rows' lengths. Rounding makes a unit row longer than 1: below 1.004 in bfloat16.
     """
 
     rows: Shaped[Tensor, "stored dim"]
@@ -40,7 +40,7 @@ class Stored:
 def same_label(
     batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]
 ) -> tuple[Int64[Tensor, " pairs"], Int64[Tensor, " pairs"]]:
-    """Rows of all pairs of one identity, by stored row and then by row of the batch; of `NO_CLASS` there are none."""
+    """Rows of all pairs of one identity, by stored row and then by row of the batch; `NO_CLASS` makes no such pair."""
     order = batch.argsort(stable=True)
     ordered = batch[order]
     stored = stored.to(batch.device)
@@ -55,17 +55,17 @@ def same_label(
 
 @dataclass(frozen=True, eq=False)
 class SharedLabels:
-    """Which stored rows there are, and which pairs of theirs are no impostor pairs: those with one label.
+    """The stored rows, and the pairs that share a label and so are no impostor pairs.
 
-    Two rows of `NO_CLASS` have one as well: nobody knows whether they are of one person.
+    Two rows of `NO_CLASS` share a label too, because it is unknown whether they show one person.
 
     Attributes:
-        places: of stored rows that are not `EMPTY`, ascending; their numbers in this list stand for them.
-        right: numbers of those whose label a row of the batch has, ascending.
-        label: number of that label, among the distinct ones of the batch.
-        order: rows of the batch by label.
-        count: how many of them have each label.
-        start: where in `order` those begin.
+        places: places of the stored rows that are not `EMPTY`, ascending; a stored row's number is its position here.
+        right: numbers of the stored rows whose label a row of the batch has, ascending.
+        label: number of that label among the distinct labels of the batch.
+        order: rows of the batch, ordered by label.
+        count: number of rows of the batch with each label.
+        start: position in `order` of the first row with each label.
     """
 
     places: Int64[np.ndarray, " filled"]
@@ -76,43 +76,43 @@ class SharedLabels:
     start: Int64[np.ndarray, " labels"]
 
     def alike(self) -> Int64[np.ndarray, " batch"]:
-        """How many stored rows have the label of each row of the batch."""
-        found = np.empty_like(self.order)
-        found[self.order] = np.bincount(self.label, minlength=len(self.count)).repeat(self.count)
-        return found
+        """For each row of the batch, the number of stored rows with its label."""
+        counts = np.empty_like(self.order)
+        counts[self.order] = np.bincount(self.label, minlength=len(self.count)).repeat(self.count)
+        return counts
 
     def listed(
         self, first: int, last: int, rows: range
     ) -> tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]:
-        """Pairs with one label of some rows of the batch with the stored ones from `first` to before `last`.
+        """Pairs that share a label, of some rows of the batch and the stored rows from `first` to before `last`.
 
-        Both are counted from the first one.
+        Rows of the batch are numbered from the first of `rows`, stored rows from `first`.
         """
-        some = slice(*np.searchsorted(self.right, [first, last]).tolist())
-        count, start = self.count[self.label[some]], self.start[self.label[some]]
+        members = slice(*np.searchsorted(self.right, [first, last]).tolist())
+        count, start = self.count[self.label[members]], self.start[self.label[members]]
         place = np.arange(count.sum()) - (count.cumsum() - count).repeat(count)
-        left, right = self.order[start.repeat(count) + place] - rows.start, self.right[some].repeat(count) - first
+        left, right = self.order[start.repeat(count) + place] - rows.start, self.right[members].repeat(count) - first
         inside = (left >= 0) & (left < len(rows))
         return left[inside], right[inside]
 
     def many(self, first: int, last: int) -> int:
-        """At most so many pairs are listed."""
-        some = slice(*np.searchsorted(self.right, [first, last]).tolist())
-        return int(self.count[self.label[some]].sum())
+        """An upper bound of the number of pairs that `listed` returns."""
+        members = slice(*np.searchsorted(self.right, [first, last]).tolist())
+        return int(self.count[self.label[members]].sum())
 
 
 def shared_labels(batch: Int64[Tensor, " batch"], stored: Int64[Tensor, " stored"]) -> SharedLabels:
-    """What the labels of a batch and of stored rows have in common."""
+    """The labels that a batch and stored rows share."""
     distinct, which, count = batch.unique(return_inverse=True, return_counts=True)
     places = (stored != EMPTY).nonzero()[:, 0]
     label, right = [distinct[:0]], [distinct[:0]]
     for start in range(0, len(places), LABELS_AT_ONCE):
         labels = stored.index_select(0, places[start : start + LABELS_AT_ONCE]).to(batch.device)
         number = torch.searchsorted(distinct, labels)
-        met = (number < len(distinct)).nonzero()[:, 0]
-        met = met[distinct[number[met]] == labels[met]]
-        label.append(number[met])
-        right.append(met + start)
+        shared = (number < len(distinct)).nonzero()[:, 0]
+        shared = shared[distinct[number[shared]] == labels[shared]]
+        label.append(number[shared])
+        right.append(shared + start)
     first = count.cumsum(0) - count
     parts = places, torch.cat(right), torch.cat(label), which.argsort(stable=True), count, first
     return SharedLabels(*(tensor.cpu().numpy() for tensor in parts))

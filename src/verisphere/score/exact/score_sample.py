@@ -1,4 +1,4 @@
-"""What a sample of rows tells about the scores of all pairs: where to look, never what the answer is."""
+"""Scores of a sample of pairs, which say where to look for a rank; no answer depends on them."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class ScoreSample:
     """Impostor scores of a sample of each group's pairs."""
 
     def __init__(self, left: Side, right: Side | None, across: int, totals: dict[int, int]) -> None:
-        """Sample on demand.
+        """Prepare; scores are computed when they are first needed.
 
         Args:
             left: rows on the left.
@@ -23,12 +23,12 @@ class ScoreSample:
             totals: impostor pairs of each group.
         """
         self.left, self.right, self.across, self.totals = left, right, across, totals
-        self._seen: dict[int, np.ndarray] = {}
+        self._sampled: dict[int, np.ndarray] = {}
         self._pooled: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray, float]] = {}
 
     def scores(self, group: int) -> np.ndarray:
-        """Sampled impostor scores of a group, in no order; to within rounding."""
-        if group not in self._seen:
+        """Sampled impostor scores of a group, unordered, with the rounding of float64 products."""
+        if group not in self._sampled:
             a = self._rows(self.left, group)
             b = a if self.right is None else self._rows(self.right, group)
             other = self.left if self.right is None else self.right
@@ -38,11 +38,11 @@ class ScoreSample:
             wanted &= apart if group == self.across else ~apart
             if self.right is None:
                 wanted = np.triu(wanted, 1)
-            self._seen[group] = product.cpu().numpy()[wanted]
-        return self._seen[group]
+            self._sampled[group] = product.cpu().numpy()[wanted]
+        return self._sampled[group]
 
     def everything(self, groups: Iterable[int]) -> np.ndarray:
-        """Sampled scores of several groups, in no proportion."""
+        """Sampled scores of several groups; their numbers are not proportional to the groups' sizes."""
         return np.concatenate([np.empty(0), *(self.scores(group) for group in groups)])
 
     def around(self, rank: int, groups: Iterable[int]) -> tuple[float, float]:
@@ -51,22 +51,22 @@ class ScoreSample:
         return low, high
 
     def near(self, rank: int, groups: Iterable[int]) -> float:
-        """About the rank-th largest score of these groups together; 0 where the sample holds none."""
+        """An estimate of the rank-th largest score of these groups together; 0 where the sample has none of them."""
         return self._place(rank, groups)[2]
 
     def _place(self, rank: int, groups: Iterable[int]) -> tuple[float, float, float]:
-        score, reached, heaviest = self._together(tuple(groups))
+        score, reached, heaviest = self._weighted(tuple(groups))
         if not len(score):
             return -math.inf, math.inf, 0.0
-        # The sample's pairs share rows: a quarter more or less than the rank, and what chance does to a few.
+        # The sample's pairs share rows: a quarter of the rank on either side, and the chance variation of few pairs.
         margin = heaviest * (8 + 6 * math.sqrt(rank / heaviest)) + rank / 4
         above, below, here = np.searchsorted(reached, [rank - margin, rank + margin, rank])
         high = math.inf if rank - margin <= reached[0] else float(score[above])
         low = -math.inf if below >= len(score) else float(score[below])
         return low, high, float(score[min(here, len(score) - 1)])
 
-    def _together(self, groups: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
-        """Scores descending, how many pairs of the whole reach each, and the most that one of them stands for."""
+    def _weighted(self, groups: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, float]:
+        """Scores, descending; the estimated number of all pairs that reach each; the most pairs that one represents."""
         if groups not in self._pooled:
             parts = [(self.scores(group), self.totals[group]) for group in groups if self.totals[group]]
             if not parts or any(not len(part) for part, _ in parts):

@@ -1,7 +1,7 @@
-"""Pairs of rows in tiles of a product: which pairs they hold, and what they say about windows of score.
+"""Pairs of rows in tiles of a product: which pairs a tile holds, and which of them lie in windows of score.
 
-Rows are put in the order of their domains, so that the pairs of two domains in a tile form rectangles. Inside a domain
-the order is a fixed shuffle: any tile then resembles all others, and what the first ones say foretells the rest.
+Rows are ordered by domain, so that the pairs of two domains in a tile form rectangles. Inside a domain the order is a
+fixed shuffle: every tile is then a random sample of the pairs, and the first tiles predict the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,13 +33,13 @@ from verisphere.vocabulary import Precision
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of the pairs: rows in the order that tiles take them.
+    """One side of the pairs: rows in the order of the tiles.
 
     Attributes:
         units: rows of length 1, from `unit_rows`.
         people: number of each row's person.
         domains: number of each row's domain, ascending.
-        origin: where each row stood before it was put in order.
+        origin: position of each row before it was ordered.
     """
 
     units: Float32[Tensor, "rows dim"]
@@ -66,11 +66,11 @@ class Patch:
 
     Attributes:
         group: number of the group.
-        keys: of pairs of neighbouring rows; 0 where there is no pair, or less where that does not matter.
+        keys: keys of the pairs of neighbouring rows; 0 where there is no pair, or less where that does not matter.
         left: first row on the left.
         right: first row on the right.
-        pairs: how many pairs that is, genuine ones, which have no key, included.
-        fine: how many bits finer the keys are than those of bands.
+        pairs: number of pairs, including genuine pairs, which have no key.
+        fine: number of bits by which the keys are finer than the keys of bands.
     """
 
     group: int
@@ -83,15 +83,15 @@ class Patch:
 
 @runtime_checkable
 class Tiled(Protocol):
-    """Pairs in numbered tiles of a product, as `scan_tiles` looks through them."""
+    """Pairs in numbered tiles of a product, as `scan_tiles` takes them."""
 
     @property
     def rough_error(self) -> float:
-        """The most that a score of `rough` is off."""
+        """The largest error of a score of `rough`."""
         ...
 
     def screen(self, number: int) -> Screen:
-        """What the keys of a tile mean."""
+        """The screen that the keys of a tile come from."""
         ...
 
     def patches(self, number: int, screen: Screen, positive: bool = False) -> Iterator[Patch]:
@@ -118,9 +118,9 @@ class Tiles:
         Args:
             left: rows on the left.
             right: rows on the right; None: every two rows of `left` once.
-            across: number of the group of pairs of two domains; the others have their domain's.
-            precision: type that products are made in.
-            span: where keys are fine, see `Screen`.
+            across: number of the group of pairs of two domains; a group within a domain has the domain's number.
+            precision: type of the products.
+            span: scores between which keys are fine; see `Screen`.
             block: rows a side of a tile.
         """
         self.left, self.right, self.across = left, left if right is None else right, across
@@ -128,10 +128,10 @@ class Tiles:
         self._left = _blocks(left.units, precision, block)
         self._right = self._left if right is None else _blocks(right.units, precision, block)
         low = self._left[0].rows
-        # for the largest tile: what numpy has looked at can no longer grow
+        # as large as the largest tile: memory that numpy has viewed cannot be resized
         self._room = low.new_empty(len(low) * len(self._right[0].rows), dtype=product_type(low.dtype))
         with full_float32():
-            Screen(self._left[0], self._right[-1], *span)  # tries the products
+            Screen(self._left[0], self._right[-1], *span)  # checks the products
         rows, columns = range(0, len(self.left), block), range(0, len(self.right), block)
         corners = [(a, b) for a in rows for b in columns if a <= b or not self.symmetric]
         order = np.random.default_rng(1).permutation(len(corners))
@@ -142,13 +142,13 @@ class Tiles:
         return len(self.corners)
 
     def pairs(self, number: int) -> int:
-        """How many pairs a tile holds, genuine ones included."""
+        """Number of pairs of a tile, genuine pairs included."""
         a, b = self.corners[number]
         rows, columns = min(self.block, len(self.left) - a), min(self.block, len(self.right) - b)
         return rows * (rows - 1) // 2 if self.symmetric and a == b else rows * columns
 
     def screen(self, number: int) -> Screen:
-        """What the keys of a tile mean. Each block of rows has a unit and bounds of its own, hence each tile."""
+        """The screen of a tile; each block of rows has a unit and bounds of its own, and so has each tile."""
         a, b = self.corners[number]
         left, right = self._left[a // self.block], self._right[b // self.block]
         return Screen(left, right, *self.span, self._room, tried=True)
@@ -159,7 +159,7 @@ class Tiles:
 
     @property
     def rough_error(self) -> float:
-        """The most that a score of `rough` is off."""
+        """The largest error of a score of `rough`."""
         return rough_error(self.left.units.shape[1])
 
     def rough(self, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]) -> Float32[Tensor, " pairs"]:
@@ -167,13 +167,13 @@ class Tiles:
         return rough_scores(self.left.units, left, right, self.right.units)
 
     def _genuine(self, a: int, b: int) -> Iterator[tuple[Int64[np.ndarray, " pairs"], Int64[np.ndarray, " pairs"]]]:
-        """Places in a tile of the pairs of one person; the order of a block's rows by person is found once."""
+        """Places in a tile of the genuine pairs; the order of a block's rows by person is cached."""
         sides = []
         for on_left, start, people in ((True, a, self.left.people), (self.symmetric, b, self.right.people)):
-            some = people[start : start + self.block]
+            block = people[start : start + self.block]
             if (on_left, start) not in self._by_person:
-                self._by_person[on_left, start] = np.argsort(some, kind="stable")
-            sides.append((some, self._by_person[on_left, start]))
+                self._by_person[on_left, start] = np.argsort(block, kind="stable")
+            sides.append((block, self._by_person[on_left, start]))
         (people, order), (others, partners) = sides
         return genuine_pairs(people, others, order, partners)
 
@@ -202,20 +202,20 @@ class Tiles:
 
 
 def _blocks(units: Float32[Tensor, "rows dim"], precision: Precision, block: int) -> list[Rounded]:
-    """Rows in blocks, each rounded by itself: the steps of int8 then follow the largest number of a few rows."""
+    """Rows in blocks, each rounded separately: the int8 unit then depends on the largest number of few rows only."""
     starts = range(0, max(len(units), 1), block)
     return [rounded(units[start : start + block], precision, start) for start in starts]
 
 
 @dataclass(frozen=True, eq=False)
 class OpenPairs:
-    """Pairs whose keys leave it open where they score, with the number of pairs of higher keys.
+    """Pairs whose keys do not decide whether their scores lie in a stretch, with the number of pairs of higher keys.
 
     Attributes:
         left: row on the left of each pair, ascending.
-        right: row on its right.
-        key: its key.
-        higher: for the last key of each band, how many pairs have a higher key.
+        right: row on the right of each pair.
+        key: key of each pair.
+        higher: for the last key of each band, the number of pairs with a higher key.
     """
 
     left: Int64[Tensor, " pairs"]
@@ -225,11 +225,11 @@ class OpenPairs:
 
 
 def open_pairs(patch: Patch, bands: Sequence[tuple[int, int]]) -> OpenPairs:
-    """Pairs with keys in any of these bands, and how many pairs have higher keys than each.
+    """Pairs with keys in any of these bands, and for each band the number of pairs with higher keys.
 
     Args:
         patch: keys of pairs.
-        bands: lowest and highest key of each, both included.
+        bands: lowest and highest key of each band, both included.
     """
     merged, borders = _merged(bands), sorted({last for _, last in bands})
     fine, flat = patch.fine, patch.keys.reshape(-1)
@@ -237,7 +237,7 @@ def open_pairs(patch: Patch, bands: Sequence[tuple[int, int]]) -> OpenPairs:
         flat = torch.nn.functional.pad(flat, (0, -len(flat) % RUN_KEYS))
     runs = flat.view(-1, RUN_KEYS)
     top = runs.amax(1)
-    # Bands from `rare` on are met by few runs, which alone are looked at for them; those below take every key.
+    # Few runs reach the bands from `rare` on, and only those runs are compared with them; lower bands take every key.
     rare = 0
     while rare < len(merged) and true_count(between(top, merged[rare][0] << fine)) > DENSE_RUNS * len(top):
         rare += 1
@@ -251,9 +251,9 @@ def open_pairs(patch: Patch, bands: Sequence[tuple[int, int]]) -> OpenPairs:
     if rare < len(merged):
         first = merged[rare][0]
         hit = true_places(between(top, first << fine))
-        few = runs.index_select(0, hit)
-        place = true_places(between(few, first << fine))
-        keys = few.view(-1).index_select(0, place).cpu().numpy() >> fine
+        reaching = runs.index_select(0, hit)
+        place = true_places(between(reaching, first << fine))
+        keys = reaching.view(-1).index_select(0, place).cpu().numpy() >> fine
         wanted = np.zeros(len(keys), bool)
         for low, high in merged[rare:]:
             wanted |= (keys >= low) & (keys <= high)
@@ -269,7 +269,7 @@ def open_pairs(patch: Patch, bands: Sequence[tuple[int, int]]) -> OpenPairs:
 
 
 def _higher(flat: Shaped[Tensor, " keys"], borders: Sequence[int], fine: int) -> dict[int, int]:
-    """How many of these keys lie above each border."""
+    """The number of keys above each border."""
     if len(borders) <= BORDERS_COUNTED_SINGLY:
         return {border: true_count(between(flat, (border + 1) << fine)) for border in borders}
     counts = torch.bincount(flat.clamp(min=0) >> fine, minlength=KEY_RANGE).cpu().numpy()
@@ -278,7 +278,7 @@ def _higher(flat: Shaped[Tensor, " keys"], borders: Sequence[int], fine: int) ->
 
 
 def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Bands ascending, those that meet as one."""
+    """Bands, ascending; bands that touch are merged."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(bands):
         if merged and first <= merged[-1][1] + 1:
@@ -289,12 +289,15 @@ def _merged(bands: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def scan_tiles(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch]) -> list[WindowPart]:
-    """Look through some tiles for what lies in these stretches of score and above them.
+    """Find the scores of some tiles that lie in these stretches, and count the pairs above them.
 
     Args:
-        tiles: all of them.
-        numbers: which.
+        tiles: all tiles.
+        numbers: the tiles to scan.
         stretches: low end, high end and groups of each window.
+
+    Returns:
+        One part for each stretch.
     """
     ends = [(low, high) for low, high, _ in stretches]
     above = [np.zeros(len(groups), np.int64) for _, _, groups in stretches]
@@ -310,31 +313,31 @@ def scan_tiles(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch
                 wanted = [w for w, (_, _, groups) in enumerate(stretches) if patch.group in groups]
                 if not wanted:
                     continue
-                near = open_pairs(patch, [bands[w] for w in wanted])
-                some = [stretches[w] for w in wanted], [bands[w] for w in wanted]
-                open_, sure = _open(tiles, near, *some, screen.error)
-                for w, score, certain in zip(wanted, open_, sure, strict=True):
+                patch_bands = [bands[w] for w in wanted]
+                near = open_pairs(patch, patch_bands)
+                scores, sure = _exact_scores(tiles, near, [stretches[w] for w in wanted], patch_bands, screen.error)
+                for w, score, certain in zip(wanted, scores, sure, strict=True):
                     seen[w], patches[w] = seen[w] + patch.pairs, patches[w] + 1
                     (low, high, groups), (_, last) = stretches[w], bands[w]
                     place = groups.index(patch.group)
                     above[w][place] += near.higher[last] + certain + np.count_nonzero(score > high)
-                    held = score[(score >= low) & (score <= high)]
-                    if len(held):
-                        inside[w].append((held, np.full(len(held), place), np.ones(len(held), np.int64)))
-                        room[w] -= len(held)
+                    within = score[(score >= low) & (score <= high)]
+                    if len(within):
+                        inside[w].append((within, np.full(len(within), place), np.ones(len(within), np.int64)))
+                        room[w] -= len(within)
                         if room[w] < 0:
-                            inside[w] = [_together(inside[w])]
+                            inside[w] = [_merged_scores(inside[w])]
                             room[w] = max(SCORES_BEFORE_MERGING, len(inside[w][0][0]))
-    return [WindowPart(above[w], *_together(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
+    return [WindowPart(above[w], *_merged_scores(inside[w]), seen[w], patches[w]) for w in range(len(stretches))]
 
 
-def _open(
+def _exact_scores(
     tiles: Tiled, near: OpenPairs, stretches: Sequence[Stretch], bands: Sequence[tuple[int, int]], screened: float
 ) -> tuple[list[Float64[np.ndarray, " open"]], list[int]]:
-    """For each stretch the exact scores that may lie inside, and how many other pairs of its band are above it.
+    """For each stretch the exact scores that may lie inside, and the number of other pairs of its band above it.
 
-    After a screen whose error (`screened`) is larger, most pairs near a stretch are settled by float32, many times
-    faster.
+    Where the error of the screen (`screened`) is much larger than that of float32 scores, these decide most pairs near
+    a stretch, many times faster.
     """
     key = near.key.cpu().numpy()
     inside = [np.flatnonzero((key >= first) & (key <= last)) for first, last in bands]
@@ -347,16 +350,16 @@ def _open(
             sure[number] = int(np.count_nonzero(about > high + error))
             inside[number] = inside[number][(about >= low - error) & (about <= high + error)]
     wanted = np.zeros(len(key), bool)
-    for some in inside:
-        wanted[some] = True
+    for members in inside:
+        wanted[members] = True
     chosen, place = np.flatnonzero(wanted), wanted.cumsum() - 1
     places = torch.from_numpy(chosen).to(near.left.device)
     score = tiles.score(near.left[places], near.right[places]).cpu().numpy() + 0.0  # -0.0 is 0.0
-    return [score[place[some]] for some in inside], sure
+    return [score[place[members]] for members in inside], sure
 
 
-def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, groups and counts of several parts as one."""
+def _merged_scores(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, groups and counts of several parts merged."""
     if not parts:
         return np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
     score, group, count = (np.concatenate(column) for column in zip(*parts, strict=True))

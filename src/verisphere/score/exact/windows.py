@@ -1,8 +1,8 @@
 """Stretches of score in which every pair is known exactly, with the number of pairs above them.
 
-A window answers any question of order whose answer lies inside it: the rank-th largest score, or how many scores are
-greater than a threshold. It grows batch by batch, in any order, and may be narrowed on the way where it holds more
-scores than are wanted around a rank; what leaves it at the top is counted, what leaves it below is forgotten.
+A window answers every question of order whose answer lies inside it: the rank-th largest score, or the number of scores
+above a threshold. It is filled batch by batch, in any order, and may be narrowed meanwhile when it holds more scores
+than a rank needs; scores that leave it at the top are counted, scores that leave it at the bottom are dropped.
 """
 
 import math
@@ -18,15 +18,15 @@ from verisphere.score.exact.limits import SCORES_BEFORE_NARROWING, SCORES_BESIDE
 
 @dataclass(frozen=True, eq=False)
 class WindowPart:
-    """What one batch of pairs says about a window: pairs above it, and the scores inside, equal ones as one.
+    """The pairs of one batch in a window: the number above it, and the distinct scores inside.
 
     Attributes:
-        above: pairs of each of the window's groups that score more than its high end.
+        above: for each of the window's groups the number of pairs that score more than its high end.
         score: distinct scores inside, ends included, ascending.
-        group: number of the group, in the window's order, of each.
-        count: how many pairs have it.
-        seen: pairs of the window's groups that were looked at.
-        patches: in how many runs of neighbouring rows.
+        group: group of each score, as its position among the window's groups.
+        count: number of pairs with each score.
+        seen: number of pairs of the window's groups in the batch.
+        patches: number of patches of neighbouring rows that these pairs come from.
     """
 
     above: Int64[np.ndarray, " groups"]
@@ -37,13 +37,13 @@ class WindowPart:
     patches: int
 
 
-Stretch: TypeAlias = tuple[float, float, tuple[int, ...]]  # low, high, groups: what a batch is looked through for
+Stretch: TypeAlias = tuple[float, float, tuple[int, ...]]  # low end, high end, groups
 
 
 def counted(
     score: Float64[np.ndarray, " scores"], group: Int64[np.ndarray, " scores"], count: Int64[np.ndarray, " scores"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores ascending, equal ones of a group as one with the sum of their counts."""
+    """Scores, ascending; equal scores of a group are merged and their counts added."""
     order = np.lexsort((group, score))
     score, group, count = score[order], group[order], count[order]
     first = np.flatnonzero(np.r_[True, (np.diff(score) != 0) | (np.diff(group) != 0)][: len(score)])
@@ -51,7 +51,7 @@ def counted(
 
 
 class Window:
-    """Pairs of some groups whose exact scores lie from `low` to `high`, and how many lie above."""
+    """Pairs of some groups whose exact scores lie from `low` to `high`, and the number of pairs above."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class Window:
         Args:
             low: lowest score inside.
             high: highest score inside.
-            groups: numbers of the groups of pairs that it looks at.
-            ranks: ranks, from the top and in all its groups together, that it may be narrowed around.
-            total: pairs of its groups.
-            slack: how much more carefully than usual it is narrowed.
+            groups: numbers of the groups of pairs that it covers.
+            ranks: ranks, from the top and over all its groups, around which it may be narrowed.
+            total: number of pairs of its groups.
+            slack: factor by which more scores than usual are kept when it is narrowed.
         """
         assert low <= high, (low, high)
         self.low, self.high, self.groups, self.ranks = low, high, groups, ranks
@@ -80,33 +80,33 @@ class Window:
 
     @property
     def stretch(self) -> Stretch:
-        """What a batch is to be looked through for."""
+        """The scores and groups that a batch is scanned for."""
         return self.low, self.high, self.groups
 
-    def add(self, found: WindowPart, stretch: Stretch) -> None:
-        """Take a batch in that was looked through for this stretch, as wide as the window now is or wider."""
+    def add(self, part: WindowPart, stretch: Stretch) -> None:
+        """Add the result of a batch that was scanned for this stretch, which must contain the window."""
         low, high, groups = stretch
         assert (low <= self.low, self.high <= high, groups) == (True, True, self.groups)
-        over = found.score > self.high
-        self.seen, self.patches = self.seen + found.seen, self.patches + found.patches
-        self.above += found.above
-        np.add.at(self.above, found.group[over], found.count[over])
-        inside = (found.score >= self.low) & ~over
+        over = part.score > self.high
+        self.seen, self.patches = self.seen + part.seen, self.patches + part.patches
+        self.above += part.above
+        np.add.at(self.above, part.group[over], part.count[over])
+        inside = (part.score >= self.low) & ~over
         if inside.any():
             self.score, self.group, self.count = counted(
-                np.concatenate([self.score, found.score[inside]]),
-                np.concatenate([self.group, found.group[inside]]),
-                np.concatenate([self.count, found.count[inside]]),
+                np.concatenate([self.score, part.score[inside]]),
+                np.concatenate([self.group, part.group[inside]]),
+                np.concatenate([self.count, part.count[inside]]),
             )
 
     def narrow(self) -> None:
-        """Drop scores that the ranks, once all pairs are in, are not expected to lie at.
+        """Drop the scores at which the ranks are not expected to lie once all pairs are added.
 
-        Should one lie there after all, the window will say so by its counts, and another pass is needed.
+        If a rank lies there after all, the window's counts show it, and another pass is needed.
         """
         if not self.ranks or len(self.score) <= self.room:
             return
-        # Pairs share rows, so a patch tells less than as many independent pairs would.
+        # Pairs share rows, so a patch holds less information than the same number of independent pairs.
         ends = [self.seen / self.total * rank for rank in (min(self.ranks), max(self.ranks))]
         first, last = (self.slack * (8 + 6 * math.sqrt(end) + end / (5 * math.sqrt(self.patches))) for end in ends)
         self._keep(ends[0] - first, ends[1] + last)
@@ -114,12 +114,12 @@ class Window:
             self.room *= 2
 
     def finish(self) -> None:
-        """Once all pairs are in: drop what is far from the ranks, whose places are known now."""
+        """Drop the scores far from the ranks; called once all pairs are added, when the ranks' places are known."""
         if self.ranks and len(self.score) > 2 * SCORES_BESIDE_RANK:
             self._keep(float(min(self.ranks) - SCORES_BESIDE_RANK), float(max(self.ranks) + SCORES_BESIDE_RANK))
 
     def around(self, groups: frozenset[int]) -> tuple[int, int]:
-        """How many pairs of some of its groups lie above it, and how many inside; valid once all pairs are in."""
+        """The numbers of pairs of some of its groups above it and inside it; valid once all pairs are added."""
         chosen = np.isin(self.groups, list(groups))
         return int(self.above[chosen].sum()), int(self.count[chosen[self.group]].sum())
 
@@ -132,19 +132,19 @@ class Window:
         return float(self.score[chosen][np.flatnonzero(at_least >= rank)[-1]])
 
     def count_above(self, threshold: float, groups: frozenset[int]) -> int:
-        """How many pairs of some of its groups score more than a threshold that lies inside."""
+        """The number of pairs of some of its groups that score more than a threshold inside the window."""
         assert self.low <= threshold <= self.high, (self.low, threshold, self.high)
         chosen = np.isin(self.groups, list(groups))
         passed = (self.score > threshold) & chosen[self.group]
         return int(self.above[chosen].sum()) + int(self.count[passed].sum())
 
     def joined(self, gathered: Callable[[np.ndarray], list[np.ndarray]]) -> "Window | None":
-        """One window of all pairs, from windows for the same question that each hold the findings of some of them.
+        """One window of all pairs, from the windows for the same question that the ranks have filled with their shares.
 
-        They may have been narrowed to different ends on the way; what is left is what every one of them knows, or None.
+        The windows may have been narrowed to different ends; the result covers their intersection, None if it is empty.
 
         Args:
-            gathered: this array of every window, given that of this one.
+            gathered: gathers an array from all ranks.
         """
         ends = np.stack(gathered(np.array([self.low, self.high])))
         low, high = float(ends[:, 0].max()), float(ends[:, 1].min())
@@ -160,7 +160,7 @@ class Window:
         return window
 
     def state(self) -> dict[str, np.ndarray]:
-        """All of it as arrays."""
+        """The window as arrays."""
         return {
             "ends": np.array([self.low, self.high]),
             "ranks": np.array(self.ranks, np.int64),
@@ -178,12 +178,12 @@ class Window:
         """A window from its arrays.
 
         Raises:
-            KeyError: one of them is missing.
-            ValueError: they are none of a window.
+            KeyError: an array is missing.
+            ValueError: the arrays do not describe a window.
         """
         whole = [state[name] for name in ("pairs", "groups", "ranks", "above", "group", "count")]
         if not all(array.dtype == np.int64 and array.ndim == 1 for array in whole):
-            raise ValueError("these arrays are none of a window of scores")
+            raise ValueError("these arrays do not describe a window of scores")
         (low, high), (room, seen, patches, total) = state["ends"].tolist(), state["pairs"].tolist()
         groups, ranks = tuple(state["groups"].tolist()), tuple(state["ranks"].tolist())
         above, score, group, count = (state[name] for name in ("above", "score", "group", "count"))
@@ -205,14 +205,14 @@ class Window:
             and 1 <= slack < math.inf
             and all(rank > 0 for rank in ranks)
         ):
-            raise ValueError("these arrays are none of a window of scores")
+            raise ValueError("these arrays do not describe a window of scores")
         window = cls(low, high, groups, ranks, total, slack)
         window.room, window.seen, window.patches, window.above = room, seen, patches, above
         window.score, window.group, window.count = score, group, count
         return window
 
     def _keep(self, first: float, last: float) -> None:
-        """Drop the scores above this rank, and those below the other, both counted in what is in so far."""
+        """Drop the scores above the first rank and below the last, both counted among the pairs added so far."""
         at_least = int(self.above.sum()) + self.count[::-1].cumsum()[::-1]  # pairs that score this much or more
         keep = at_least >= first  # true for the lower ones
         high = self.high if keep.all() else self.score[keep][-1] if keep.any() else self.low
@@ -228,11 +228,11 @@ class Window:
         self.score, self.group, self.count = self.score[inside], self.group[inside], self.count[inside]
 
 
-# What several filled windows know together -----------------------------------------------------------------------
+# Several filled windows -----------------------------------------------------------------------
 
 
 def window_at(windows: Sequence[Window], threshold: float, groups: frozenset[int]) -> Window | None:
-    """A filled window of these groups that holds this threshold."""
+    """A filled window of these groups that contains this threshold."""
     for window in windows:
         if groups <= set(window.groups) and window.low <= threshold <= window.high:
             return window
@@ -240,7 +240,7 @@ def window_at(windows: Sequence[Window], threshold: float, groups: frozenset[int
 
 
 def window_of(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> Window | None:
-    """A filled window that holds this rank of these groups."""
+    """A filled window that contains this rank of these groups."""
     for window in windows:
         if groups <= set(window.groups):
             above, inside = window.around(groups)
@@ -250,7 +250,7 @@ def window_of(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> W
 
 
 def gap(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> tuple[float, float]:
-    """Scores between which the rank-th largest lies for certain, where no filled window holds it."""
+    """Scores between which the rank-th largest must lie, where no filled window contains it."""
     low, high = -math.inf, math.inf
     for window in windows:
         if groups <= set(window.groups):
