@@ -265,7 +265,7 @@ ARMS = "recipe: base.yaml\narms: {a: {x: 1}, b: {}}\n"
         (ARMS + "seeds: [1, 1]\n", {}, "seeds is [1, 1]; expected one or more, each once"),
         (ARMS + "seeds: []\n", {}, "seeds is []; expected one or more, each once"),
         (ARMS + "seeds: [-1]\n", {}, "a seed must be 0 or more and below 2^31, got -1"),
-        (ARMS + "seeds: [1]\ngrid: {seed: [2]}\n", {}, "seed is in the grid and `seeds` are given; leave one of them"),
+        (ARMS + "seeds: [1]\ngrid: {seed: [2]}\n", {}, "seed is in the grid and `seeds` are given; remove one of them"),
         (ARMS + "set: {seed: 1}\n", {"seeds": [2]}, "seed is set and `seeds` are given; remove one of them"),
         ("recipe: r\narms: {a: {seed: 1}}\n", {}, "arm 'a' sets seed, which is for `seeds` to say"),
         ("recipe: r\nwarm: {}\narms: {a: {start: x}}\n", {}, "arm 'a' sets start, which is for `warm` to say"),
