@@ -70,8 +70,8 @@ def evaluate_identification(options: argparse.Namespace) -> str:
         screen=options.screen,
         progress=progress(),
     )
-    drawing = {name: getattr(options, name) for name in ("enrol", "strangers", "seed", "galleries")}
-    drawing = {name: value for name, value in drawing.items() if value is not None}
+    names = ("enrol", "strangers", "seed", "galleries")
+    drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:
         raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; leave it out beside --gallery")
     if options.gallery:
@@ -89,7 +89,7 @@ def evaluate_identification(options: argparse.Namespace) -> str:
 
 
 def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
-    """What an evaluation of these files is asked for."""
+    """The options of an evaluation of these files."""
     from verisphere.measure.evaluate import Options
 
     _check_outputs(options, ("json", "curve", "plot", "state"), [*inputs, options.calibration])
@@ -114,7 +114,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
 
 
 def _check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
-    """Refuse, before any work, an output that cannot be written, or that takes the place of an input or of another."""
+    """Refuse, before any work, an output that cannot be written, or that would replace an input or another output."""
     from verisphere.files.disk import check_writable, real_path, refuse_overwriting
 
     outputs = [out for name in names if (out := getattr(options, name)) is not None]
@@ -136,7 +136,7 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
     from verisphere.distributed import world
 
     if not world().first:
-        return ""  # the first process writes and says what all have found
+        return ""  # the first rank writes and prints the result of all
     if options.json is not None:
         result.write_json(options.json)
     if options.curve is not None:
@@ -147,7 +147,7 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
 
 
 def add_evaluate(verbs: Verbs) -> None:
-    """What `evaluate` takes."""
+    """Add `evaluate` and its kinds."""
     text = "Measure embeddings or scores."
     evaluation = verbs.add_parser("evaluate", help=text, description=text, allow_abbrev=False)
     kinds = evaluation.add_subparsers(required=True, metavar="KIND", parser_class=Parser)
@@ -165,7 +165,8 @@ def add_evaluate(verbs: Verbs) -> None:
     verb.add_argument(
         "--keep-repeated",
         action="store_true",
-        help="count pairs of an image with itself, and pairs that are listed twice in either order, which are refused",
+        help="count pairs of an image with itself, and pairs that are listed twice in either order; both are "
+        "otherwise refused",
     )
     _against(verb)
     _redrawing(verb)
@@ -252,7 +253,7 @@ def _against(verb: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="another model's embeddings of the same images: the difference, with its interval",
+        help="another model's embeddings of the same images: adds the difference, with its interval",
     )
 
 
@@ -271,7 +272,7 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
 
 def _scan(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--processes", type=int, default=1, help="how many compare the pairs; the figures are the same (1)"
+        "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
     )
     _screen(verb)
     verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")
@@ -329,7 +330,7 @@ def _identification(kinds: Verbs) -> None:
     verb.add_argument(
         "--strangers", type=float, metavar="S", help="without --gallery: share of the people not enrolled (0.5)"
     )
-    verb.add_argument("--seed", type=int, help="without --gallery: of the draw (0)")
+    verb.add_argument("--seed", type=int, help="without --gallery: seed of the draw (0)")
     verb.add_argument(
         "--galleries", type=int, metavar="G", help="without --gallery: how many to draw, with the seeds that follow (1)"
     )

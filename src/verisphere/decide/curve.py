@@ -68,21 +68,21 @@ def roc(genuine: ScoresLike, impostor: ScoresLike) -> Curve:
     Raises:
         ValueError: a class is empty or holds NaN.
     """
-    own, other = (
+    both = (
         ordered(SortedScores(genuine, "genuine"), "genuine"),
         ordered(SortedScores(impostor, "impostor"), "impostor"),
     )
-    assert isinstance(own, SortedScores)
-    assert isinstance(other, SortedScores)
-    high, low = own.values.cpu().numpy(), other.values.cpu().numpy()
-    # minus infinity as a score is a threshold already
-    thresholds = np.unique(np.concatenate([high, low, [-np.inf]]))[::-1]
+    assert isinstance(both[0], SortedScores)
+    assert isinstance(both[1], SortedScores)
+    genuine_scores, impostor_scores = both[0].values.cpu().numpy(), both[1].values.cpu().numpy()
+    # a score of minus infinity is the same threshold
+    thresholds = np.unique(np.concatenate([genuine_scores, impostor_scores, [-np.inf]]))[::-1]
     return Curve(
         thresholds=np.ascontiguousarray(thresholds),
-        impostor_accepted=len(low) - np.searchsorted(low, thresholds, side="right"),
-        genuine_accepted=len(high) - np.searchsorted(high, thresholds, side="right"),
-        impostor_total=len(low),
-        genuine_total=len(high),
+        impostor_accepted=len(impostor_scores) - np.searchsorted(impostor_scores, thresholds, side="right"),
+        genuine_accepted=len(genuine_scores) - np.searchsorted(genuine_scores, thresholds, side="right"),
+        impostor_total=len(impostor_scores),
+        genuine_total=len(genuine_scores),
     )
 
 
@@ -110,7 +110,7 @@ def curve_at(genuine: Ordered, impostor: Ordered, thresholds: Iterable[float]) -
 
 
 def thinned_roc(genuine: Ordered, impostor: Ordered, points: int = POINTS) -> Curve:
-    """The curve at some hundred thresholds: the exact one, of which points are left out.
+    """The exact curve, thinned to some hundred thresholds.
 
     Half of the thresholds are impostor scores whose ranks are even on a logarithmic scale from the highest, half are
     genuine scores whose ranks are so from the lowest: both tails are kept, where error rates are small.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 @runtime_checkable
 class Ordered(Protocol):
-    """Scores that know their order statistics. Streamed scans answer the same questions without holding the scores."""
+    """Scores that answer questions of order; scans of all pairs answer them without holding the scores."""
 
     @property
     def total(self) -> int:

@@ -13,18 +13,18 @@ from verisphere.score import pair_scores, unit_rows
 from verisphere.score.listed import ListedPairs
 from verisphere.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
 
-BLOCKS = 10
+BLOCKS = 10  # folds of a list that names none
 
 
 @dataclass(frozen=True, eq=False)
 class ListedPairsResult:
-    """What a list of pairs says.
+    """The figures of a list of pairs.
 
     Attributes:
         operating_points: one for each target FAR.
-        accuracy: over the list's folds.
-        scores: score of each pair, as listed.
-        right_decisions: 1 where the threshold of a pair's fold decides it rightly, else 0.
+        accuracy: k-fold accuracy over the list's folds.
+        scores: score of each pair, in the order of the list.
+        right_decisions: 1 where the threshold of a pair's fold decides it correctly, else 0.
         weights: weight of each pair in the accuracy's mean, in which each fold counts alike.
     """
 
@@ -36,11 +36,11 @@ class ListedPairsResult:
 
 
 def listed_folds(comparisons: Comparisons) -> np.ndarray:
-    """The list's own folds; where it has none, ten blocks in list order.
+    """The list's folds; for a list without folds, ten blocks in list order.
 
-    Block i holds the i-th tenth of the genuine pairs and the i-th tenth of the impostors. Cutting the list as a whole
-    would not do: lists name all genuine pairs first, a block would be of one kind, and the cut found on the others,
-    where that kind is rarer, would be drawn against it.
+    Block i holds the i-th tenth of the genuine pairs and the i-th tenth of the impostor pairs. The list is not cut as a
+    whole, because lists name all genuine pairs first: a block would hold pairs of one kind, and the threshold found on
+    the other blocks, where that kind is rarer, would be biased against it.
 
     Raises:
         ValueError: a list without folds has fewer than ten pairs of a kind.

@@ -1,7 +1,7 @@
-"""Pairs of rows from anywhere, scored in float32 and asked for the order of their exact scores.
+"""Arbitrary pairs of rows: float32 scores that answer questions about the order of the exact scores.
 
-float32 scores tell all but a few pairs apart: only those within its error bound of a rank or a threshold are scored
-exactly (`pair_scores`), when they are first asked for.
+float32 scores order all but a few pairs: only the pairs within the error bound of a rank or a threshold are scored
+exactly (`pair_scores`), when a question first needs them.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ _GROUP_BITS = 12  # bits: scores are made for 4,096 rows on the left at a time, 
 
 
 class GatheredScores:
-    """Exact order statistics of pairs of which float32 scores are held."""
+    """Exact order statistics of pairs, of which float32 scores are held."""
 
     def __init__(
         self, units: Float32[Tensor, "rows dim"], left: Int64[np.ndarray, " pairs"], right: Int64[np.ndarray, " pairs"]
@@ -29,8 +29,8 @@ class GatheredScores:
             right: row of the second.
         """
         self.units, (rows, dim) = units, units.shape
-        # Whatever the order of summing, fused or not: Higham 2002, Accuracy and Stability of Numerical Algorithms, 3.1;
-        # and a little more, for the exact score's own rounding and lengths that are not quite 1.
+        # For any order of summing, fused or not: Higham 2002, Accuracy and Stability of Numerical Algorithms, 3.1; with
+        # a margin for the exact score's rounding and for lengths that are not exactly 1.
         self.error = (dim + 1) * 2.0**-24 / (1 - (dim + 1) * 2.0**-24) * 1.01
         self.bits = max(rows - 1, 1).bit_length()
         # a group's scores need an index over all rows, which must not cost more than its pairs
@@ -41,20 +41,20 @@ class GatheredScores:
 
     @property
     def total(self) -> int:
-        """How many scores there are."""
+        """Number of scores."""
         return len(self.pairs)
 
     def ranked(self, rank: int) -> float:
         """The rank-th largest exact score."""
         assert 1 <= rank <= self.total, (rank, self.total)
-        # No rank is off by more than the largest error of a score. So the answer lies within one error of this value,
-        # and the float32 score of its pair within another.
-        about = float(np.partition(self.score, self.total - rank)[self.total - rank])
-        exact, higher = self._exact(about - 2 * self.error, about + 2 * self.error)
+        # A score at a rank changes by at most the largest error of a score. So the answer lies within one error of this
+        # value, and the float32 score of its pair within another.
+        estimate = float(np.partition(self.score, self.total - rank)[self.total - rank])
+        exact, higher = self._exact(estimate - 2 * self.error, estimate + 2 * self.error)
         return float(exact[len(exact) - (rank - higher)]) + 0.0
 
     def above(self, threshold: float) -> int:
-        """How many exact scores are strictly greater than the threshold."""
+        """Number of exact scores strictly greater than the threshold."""
         exact, higher = self._exact(threshold - self.error, threshold + self.error)
         return higher + len(exact) - int(np.searchsorted(exact, threshold, side="right"))
 
@@ -94,7 +94,7 @@ class GatheredScores:
             again = np.diff(pairs, prepend=-1) == 0  # listed more than once
             left, right = self._rows(pairs[~again] if again.any() else pairs)
             first = np.searchsorted(right, np.arange(rows + 1))
-            places = (torch.from_numpy(one).to(self.units.device) for one in (first, left))
-            found = sampled_product(self.units, self.units, *places).cpu().numpy()
-            score[start:end] = found[(~again).cumsum() - 1] if again.any() else found
+            places = (torch.from_numpy(array).to(self.units.device) for array in (first, left))
+            scores = sampled_product(self.units, self.units, *places).cpu().numpy()
+            score[start:end] = scores[(~again).cumsum() - 1] if again.any() else scores
         return score

@@ -1,10 +1,10 @@
 """Each probe's best gallery rows, exactly and in bounded memory.
 
-Products of a lower precision screen the pairs: one differs from the exact score by no more than a bound that is known
-(`Screen`). The k-th best product that a probe has met, less the bound, is a floor that its k best scores cannot lie
-under; a pair is kept only where its product reaches the floor within the bound. What is kept in the end is scored as
-`pair_scores` does, so block size, precision and threads cannot change an answer. Memory is one tile of products and a
-few times k candidates a probe, for some thousand probes at a time.
+Products of a lower precision screen the pairs: a product differs from the exact score by at most a known bound
+(`Screen`). The k-th best product of a probe so far, less the bound, is a floor below which its k best scores cannot
+lie; a pair is a candidate only if its product reaches the floor within the bound. The remaining candidates are scored
+as `pair_scores` does, so block size, precision and threads cannot change an answer. Memory is one tile of products and
+a few times k candidates a probe, for some thousand probes at a time.
 """
 
 import warnings
@@ -52,16 +52,16 @@ def top_k(
 
     Args:
         probes: rows of length 1, from `unit_rows`; the answer lies on their device.
-        gallery: likewise; a memory-mapped array is read block by block, wherever the probes are.
-        k: how many rows.
+        gallery: rows of length 1; a memory-mapped array is read block by block, on whatever device the probes are.
+        k: number of rows for each probe.
         precision: type of the screening products; changes speed, never the answer.
-        exclude: a number for each probe and for each gallery row; equal numbers never meet. Of persons, or of rows
-            where the probes lie in the gallery themselves.
-        block: gallery rows at a time, as suits the device without; changes speed and memory, never the answer.
+        exclude: a number for each probe and for each gallery row; pairs of equal numbers are excluded. Numbers of
+            people, or of rows where the gallery contains the probes.
+        block: gallery rows at a time; None suits the device. Changes speed and memory, never the answer.
         progress: shown over blocks.
 
     Raises:
-        ValueError: k, block or precision is none; the sizes do not agree; a row has not length 1.
+        ValueError: k, block or precision is out of range; the sizes do not agree; a row does not have length 1.
     """
     rows = as_tensor(gallery)
     block = BLOCK_ROWS.get(probes.device.type, GPU_BLOCK_ROWS) if block is None else block
@@ -91,7 +91,7 @@ def as_tensor(rows: Float32[Tensor, "rows dim"] | Float32[np.ndarray, "rows dim"
 
 
 class _Best:
-    """Some probes and, of the gallery rows seen so far, those that may be among the k best; rows always ascend."""
+    """Probes with their candidates: the gallery rows so far that may be among the k best, always ascending."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Best:
         self.memory: Tensor | None = None
 
     def take(self, first: int, rows: Float32[Tensor, "block dim"]) -> None:
-        """See the next rows of the gallery."""
+        """Add the next rows of the gallery."""
         side = rounded(rows.to(self.probes.device), self.precision, first)
         self.error = max(self.error, Screen(self.rounded, side).error + _STORED)
         spare = -len(rows) % RUN_PRODUCTS
@@ -142,7 +142,7 @@ class _Best:
             self.raised = self.seen
 
     def result(self) -> tuple[Float64[Tensor, "probes k"], Int64[Tensor, "probes k"]]:
-        """The k best, once the whole gallery has been seen."""
+        """The k best rows, once the whole gallery was added."""
         everything = slice(0, len(self.probes))
         self._raise_floor(everything, self.value)
         self._drop(everything)
@@ -206,7 +206,7 @@ class _Best:
         row: Int64[Tensor, " found"],
         value: Float32[Tensor, " found"],
     ) -> None:
-        """Keep what was found for these probes, probes ascending."""
+        """Store the candidates of these probes, probes ascending."""
         more = torch.bincount(probe - part.start, minlength=part.stop - part.start)
         if bool((self.fill[part] + more > self.width).any()):
             self._raise_floor(part, self.value[part])
@@ -226,7 +226,7 @@ class _Best:
         self.fill[part] += more
 
     def _raise_floor(self, part: slice, values: Float32[Tensor, "part values"]) -> None:
-        """Let the floor of these probes rise to their k-th highest value, as low as its score can be."""
+        """Raise the floor of these probes to the lowest score that their k-th highest value can stand for."""
         count = values.shape[1]
         if values.device.type == "cpu":  # numpy's partition is vectorised
             high = torch.from_numpy(np.partition(values.numpy(), count - self.k, axis=1)[:, count - self.k])
@@ -236,7 +236,7 @@ class _Best:
         self.floor[part] = torch.maximum(self.floor[part], lowest)
 
     def _drop(self, part: slice) -> None:
-        """Let go of what the floor has risen over."""
+        """Remove the candidates below the floor."""
         cut = self.floor[part] - self.error
         cut -= cut.abs() * self.shortened
         kept = (self.value[part] >= cut[:, None]) & (self.row[part] >= 0)
@@ -246,7 +246,7 @@ class _Best:
         self._add(part, torch.div(place, self.width, rounding_mode="floor") + part.start, row, value)
 
     def _settle(self, number: int, more: Int64[Tensor, " more"]) -> None:
-        """Of one probe's candidates and these, too many to be held, keep the k best by exact score: many are equal."""
+        """Reduce one probe's candidates and these, which do not fit, to the k best by exact score."""
         near = torch.cat([self.row[number, : int(self.fill[number])], more])
         exact = _score(self.probes[number : number + 1], self.gallery, near[None])[0]
         kept = _descending(exact[None])[0, : self.k].sort().values  # back to ascending rows
@@ -257,7 +257,7 @@ class _Best:
 def _score(
     probes: Float32[Tensor, "probes dim"], gallery: Float32[Tensor, "gallery dim"], rows: Int64[Tensor, "probes near"]
 ) -> Float64[Tensor, "probes near"]:
-    """Scores of each probe with its own rows of the gallery, the same numbers as `pair_scores`.
+    """Scores of each probe with its own gallery rows, equal to those of `pair_scores`.
 
     On a CPU a probe's row is multiplied with all of its gallery rows at once, several times faster than pair by pair.
     """
@@ -277,14 +277,14 @@ def _score(
 
 
 def _descending(scores: Float64[Tensor, "probes near"]) -> Int64[Tensor, "probes near"]:
-    """The order of falling scores; equal ones stay in the order they have."""
+    """The stable order of descending scores."""
     if scores.device.type == "cpu":
         return torch.from_numpy(np.argsort(-scores.numpy(), axis=1, kind="stable"))
     return scores.sort(dim=1, descending=True, stable=True).indices
 
 
 def _alike(fill: Int64[Tensor, " probes"], most: int) -> Iterator[tuple[slice, int]]:
-    """Runs of probes and the candidates of the one with most, together no more than asked unless one alone has more."""
+    """Runs of probes with the largest number of candidates in each, whose product is at most `most` or of one probe."""
     start, widest = 0, 0
     counts = fill.tolist()
     for number, count in enumerate(counts):

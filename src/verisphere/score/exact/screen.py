@@ -1,7 +1,7 @@
-"""Products of low precision that place each pair's score between bounds which hold.
+"""Products of low precision that bound each pair's score.
 
-A screen keeps the rows rounded to a faster type. The product of two rounded rows differs from the exact score by no
-more than the lengths that rounding took from the rows allow (Cauchy and Schwarz), and what summing in float32 adds.
+A screen holds the rows rounded to a faster type. The product of two rounded rows differs from the exact score by at
+most a bound that follows from the lengths of the rounding errors (Cauchy and Schwarz) and from summing in float32.
 Every product then becomes a key of 15 bits that never falls as the product rises, so that "certainly above" and "may
 lie in between" are comparisons of small integers, and counting keys takes a nanosecond a pair.
 """
@@ -41,13 +41,13 @@ def full_float32() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """Rows in the type that products are made of, and the most that rounding took from a row.
+    """Rows in the type of the products, and the largest rounding error of a row.
 
     Attributes:
         rows: rounded rows, in units of `unit`.
-        lost: the largest length of a row less its rounded form.
+        lost: the largest length of the difference of a row and its rounded form.
         longest: the largest length of a rounded row.
-        unit: what a 1 in `rows` stands for; 1 but for int8.
+        unit: the value that 1 in `rows` stands for; 1 except for int8.
     """
 
     rows: Tensor
@@ -59,18 +59,19 @@ class Rounded:
 def rounded(
     units: Float32[Tensor, "rows dim"], precision: Precision, first: int = 0, unit: float | None = None
 ) -> Rounded:
-    """Unit rows in the type of the screening products, and the most that rounding took from one.
+    """Unit rows in the type of the screening products, and the largest rounding error of a row.
 
-    Lengths are measured in float32, where a row less its rounded form is exact, and widened by what that may lose.
+    Lengths are measured in float32, where the difference of a row and its rounded form is exact, and widened by the
+    largest rounding error of the measurement.
 
     Args:
         units: rows of length 1.
         precision: the type; int8 for a CPU alone.
         first: number of the first row, for the error.
-        unit: of int8 rows; one that suits the rows without.
+        unit: unit of int8 rows; None chooses one that suits the rows.
 
     Raises:
-        ValueError: a row has not length 1, or int8 was asked for on another device.
+        ValueError: a row does not have length 1, or int8 was requested on another device than a CPU.
     """
     rows, unit = _in_type(units, precision, unit)
     widened = 1 + units.shape[1] * 2.0**-23
@@ -84,8 +85,8 @@ def rounded(
         length = torch.linalg.vector_norm(exact, dim=1)
         wrong = (~((length - 1).abs() < 1e-3)).nonzero()[:, 0]
         if len(wrong):
-            row, found = first + start + int(wrong[0]), float(length[wrong[0]])
-            raise ValueError(f"row {row} has length {found:.6g}, not 1; rows come from `unit_rows`")
+            row, wrong_length = first + start + int(wrong[0]), float(length[wrong[0]])
+            raise ValueError(f"row {row} has length {wrong_length:.6g}, not 1; rows come from `unit_rows`")
         longest = max(longest, float(length.max()) * widened)
         lost = max(lost, _lost(exact, kept, unit, widened))
     return _complete(rows, lost, longest, unit)
@@ -108,8 +109,8 @@ def rounded_known(
         rows: bfloat16 or float32; those that are of the type asked for already are taken as they are.
         longest: no row is longer.
         precision: the type; int8 for a CPU alone.
-        unit: of int8 rows; one that suits the rows without.
-        room: where rows may be rounded to bfloat16; new memory without.
+        unit: unit of int8 rows; None chooses one that suits the rows.
+        room: memory for rows rounded to bfloat16; None allocates it.
     """
     if precision == "bfloat16":
         if rows.dtype == torch.bfloat16:
@@ -128,7 +129,7 @@ def rounded_known(
 def _in_type(
     units: Float32[Tensor, "rows dim"], precision: Precision, unit: float | None
 ) -> tuple[Shaped[Tensor, "rows dim"], float]:
-    """Rows in a type, and what a 1 in them stands for."""
+    """Rows in a type, and the value that 1 in them stands for."""
     if precision != "int8":
         return units.to(getattr(torch, precision)), 1.0
     if units.device.type != "cpu":
@@ -138,7 +139,7 @@ def _in_type(
 
 
 def _lost(exact: Float32[Tensor, "rows dim"], kept: Shaped[Tensor, "rows dim"], unit: float, widened: float) -> float:
-    """The largest length of a row less its rounded form."""
+    """The largest length of the difference of a row and its rounded form."""
     if kept.dtype not in (torch.int8, torch.bfloat16):
         return 0.0
     off = exact - kept.float() * unit if kept.dtype == torch.int8 else exact - kept.float()
@@ -154,9 +155,9 @@ def _complete(rows: Shaped[Tensor, "rows dim"], lost: float, longest: float, uni
 
 
 def int8_unit(units: Float32[Tensor, "rows dim"]) -> float:
-    """The unit of int8 rows by which rounding takes least from the row it takes most of.
+    """The unit of int8 rows for which the largest rounding error of a row is least.
 
-    Tried on the rows with the largest numbers, which a fine unit cuts off, and on some of the others.
+    Measured on the rows with the largest numbers, which a fine unit clips, and on some of the others.
     """
     if not len(units):
         return 1.0
@@ -207,15 +208,15 @@ class Screen:
             right: rows on the other, of the same type.
             lowest: keys of float32 and float64 products are spread evenly from here
             highest: to here; they are coarse beyond.
-            room: memory that products are written to, of `product_type`; its own without.
-            tried: whether products of such rows have been compared with their bound before.
+            room: memory for the products, of `product_type`; None allocates it.
+            tried: whether products of such rows were compared with their bound before.
 
         Raises:
-            RuntimeError: products of this device are less exact than they must be.
+            RuntimeError: products of this device are less exact than the bound.
         """
         self.left, self.right = left.rows, right.rows
         self.dtype, dim = self.left.dtype, self.left.shape[1]
-        self.unit = left.unit * right.unit  # what a 1 in the products stands for
+        self.unit = left.unit * right.unit  # the value that 1 in the products stands for
         # Two roundings a term cover a product that is not fused with its sum, and any order of summing.
         unit = _SIGNIFICAND[torch.float64 if self.dtype == torch.float64 else torch.float32]
         # Products of int8 are exact; the unit that they are in, and the float32 they may be turned into, round.
@@ -245,7 +246,7 @@ class Screen:
         return self.dtype == torch.int8
 
     def keys(self, left: slice, right: slice, positive: bool = False) -> Keys:
-        """The key of each pair, left rows by right rows; valid until the next call.
+        """The key of each pair of left and right rows; valid until the next call.
 
         Args:
             left: rows on the left.
@@ -261,11 +262,11 @@ class Screen:
         return self.key(product)
 
     def fine(self, positive: bool) -> int:
-        """How many bits finer `keys` are than those of `between`."""
+        """Number of bits by which `keys` are finer than the keys of `between`."""
         return self.coarse if positive else 0
 
     def shift(self, lowest: int) -> int:
-        """What may be taken from all keys where none below this one matters: that saves most of their making."""
+        """The number to subtract from all keys if no key below this one matters, which saves most of their cost."""
         return KEY_RANGE // 2 if (self.by_bits or self.in_steps) and lowest > KEY_RANGE // 2 else 0
 
     def between(self, low: float, high: float) -> tuple[int, int]:
@@ -352,19 +353,19 @@ def as_product(
 def between(keys: Shaped[Tensor, "*shape"], first: int, last: int | None = None) -> Bool[Tensor, "*shape"]:
     """Which keys lie from first to last, both included, or above; numpy compares ten times faster than torch."""
     if keys.device.type == "cpu":
-        found = keys.numpy() >= first
-        return torch.from_numpy(found if last is None else found & (keys.numpy() <= last))
+        reaching = keys.numpy() >= first
+        return torch.from_numpy(reaching if last is None else reaching & (keys.numpy() <= last))
     above = keys > first - 1  # first may be one more than the type holds
     return above if last is None else above & (keys <= last)
 
 
 def true_places(mask: Bool[Tensor, "*shape"]) -> Int64[Tensor, " true"]:
-    """Places of what is true, counted through the flattened mask."""
+    """Positions of the true entries of the flattened mask."""
     if mask.device.type == "cpu":  # numpy finds them several times faster than torch
         return torch.from_numpy(np.flatnonzero(mask.numpy()))
     return mask.flatten().nonzero()[:, 0]
 
 
 def true_count(mask: Bool[Tensor, "*shape"]) -> int:
-    """How much is true; numpy counts several times faster than torch."""
+    """Number of true entries; numpy counts several times faster than torch."""
     return int(np.count_nonzero(mask.numpy()) if mask.device.type == "cpu" else mask.sum())
