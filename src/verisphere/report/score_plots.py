@@ -94,8 +94,8 @@ def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Fi
     """ROC above and DET below, over one logarithmic FAR axis, with the operating points that can be resolved.
 
     The FRR = 1 - TAR of the DET curve is logarithmic too. A rate of 0 has no place on such an axis: curves extend to
-    the edge, where an operating point has an open mark. An axis shows at least two decades. Where no operating point can
-    be resolved, or the curve is a single point, the plot says so.
+    the edge, where an operating point has an open mark. An axis shows at least two decades. Where no operating point
+    can be resolved, or the curve is a single point, the plot says so.
 
     Args:
         curve: the curve.

@@ -16,7 +16,7 @@ from verisphere.images import Photos
 from verisphere.images.detect import unaligned
 from verisphere.images.detect.unaligned import warn_if_files_unaligned, warn_if_unaligned
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
-from verisphere.models.embed import embed_photos
+from verisphere.models.embed import embed_faces
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_embed_warns(loose: Path, tmp_path: Path, caplog: pytest.LogCaptureFixtu
         "class_path: verisphere.backbones.mobilefacenet.MobileFaceNet\ninit_args: {embedding_size: 4, width: 0.1}\n"
     )
     with caplog.at_level(logging.WARNING):
-        embed_photos(recipe, loose, tmp_path / "out.npz", workers=0, device=torch.device("cpu"))
+        embed_faces(recipe, loose, tmp_path / "out.npz", workers=0, device=torch.device("cpu"))
     assert [message.split(":")[1] for message in caplog.messages] == [" these do not look like aligned faces"]
 
 
