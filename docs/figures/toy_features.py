@@ -1,4 +1,4 @@
-"""Small trainings whose features can be looked at: drawn faces, a small network, an embedding of 2 or 3 numbers."""
+"""Small trainings for plots of features: drawn faces, a small network, embeddings of 2 or 3 numbers."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ _CLIP = 5.0  # largest gradient norm
 
 @dataclass(frozen=True)
 class ToySize:
-    """How much a small training does; the tests run a smaller one.
+    """The size of a small training; the tests use a smaller one.
 
     Attributes:
         people: classes of the trainings with 2 or 3 numbers.
-        many: classes of the training whose angles are watched.
-        images: photographs of each to train on.
-        held_out: further ones of each, which are looked at.
-        width: of the network's hidden layers.
-        steps: of a training; a start from another loss, and a bias fitted alone, come on top.
-        batch: photographs a step.
+        many: classes of the training for the distributions of angles.
+        images: training photographs of each class.
+        held_out: further photographs of each class, which are plotted.
+        width: width of the hidden layers.
+        steps: steps of a training, without those for a start from another loss or for a bias alone.
+        batch: photographs in a step.
         rate: learning rate at the start; it falls to 0 in a straight line.
-        seed: of weights and order. The faces are always the same.
+        seed: seed of weights and order. The faces are always the same.
     """
 
     people: int = 8
@@ -54,10 +54,10 @@ class ToySize:
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """Small images with their class numbers, those to train on and those to look at.
+    """Small images with their classes, for training and for the plots.
 
     Attributes:
-        pixels, labels: to train on.
+        pixels, labels: for training.
         unseen, unseen_labels: other photographs of the same people.
     """
 
@@ -68,17 +68,17 @@ class Photographs:
 
     @property
     def classes(self) -> int:
-        """How many people there are."""
+        """Number of people."""
         return int(self.labels.max()) + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What a training made of the photographs that it has not seen.
+    """The features of a trained network for photographs that it has not seen.
 
     Attributes:
         unit: directions of the embeddings.
-        labels: class of each.
+        labels: class of each embedding.
         centers: directions of the class centers.
     """
 
@@ -96,7 +96,7 @@ class Features:
         return np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
 
     def text(self) -> str:
-        """Both, in a line."""
+        """The share and the median angle as a line."""
         return (
             f"{len(self.labels)} photographs not trained on: {100 * self.nearest_is_own():.1f} % nearest to their own "
             f"center, median angle to it {np.median(self.angles()):.1f} degrees"
@@ -106,7 +106,7 @@ class Features:
 def draw_photographs(
     people: int, images: int, held_out: int, difficulty: str = "easy", progress: Progress = quietly
 ) -> Photographs:
-    """Drawn faces of these many people, as 24 x 24 colour images with values in [-1, 1]."""
+    """Drawn faces of this many people, as 24 x 24 colour images with values in [-1, 1]."""
     domains = ("studio",) if difficulty == "easy" else ("studio", "night", "street", "lookalike")
     faces = SyntheticFaces(people, images + held_out, difficulty=difficulty, domains=domains, size=_SIDE)
     parts = []
@@ -134,7 +134,7 @@ def small_network(size: int, width: int) -> nn.Sequential:
 
 
 class ToyTraining:
-    """A small network and class centers over it, and the photographs to train them on.
+    """A small network with class centers, and photographs to train them.
 
     Weights, centers and order follow from `how.seed`; the global generator is left as it was.
 
@@ -154,7 +154,7 @@ class ToyTraining:
         self._order = torch.Generator().manual_seed(how.seed)
 
     def take(self, loss: ClassLoss) -> None:
-        """Go on with another loss over the same centers."""
+        """Continues with another loss over the same centers."""
         centers = self.head.centers.detach()
         with torch.random.fork_rng(devices=[]):
             self.head = Head(loss, self.photographs.classes, centers.shape[-1])

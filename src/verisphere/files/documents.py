@@ -102,7 +102,7 @@ def check_yaml(text: str) -> None:
 def _check(text: str, again: int) -> None:
     if len(text) > LARGEST_YAML:
         raise ValueError(f"{len(text):,} letters of YAML; at most {LARGEST_YAML:,} are read")
-    open_ones: list[_Open] = [_Open(None, False)]
+    open_collections: list[_Open] = [_Open(None, False)]
     sizes: dict[str, int] = {}
     for event in yaml.parse(text, Loader=PlainLoader):
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
@@ -111,30 +111,30 @@ def _check(text: str, again: int) -> None:
             # the functions of a loader for tags trust that a value is what its tag claims
             raise ValueError(f"the tag !!{shown(tag.removeprefix(_TAG))[1:-1]} in line {line}; no tag is read")
         if isinstance(event, yaml.CollectionStartEvent):
-            if len(open_ones) > MOST_YAML_LEVELS:
+            if len(open_collections) > MOST_YAML_LEVELS:
                 raise ValueError(f"nested more than {MOST_YAML_LEVELS} deep in line {line}")
-            open_ones.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent)))
+            open_collections.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent)))
             continue
         anchor = None
         if isinstance(event, yaml.CollectionEndEvent):
-            ended = open_ones.pop()
+            ended = open_collections.pop()
             anchor, size = ended.anchor, ended.size
         elif isinstance(event, yaml.ScalarEvent):
             anchor, size = event.anchor, len(event.value) + _LETTERS_PER_VALUE
             _check_number(event, line)
             if again and event.style:
                 _check_text(event.value, again - 1, line)
-            open_ones[-1].name(event.value, line)
+            open_collections[-1].name(event.value, line)
         elif isinstance(event, yaml.AliasEvent):
-            if any(one.anchor == event.anchor for one in open_ones):
+            if any(collection.anchor == event.anchor for collection in open_collections):
                 raise ValueError(f"*{shown(event.anchor)} in line {line} stands inside what it stands for")
             size = sizes.get(event.anchor or "", _LETTERS_PER_VALUE)
         else:
             continue
-        open_ones[-1].add(size)
+        open_collections[-1].add(size)
         if anchor is not None:
             sizes[anchor] = size
-        if open_ones[-1].size > _MOST_LETTERS:
+        if open_collections[-1].size > _MOST_LETTERS:
             raise ValueError(
                 f"more than {_MOST_LETTERS:,} letters by line {line}, with what aliases stand for written out"
             )

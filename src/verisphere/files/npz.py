@@ -136,7 +136,11 @@ def _header(read: Callable[[int], bytes]) -> tuple[tuple[int, ...], np.dtype, bo
         descr, fortran, shape = (fields[key] for key in ("descr", "fortran_order", "shape"))
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError):
         raise ValueError(f"its header is not one of numpy: {shown(text)}") from None
-    if type(shape) is not tuple or len(shape) > 32 or not all(type(one) is int and 0 <= one < 1 << 63 for one in shape):
+    if (
+        type(shape) is not tuple
+        or len(shape) > 32
+        or not all(type(side) is int and 0 <= side < 1 << 63 for side in shape)
+    ):
         raise ValueError(f"its shape is {shown(shape)}; allowed is a tuple of at most 32 whole numbers from 0")
     if type(fortran) is not bool:
         raise ValueError(f"its fortran_order is {shown(fortran)}, not True or False")

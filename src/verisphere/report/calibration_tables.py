@@ -15,7 +15,10 @@ def calibration_text(calibration: Calibration) -> str:
     )
     lines = [f"calibrated on {_size(calibration.source)}; {model}"]
     lines.append(thresholds_table(calibration))
-    lines += [f"FAR {found.far_target}: {found.meaning()}; {found.misses()}" for found in calibration.thresholds]
+    lines += [
+        f"FAR {threshold.far_target}: {threshold.meaning()}; {threshold.misses()}"
+        for threshold in calibration.thresholds
+    ]
     if len(calibration.thresholds) > 1:
         lines.append("each holds by itself; that all hold at once is less certain, for they share their comparisons")
     return "\n\n".join(["\n".join(lines), *(_check_text(check, calibration) for check in calibration.checks)])
@@ -25,24 +28,24 @@ def thresholds_table(calibration: Calibration) -> str:
     """The thresholds and the numbers that they come from."""
     rows = [
         [
-            found.far_target,
-            found.guarantee,
-            number(found.threshold, 6),
-            f"{found.comparisons:,}",
-            "-" if found.people is None else f"{found.people:,}",
-            "-" if found.rank is None else f"{found.rank:,}",
-            _confidence(found),
+            threshold.far_target,
+            threshold.guarantee,
+            number(threshold.threshold, 6),
+            f"{threshold.comparisons:,}",
+            "-" if threshold.people is None else f"{threshold.people:,}",
+            "-" if threshold.rank is None else f"{threshold.rank:,}",
+            _confidence(threshold),
         ]
-        for found in calibration.thresholds
+        for threshold in calibration.thresholds
     ]
     return table(["FAR", "guarantee", "threshold", "comparisons", "people", "rank", "confidence"], rows)
 
 
-def _confidence(found: GuaranteedThreshold) -> str:
+def _confidence(threshold: GuaranteedThreshold) -> str:
     """The confidence of a guarantee; for `approximate`, its upper limit."""
-    if found.confidence is None:
+    if threshold.confidence is None:
         return "on average"
-    return f"{'at most ' if found.guarantee == 'approximate' else ''}{percent(found.confidence)}"
+    return f"{'at most ' if threshold.guarantee == 'approximate' else ''}{percent(threshold.confidence)}"
 
 
 def _size(source: Source) -> str:
@@ -62,19 +65,19 @@ def _check_text(check: Check, calibration: Calibration) -> str:
     if check.lacking:
         return f"{title}: no rates, for it has no {' and no '.join(check.lacking)} comparison"
     rows = [
-        [f"{found.far_target} {name}", *_rates(point)]
-        for place, found in enumerate(calibration.thresholds)
+        [f"{threshold.far_target} {name}", *_rates(point)]
+        for place, threshold in enumerate(calibration.thresholds)
         for name, point in check.at(place)
     ]
     head = ["at FAR", "FAR", "95 % bounds", "impostors", "TAR", "95 % bounds", "genuine"]
     lines = [title, table(head, rows)]
-    for place, found in enumerate(calibration.thresholds):
+    for place, threshold in enumerate(calibration.thresholds):
         above = [
             f"{printable(name)} {small(point.far)} (at least {small(point.far_lower_95)})"
             for name, point in check.above_target(place)
         ]
         if above:
-            lines.append(f"above the target {found.far_target}: {', '.join(above)}")
+            lines.append(f"above the target {threshold.far_target}: {', '.join(above)}")
     if any(point.below_resolution for points in (check.points, *check.domains.values()) for point in points):
         lines.append("* too few impostors to show a FAR this low")
     lines.append("bounds take comparisons as independent; where they share people, they are too narrow")

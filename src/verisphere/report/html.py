@@ -1,4 +1,4 @@
-"""Elements of an HTML page: text is escaped when it enters one, so that no name in a data set can become markup."""
+"""Elements of an HTML page. Text in an element is escaped, so that no name in a data set can become markup."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _POWER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?e-\d+(?![\w-])")
 
 
 class Markup(str):
-    """Text that is HTML already; every other string is escaped on its way into an element."""
+    """Text that is HTML; every other string is escaped when it is put into an element."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
 
 
 def joined(*parts: str) -> Markup:
-    """Parts one after another; a number such as 1e-3 stays on one line, where a browser would break at the dash."""
+    """The concatenation of parts; a number such as 1e-3 stays on one line, where a browser would break at the dash."""
     whole = r'<span class="nowrap">\g<0></span>'
     return Markup("".join(part if isinstance(part, Markup) else _POWER.sub(whole, _escaped(part)) for part in parts))
 
@@ -52,26 +52,26 @@ def _escaped(part: str) -> str:
 
 
 def breakable(path: str) -> Markup:
-    """A file's name that may go on in another line after a slash or an underscore."""
+    """The name of a file, with possible line breaks after slashes and underscores."""
     parts = re.findall(r"[^/_]*[/_]?", path)
     return joined(*chain.from_iterable((part, tag("wbr")) for part in parts if part))
 
 
 def table(
-    caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", words: bool = False
+    caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", prose: bool = False
 ) -> Markup:
-    """A table in a box that scrolls by itself; the first cell of a row heads it, the others are figures.
+    """A table in a box with its own scroll bar; the first cell of a row is its heading, the others are figures.
 
     Args:
-        caption: above the box, not in it: it would scroll away with the columns.
-        header: of the columns.
+        caption: caption above the box; inside, it would scroll with the columns.
+        header: headings of the columns.
         rows: cells, as many as there are columns.
         note: below the table.
-        words: the cells are text, not figures.
+        prose: the cells are text, not figures.
     """
     head = tag("tr", *(tag("th", cell, scope="col") for cell in header))
     body = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
-    grid = tag("table", tag("thead", head), tag("tbody", *body), aria_label=caption, class_="words" if words else None)
+    grid = tag("table", tag("thead", head), tag("tbody", *body), aria_label=caption, class_="words" if prose else None)
     return joined(
         tag("p", caption, class_="caption", aria_hidden="true"),
         tag("div", grid, class_="scroll", role="region", aria_label=f"Table: {caption}", tabindex="0"),
@@ -80,10 +80,10 @@ def table(
 
 
 def section(heading: str, anchor: str, *children: str) -> Markup:
-    """A section that the table of contents can lead to."""
+    """A section with an anchor for the table of contents."""
     return tag("section", tag("h2", heading, id=anchor), *children, aria_labelledby=anchor)
 
 
 def definitions(*entries: tuple[str, str]) -> Markup:
-    """Terms with what they mean."""
+    """A list of terms with their definitions."""
     return tag("dl", *chain.from_iterable((tag("dt", term), tag("dd", text)) for term, text in entries))

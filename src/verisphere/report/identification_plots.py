@@ -1,4 +1,4 @@
-"""Pictures of identification: CMC, and TPIR over FPIR."""
+"""Plots of identification: CMC, and TPIR over FPIR."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -16,9 +16,9 @@ def identification_plot(cmcs: Mapping[str, Cmc], curves: Mapping[str, Curve], ti
     """The CMC of each gallery, and below it TPIR over FPIR where there are curves.
 
     Args:
-        cmcs: by the gallery's name.
+        cmcs: CMC of each gallery by its name.
         curves: TPIR as `tar` and FPIR as `far`, from `identification_curve`.
-        title: of the picture.
+        title: title of the plot.
     """
     figure = new_figure(6.4 if curves else 3.4)
     panels = figure.subplots(2 if curves else 1, 1, squeeze=False)[:, 0]
@@ -52,7 +52,7 @@ def _draw_cmc(axes: Axes, cmcs: Mapping[str, Cmc]) -> None:
 
 
 def _draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> None:
-    """Open set: TPIR over FPIR, drawn no further left than the non-mated probes can resolve."""
+    """Open set: TPIR over FPIR, from the FPIR that the non-mated probes resolve."""
     for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
         seen = curve.impostor_accepted > 0
         axes.plot(

@@ -12,8 +12,8 @@ def open_set_table(
     """TPIR at each target FPIR in each gallery, and the mean; no TPIR where too few non-mated probes show the target.
 
     Args:
-        points: of each gallery, by its name, for the same targets.
-        means: over the galleries.
+        points: operating points of each gallery by its name, for the same targets.
+        means: means over the galleries.
     """
     rows = [
         [
@@ -27,8 +27,8 @@ def open_set_table(
             f"{small(point.fpir_lower_95)} .. {small(point.fpir_upper_95)}",
             f"{point.nonmated_passed:,} / {point.nonmated_total:,}",
         ]
-        for name, own in points.items()
-        for point in own
+        for name, points_of_gallery in points.items()
+        for point in points_of_gallery
     ]
     for mean in means or ():
         star = "*" if mean.below_resolution else ""
@@ -36,7 +36,7 @@ def open_set_table(
         rows.append([f"mean of {mean.galleries}", mean.fpir_target + star, "", tpir, "", "", small(mean.fpir), "", ""])
     head = ["gallery", "FPIR target", "threshold", "TPIR", "95 % bounds", "mated", "FPIR", "95 % bounds", "non-mated"]
     text = table(head, rows)
-    every = [point for own in points.values() for point in own]
+    every = [point for points_of_gallery in points.values() for point in points_of_gallery]
     if any(point.below_resolution for point in every):
         text += "\n* below resolution: the non-mated probes are too few to show an FPIR this low"
     if every[0].rank > 1:

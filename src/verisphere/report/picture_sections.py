@@ -18,11 +18,11 @@ def picture(uri: str, alt: str, caption: str) -> Markup:
 def curves(contents: Contents, roc: str, det: str) -> Markup:
     """ROC and DET."""
     reached = "; ".join(
-        f"{found.title} reaches TAR {number(found.headline.tar, 3)} at FAR {contents.far}"
-        for found in contents.findings
-        if not found.headline.below_resolution
+        f"{findings.title} reaches TAR {number(findings.headline.tar, 3)} at FAR {contents.far}"
+        for findings in contents.findings
+        if not findings.headline.below_resolution
     )
-    totals = ", ".join(f"{found.title} {found.curve.impostor_total:,}" for found in contents.findings)
+    totals = ", ".join(f"{findings.title} {findings.curve.impostor_total:,}" for findings in contents.findings)
     roc_caption = (
         "ROC: the share of genuine pairs accepted over the share of impostor pairs accepted; higher is better. "
         f"Impostor pairs: {totals}."
@@ -50,32 +50,33 @@ def scores(contents: Contents, overall: Sequence[str | None], by_domain: Sequenc
     return tag("div", *plots, class_="plots")
 
 
-def _all_scores(found: Findings, uri: str) -> Markup:
-    point = found.headline
+def _all_scores(findings: Findings, uri: str) -> Markup:
+    point = findings.headline
     alt = (
-        f"Histogram of the genuine and the impostor scores of {found.title}. The threshold {number(point.threshold)} "
-        f"leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to its right, and "
+        f"Histogram of the genuine and the impostor scores of {findings.title}. The threshold "
+        f"{number(point.threshold)} leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to its "
+        "right, and "
         f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} genuine pairs to its left."
     )
     caption = (
-        f"{found.title}: the share of the genuine and of the impostor pairs in each step of score; below on a "
+        f"{findings.title}: the share of the genuine and of the impostor pairs in each step of score; below on a "
         "logarithmic scale, which shows the tails that errors come from."
     )
     return picture(uri, alt, caption)
 
 
-def _domain_scores(found: Findings, uri: str) -> Markup:
-    one = found.one
-    assert one is not None
-    own = ", ".join(f"{name} {number(domain.threshold, 3)}" for name, domain in one.domains.items())
+def _domain_scores(findings: Findings, uri: str) -> Markup:
+    result = findings.one
+    assert result is not None
+    own = ", ".join(f"{name} {number(domain.threshold, 3)}" for name, domain in result.domains.items())
     alt = (
-        f"Histograms of the scores of {found.title} within each domain. The one threshold is "
-        f"{number(one.calibration_threshold, 3)}; the domains' own are: {own}."
+        f"Histograms of the scores of {findings.title} within each domain. The one threshold is "
+        f"{number(result.calibration_threshold, 3)}; the domains' own are: {own}."
     )
-    most = f" Of {len(one.domains)} domains, the {MOST_DOMAINS} whose own lies furthest from the one."
+    most = f" Of {len(result.domains)} domains, the {MOST_DOMAINS} whose own lies furthest from the one."
     caption = (
-        f"{found.title}: the same within each domain. The full line is the one threshold, the dashed line the domain's "
-        f"own.{most if len(one.domains) > MOST_DOMAINS else ''}"
+        f"{findings.title}: the same within each domain. The full line is the one threshold, the dashed line the "
+        f"domain's own.{most if len(result.domains) > MOST_DOMAINS else ''}"
     )
     return picture(uri, alt, caption)
 

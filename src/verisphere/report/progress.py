@@ -1,4 +1,4 @@
-"""Progress for a person, on standard error: a bar with rate and remaining time on a terminal, plain lines elsewhere."""
+"""Progress on standard error: a bar with rate and remaining time on a terminal, plain lines elsewhere."""
 
 import contextlib
 import logging
@@ -24,13 +24,11 @@ from rich.text import Text
 from verisphere.vocabulary import printable
 
 T = TypeVar("T")
-QUIET_SECONDS = 10.0  # between two plain lines of one piece of work
+QUIET_SECONDS = 10.0  # between two plain lines of one task
 
 
 class _StandardError:
-    """Standard error as it is at the time of writing; what nobody reads any more, as in a terminal that was closed, is
-    dropped: the work goes on, or stops in good order.
-    """
+    """The current standard error at each write; output to a closed terminal is discarded, and the work continues."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
@@ -50,13 +48,13 @@ console = Console(file=cast(IO[str], _StandardError()))
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        """The pace, once known."""
+        """The rate, once it is known."""
         speed = task.finished_speed or task.speed
         return Text(pace(speed) if speed else "", style="progress.data.speed")
 
 
 def pace(rate: float) -> str:
-    """Steps a second as a person reads them; of slow ones the time that each takes.
+    """Steps per second; for slow steps, the time of each.
 
     >>> pace(731.25), pace(0.0172)
     ('731.2/s', '58 s each')
@@ -65,14 +63,14 @@ def pace(rate: float) -> str:
 
 
 def shown(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
-    """The items, with a bar on a terminal and a line every ten seconds elsewhere."""
+    """The items, with a bar on a terminal, and with a line every ten seconds elsewhere."""
     way = _bar if console.is_terminal else _lines
     return way(items, printable(description), total)
 
 
 def _bar(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
     columns = (
-        TextColumn("{task.description}", markup=False),  # a name is no markup
+        TextColumn("{task.description}", markup=False),  # a name is not markup
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),
@@ -84,34 +82,34 @@ def _bar(items: Iterable[T], description: str, total: int | None) -> Iterator[T]
 
 
 def _lines(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
-    started = told = time.monotonic()
+    started = last_line = time.monotonic()
     done = 0
     for item in items:
         yield item
         done += 1
         now = time.monotonic()
-        if now - told >= QUIET_SECONDS:
-            told = now
+        if now - last_line >= QUIET_SECONDS:
+            last_line = now
             rate = done / (now - started)
             left = f" of {total}, {(total - done) / rate:.0f} s left" if total else ""
             _say(f"{description}: {done}{left} ({pace(rate)})")
-    if told > started:
+    if last_line > started:
         _say(f"{description}: done, {done} in {time.monotonic() - started:.0f} s")
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(OSError):  # work goes on when nobody listens any more
+    with contextlib.suppress(OSError):  # the work continues when the terminal is closed
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 class _Printable(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
-        """The message; names in it cannot steer the terminal."""
+        """The message, with escaped control characters."""
         return printable(super().formatMessage(record))
 
 
 def log_to_terminal() -> None:
-    """Show what the library logs, above a running bar."""
+    """Shows the log of the library above a running bar."""
     handler: logging.Handler
     if console.is_terminal:
         handler = RichHandler(console=console, show_path=False, show_level=False, show_time=False, markup=False)

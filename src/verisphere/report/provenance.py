@@ -27,7 +27,7 @@ def provenance(contents: Contents) -> Markup:
         rules,
         *([tag("h3", "Models"), *models] if models else []),
         tag("h3", "Files"),
-        table("What was read", ["File", "SHA-256"], rows, words=True),
+        table("What was read", ["File", "SHA-256"], rows, prose=True),
     )
 
 

@@ -37,33 +37,33 @@ def bounds_text(low: float, high: float) -> str:
 
 def summary(contents: Contents) -> Markup:
     """The measured sets, and the TAR at the FAR of the one threshold, as text and as a table."""
-    words = [tag("p", _in_words(found), class_="lead") for found in contents.findings]
+    words = [tag("p", _in_words(findings), class_="lead") for findings in contents.findings]
     words += [_unmeasured(run) for run in contents.trainings if not run.measured]
     if not contents.findings:
         return joined(*words)
     rows = [
         [
-            found.title,
-            _tar(found.headline),
-            NONE if found.interval is None else _interval(found.interval),
-            number(found.headline.threshold),
-            f"{found.images:,}",
-            f"{found.people:,}",
-            f"{found.headline.genuine_total:,}",
-            f"{found.headline.impostor_total:,}",
+            findings.title,
+            _tar(findings.headline),
+            NONE if findings.interval is None else _interval(findings.interval),
+            number(findings.headline.threshold),
+            f"{findings.images:,}",
+            f"{findings.people:,}",
+            f"{findings.headline.genuine_total:,}",
+            f"{findings.headline.impostor_total:,}",
         ]
-        for found in contents.findings
+        for findings in contents.findings
     ]
     header = ["Set", "TAR", "95 % over people", "Threshold", "Images", "People", "Genuine pairs", "Impostor pairs"]
     return joined(*words, table(f"All pairs at FAR {contents.far}", header, rows))
 
 
-def _in_words(found: Findings) -> Markup:
-    point, interval = found.headline, found.interval
+def _in_words(findings: Findings) -> Markup:
+    point, interval = findings.headline, findings.interval
     what = joined(
         "Set ",
-        tag("strong", found.title),
-        f": {found.images:,} images of {found.people:,} people, every two compared once. ",
+        tag("strong", findings.title),
+        f": {findings.images:,} images of {findings.people:,} people, every two compared once. ",
     )
     if point.below_resolution:
         rate = exact_rate(point.far_target)
@@ -107,10 +107,12 @@ def operating_points(contents: Contents) -> Markup:
     if len(contents.findings) > 1:
         rows = [
             [points[0].far_target, *(_tar(point) for point in points)]
-            for points in zip(*(found.points for found in contents.findings), strict=True)
+            for points in zip(*(findings.points for findings in contents.findings), strict=True)
         ]
-        parts.append(table("TAR at each FAR", ["FAR target", *(found.title for found in contents.findings)], rows))
-    parts += [points_table(f"{found.title}: all pairs", found.points) for found in contents.findings]
+        parts.append(
+            table("TAR at each FAR", ["FAR target", *(findings.title for findings in contents.findings)], rows)
+        )
+    parts += [points_table(f"{findings.title}: all pairs", findings.points) for findings in contents.findings]
     note = (
         "Accept iff score > threshold. These bounds are exact binomial ones, which take pairs as independent; pairs "
         "that share people are not, so the interval over redrawn people in the summary is the wider and honest one."
@@ -150,13 +152,13 @@ def differences(contents: Contents) -> Markup:
     """Differences of models on the same images, and whether they can be chance."""
     rows = [
         [
-            f"{one.ours} less {one.theirs}",
-            one.far_target,
-            f"{one.interval.value:+.4f}",
-            f"{one.interval.lower_95:+.4f} to {one.interval.upper_95:+.4f}",
-            "may be chance" if one.interval.lower_95 <= 0 <= one.interval.upper_95 else "beyond chance",
+            f"{comparison.ours} less {comparison.theirs}",
+            comparison.far_target,
+            f"{comparison.interval.value:+.4f}",
+            f"{comparison.interval.lower_95:+.4f} to {comparison.interval.upper_95:+.4f}",
+            "may be chance" if comparison.interval.lower_95 <= 0 <= comparison.interval.upper_95 else "beyond chance",
         ]
-        for one in contents.comparisons
+        for comparison in contents.comparisons
     ]
     told = (
         "Sets of the same images of the same people. Each has its own threshold at the same FAR. People are redrawn "
@@ -173,23 +175,23 @@ def differences(contents: Contents) -> Markup:
 def domains(contents: Contents) -> Markup:
     """Each domain at the one threshold, and at its own threshold."""
     if (
-        all(found.one is None for found in contents.findings)
+        all(findings.one is None for findings in contents.findings)
         and len({f.without_domains for f in contents.findings}) == 1
     ):
         told = contents.findings[0].without_domains
         return tag("p", told[:1].upper() + told[1:])
     parts = []
-    for found in contents.findings:
-        told = found.without_domains if found.one is None else _far_in_words(found)
-        parts.append(tag("p", tag("strong", found.title), f": {told}"))
-        if found.one is not None:
-            parts.append(_domains_table(found))
+    for findings in contents.findings:
+        told = findings.without_domains if findings.one is None else _far_in_words(findings)
+        parts.append(tag("p", tag("strong", findings.title), f": {told}"))
+        if findings.one is not None:
+            parts.append(_domains_table(findings))
     return joined(*parts)
 
 
-def _domains_table(found: Findings) -> Markup:
-    one = found.one
-    assert one is not None
+def _domains_table(findings: Findings) -> Markup:
+    result = findings.one
+    assert result is not None
     rows = [
         [
             name,
@@ -201,21 +203,21 @@ def _domains_table(found: Findings) -> Markup:
             f"{domain.genuine_total:,}",
             f"{domain.impostor_total:,}",
         ]
-        for name, domain in one.domains.items()
+        for name, domain in result.domains.items()
     ]
     header = ["Domain", "TAR", "FAR", "95 % bounds", "Own threshold", "TAR at own", "Genuine pairs", "Impostor pairs"]
-    threshold = number(one.calibration_threshold)
-    caption = f"{found.title}: every domain at the one threshold {threshold}, FAR {one.far_target} over all"
-    return table(caption, header, rows, _domains_note(found))
+    threshold = number(result.calibration_threshold)
+    caption = f"{findings.title}: every domain at the one threshold {threshold}, FAR {result.far_target} over all"
+    return table(caption, header, rows, _domains_note(findings))
 
 
 def _far(domain: DomainResult) -> str:
     return rate_text(domain.far) if domain.impostor_accepted else f"0 (< {rate_text(1 / domain.impostor_total)})"
 
 
-def _far_in_words(found: Findings) -> str:
-    assert found.one is not None
-    ranked = sorted(found.one.domains.items(), key=lambda item: item[1].far)
+def _far_in_words(findings: Findings) -> str:
+    assert findings.one is not None
+    ranked = sorted(findings.one.domains.items(), key=lambda item: item[1].far)
     (low_name, low), (high_name, high) = ranked[0], ranked[-1]
     if len(ranked) == 1:
         return f"there is one domain with both genuine and impostor pairs, {low_name}."
@@ -223,47 +225,48 @@ def _far_in_words(found: Findings) -> str:
     return f"the one threshold gives FAR {_far(low)} in {low_name} and {_far(high)} in {high_name}{factor}."
 
 
-def _domains_note(found: Findings) -> str:
-    one = found.one
-    assert one is not None
-    deviation = number(math.sqrt(one.neg_log10_far_variance), 3)
+def _domains_note(findings: Findings) -> str:
+    result = findings.one
+    assert result is not None
+    deviation = number(math.sqrt(result.neg_log10_far_variance), 3)
     notes = [
-        f"Over domains: TAR mean {number(one.tar_mean)}, standard deviation {number(math.sqrt(one.tar_variance))}; "
-        f"-log10 FAR mean {number(one.neg_log10_far_mean, 3)}, standard deviation {deviation}; gamma, the root mean "
-        f"square distance of the own thresholds from the one, {number(one.gamma)}."
+        f"Over domains: TAR mean {number(result.tar_mean)}, standard deviation "
+        f"{number(math.sqrt(result.tar_variance))}; -log10 FAR mean {number(result.neg_log10_far_mean, 3)}, standard "
+        f"deviation {deviation}; gamma, the root mean "
+        f"square distance of the own thresholds from the one, {number(result.gamma)}."
     ]
-    unresolved = [name for name, domain in one.domains.items() if domain.below_resolution]
+    unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:
         notes.append(f"Too few impostor pairs to show this FAR at a threshold of their own: {', '.join(unresolved)}.")
-    if one.far_is_bound:
-        notes.append(f"FAR 0 entered as 1 / impostor pairs in: {', '.join(one.far_is_bound)}.")
-    if one.skipped:
-        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(one.skipped)}.")
+    if result.far_is_bound:
+        notes.append(f"FAR 0 entered as 1 / impostor pairs in: {', '.join(result.far_is_bound)}.")
+    if result.skipped:
+        notes.append(f"Left out for want of genuine or impostor pairs: {', '.join(result.skipped)}.")
     return " ".join(notes)
 
 
 # --- calibrated thresholds ---
 
 
-def calibrated(found: Calibrated) -> Markup:
+def calibrated(calibration: Calibrated) -> Markup:
     """The thresholds of a calibration, their guarantees, and their rates on the sets of the page."""
     promises = definitions(
         *(
             (
-                f"FAR {one.threshold.far_target}, {one.threshold.guarantee}",
-                f"{one.threshold.meaning()}; {one.threshold.misses()}",
+                f"FAR {shipped.threshold.far_target}, {shipped.threshold.guarantee}",
+                f"{shipped.threshold.meaning()}; {shipped.threshold.misses()}",
             )
-            for one in found.shipped
+            for shipped in calibration.shipped
         )
     )
-    titles = list(dict.fromkeys(title for one in found.shipped for title in one.points))
-    tried = [part for title in titles for part in _tried(found, title)]
+    titles = list(dict.fromkeys(title for shipped in calibration.shipped for title in shipped.points))
+    tried = [part for title in titles for part in _tried(calibration, title)]
     return joined(
-        tag("p", f"Found on {found.file.name}; each with what it promises."),
+        tag("p", f"Found on {calibration.file.name}; each with what it promises."),
         promises,
         tag("p", _PROMISE) if titles else "",
         *tried,
-        *(tag("p", note, class_="note") for note in found.notes),
+        *(tag("p", note, class_="note") for note in calibration.notes),
     )
 
 
@@ -275,9 +278,9 @@ _PROMISE = (
 )
 
 
-def _tried(found: Calibrated, title: str) -> Iterator[Markup]:
+def _tried(calibration: Calibrated, title: str) -> Iterator[Markup]:
     """The rates of the thresholds on one set."""
-    points = [(name, point) for one in found.shipped for name, point in one.points[title].items()]
+    points = [(name, point) for shipped in calibration.shipped for name, point in shipped.points[title].items()]
     rows = [
         [
             f"{point.far_target}{' *' if point.below_resolution else ''} {name or 'all pairs'}",
@@ -300,7 +303,7 @@ def _tried(found: Calibrated, title: str) -> Iterator[Markup]:
         yield tag("p", tag("strong", "The measured FAR is above the promised one"), f" {'; '.join(above)}.")
     else:
         yield tag("p", "No measured FAR is above the promised one by its lower bound.")
-    if title in found.own:
+    if title in calibration.own:
         yield tag("p", "This is the set that the thresholds were found on, so it does not put them to the test.")
 
 

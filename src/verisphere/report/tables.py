@@ -48,14 +48,14 @@ def listed(names: Iterable[str]) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A rate or a score as it is read in a table: from a million on, where digits would say nothing, the short form."""
+    """A rate or a score for a table; a value of a million or more, where decimals are useless, in the short form."""
     if not math.isfinite(value):
         return str(value)
     return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
 
 
 def small(value: float) -> str:
-    """A rate that may be tiny."""
+    """A rate of any size, with three digits."""
     return "0" if value == 0 else f"{value:.3g}"
 
 
@@ -63,16 +63,16 @@ def operating_points_table(points: Sequence[OperatingPoint], intervals: Sequence
     """TAR at each target FAR with its counts and 95 % bounds; no TAR where the impostors are too few for the target.
 
     Args:
-        points: one a row.
-        intervals: of some of them over redrawn people, in a column of their own.
+        points: operating points, one for each row.
+        intervals: intervals over redrawn people of some of the points, in a further column.
     """
-    redrawn = {one.far_target: one.tar for one in intervals or ()}
+    redrawn = {interval.far_target: interval.tar for interval in intervals or ()}
 
     def over_people(point: OperatingPoint) -> list[str]:
         if intervals is None:
             return []
-        found = redrawn.get(point.far_target)
-        return ["-" if found is None else between(found.lower_95, found.upper_95)]
+        interval = redrawn.get(point.far_target)
+        return ["-" if interval is None else between(interval.lower_95, interval.upper_95)]
 
     rows = [
         [
@@ -106,7 +106,7 @@ def between(lower: float, upper: float, digits: int = 4) -> str:
 
 
 def intervals_table(intervals: Sequence[PointIntervals]) -> str:
-    """Threshold, and FAR at that threshold, with their intervals over redrawn people and how often such ones held."""
+    """Threshold and its FAR, with their intervals over redrawn people and the measured coverage of such intervals."""
     rows = [
         [
             one.far_target,
@@ -126,7 +126,7 @@ def intervals_table(intervals: Sequence[PointIntervals]) -> str:
 
 
 def one_threshold_table(result: OneThreshold) -> str:
-    """Every domain at the common threshold, and what it would have at its own."""
+    """Every domain at the common threshold, and at its own threshold."""
     rows = [
         [
             name,
@@ -174,7 +174,7 @@ def interval_text(interval: Interval) -> str:
 
 
 def group_differences_table(results: Sequence[GroupDifferences]) -> str:
-    """How far groups lie apart at each one threshold, with what each figure is and why some are undefined."""
+    """Differences between groups at each common threshold, with definitions and the reasons for undefined figures."""
     rows = [
         [
             one.far_target,
@@ -205,7 +205,7 @@ def group_differences_table(results: Sequence[GroupDifferences]) -> str:
 
 
 def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str:
-    """A figure of difference with its bounds, or the bound that is left where it is undefined."""
+    """A figure of difference with its bounds; for an undefined figure, its defined bound."""
     lower, upper = ("-" if end is None else write(end) for end in (measure.lower_95, measure.upper_95))
     if measure.value is not None:
         return f"{write(measure.value)} ({lower} .. {upper})"
@@ -214,7 +214,7 @@ def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str
 
 
 def noise_line(interval: Interval, what: str) -> str:
-    """A difference that may be chance, in plain words.
+    """A sentence on a difference that can be chance.
 
     >>> noise_line(Interval(0.0021, -0.0044, 0.0081, 1000), "accuracy against b.npz")
     'accuracy against b.npz: 0.0021 is inside the noise: 95 % of redrawn people give -0.0044 to 0.0081'

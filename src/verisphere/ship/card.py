@@ -152,8 +152,8 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         yield f"**Trained on drawn faces.** It may tell few photographs apart, and {refused}"
     yield thresholds_table(calibrated)
     yield "\n".join(
-        f"- FAR {found.far_target}: {_readable(found.meaning(training))}; {_readable(found.misses())}."
-        for found in calibrated.thresholds
+        f"- FAR {threshold.far_target}: {_readable(threshold.meaning(training))}; {_readable(threshold.misses())}."
+        for threshold in calibrated.thresholds
     )
     yield f"From {source(CALIBRATION)}."
     yield _tie(about, calibrated)
@@ -380,7 +380,9 @@ def _images(source: Mapping[str, Any]) -> str:
 
 
 def _drawn(calibrated: Calibration) -> bool:
-    return any(found.calibrated_on is not None and found.calibrated_on.drawn for found in calibrated.thresholds)
+    return any(
+        threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in calibrated.thresholds
+    )
 
 
 def _calibrated_on(calibrated: Calibration) -> str:
