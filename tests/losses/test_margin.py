@@ -18,6 +18,7 @@ from verisphere.losses.margin import (
     CosFace,
     NormFace,
     SphereFace,
+    add_angular_margin,
     adjusted_margin,
     combined_margin,
     detached_gradient,
@@ -310,3 +311,11 @@ def test_strength_leaves_the_adjustment():
     loss.set_strength(0.0)
     inputs = torch.linspace(-1, 1, 101)
     assert torch.equal(loss.own(inputs), loss.others(inputs[None])[0])
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.45, 0.8, 3.0])
+def test_a_margin_for_each_row_falls_with_the_angle_without_a_jump(margin):
+    theta = torch.linspace(0, math.pi, 4001, dtype=torch.float64)
+    steps = add_angular_margin(theta.cos(), torch.full((4001,), margin, dtype=torch.float64)).diff()
+    assert (steps < 0).all()
+    assert steps.min() > -1e-3  # 4000 steps of 0.0008 radians

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.losses.class_loss import ClassLoss, Rows
-from verisphere.losses.magface import add_angular_margin
+from verisphere.losses.margin import add_angular_margin
 
 Kind = Literal["Arc", "Cos"]
 

@@ -2,12 +2,11 @@
 
 from math import isfinite, pi
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.losses.class_loss import ClassLoss, Rows
-from verisphere.score.cosine import angle
+from verisphere.losses.margin import add_angular_margin
 
 
 def margin_of_length(
@@ -24,20 +23,6 @@ def margin_of_length(
 def length_regulariser(length: Float[Tensor, "batch"], longest: float) -> Float[Tensor, "batch"]:
     """g(l) = 1 / l + l / longest**2, least at l = longest: it rewards length, as the margin punishes it."""
     return 1.0 / length + length / longest**2
-
-
-def add_angular_margin(cosine: Float[Tensor, "batch"], margin: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-    """cos(theta + margin) for the own-class cosine and a margin a row, before scaling.
-
-    Past theta + margin = pi it goes on as cos(theta) + cos(margin) - 1, continuous and falling with the angle, like
-    `combined_margin`'s "monotone". The authors' code by default drops the margin wherever the own cosine is below 0.
-
-    Args:
-        cosine: own-class cosine, in [-1, 1] up to rounding.
-        margin: radians, in [0, pi); gradient flows into it.
-    """
-    theta = angle(cosine)
-    return torch.where(theta + margin <= pi, (theta + margin).cos(), cosine + margin.cos() - 1.0)
 
 
 class MagFace(ClassLoss):

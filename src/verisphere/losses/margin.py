@@ -56,6 +56,21 @@ def combined_margin(
     return torch.where(theta <= last, margined, continued)
 
 
+def add_angular_margin(cosine: Float[Tensor, "batch"], margin: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+    """cos(theta + margin) for the own-class cosine, with a margin for each row, before scaling.
+
+    Past theta + margin = pi it continues as cos(theta) + cos(margin) - 1, which is continuous and decreasing in theta,
+    like "monotone" of `combined_margin`. The code of MagFace's authors by default drops the margin wherever the own
+    cosine is below 0.
+
+    Args:
+        cosine: own-class cosine, in [-1, 1] up to rounding.
+        margin: radians, in [0, pi); gradient flows into it.
+    """
+    theta = angle(cosine)
+    return torch.where(theta + margin <= pi, (theta + margin).cos(), cosine + margin.cos() - 1.0)
+
+
 def adjusted_margin(
     cosine: Float[Tensor, "batch"],
     m1: float = 1.0,

@@ -21,10 +21,10 @@ from verisphere.distributed import world
 from verisphere.pairs.memory import EMPTY, OnlineSet, Place, Storage, stored_centers
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.pairs.soft_rates import Precision, SoftCount, soft_count_of_listed, soft_count_of_others
-from verisphere.pairs.words import check_word
 from verisphere.score.batch_pairs import BatchPairs, BatchScores, Hints
 from verisphere.score.pairs import pair_scores
 from verisphere.score.stored import Stored, same_label
+from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 

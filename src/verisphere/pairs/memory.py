@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from verisphere.collectives import total
 from verisphere.distributed import world
-from verisphere.pairs.words import check_count, check_word
+from verisphere.pairs.counts import check_count
 from verisphere.score.stored import EMPTY, Stored
-from verisphere.vocabulary import NO_CLASS
+from verisphere.vocabulary import NO_CLASS, check_word
 
 Storage = Literal["float32", "bfloat16"]
 Place = Literal["device", "host"]

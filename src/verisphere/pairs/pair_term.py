@@ -19,9 +19,6 @@ from verisphere.collectives import counts, gathered, gathered_with_gradient, sca
 from verisphere.distributed import world
 from verisphere.score.cosine import unit
 
-#: The label of an image whose person is none of the classes.
-NO_CLASS = -1
-
 
 @dataclass(frozen=True)
 class Training:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from verisphere.decide import Far, accepted_impostors, exact_rate, short_far, threshold_at
 from verisphere.distributed import world
+from verisphere.pairs.counts import check_count
 from verisphere.pairs.implicit_domains import (
     CrossEntropy,
     ImplicitDomains,
@@ -25,8 +26,8 @@ from verisphere.pairs.implicit_domains import (
 )
 from verisphere.pairs.memory import FeatureQueue, Place, Storage
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
-from verisphere.pairs.words import check_count, check_word
 from verisphere.score.batch_pairs import BatchPairs, Hints
+from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,11 @@ The text of table 2 has arccos<x_pos, x> + m <= arccos<x_neg, x>; by how much th
 import logging
 from math import isfinite, pi
 
+from verisphere.pairs.counts import check_count
 from verisphere.pairs.memory import OnlineSet, Place, Storage
 from verisphere.pairs.pair_term import PairOutput, PairTerm, Step, Training
 from verisphere.pairs.triplet_mining import Mining, triplets
-from verisphere.pairs.words import check_count, check_word
+from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 
