@@ -11,6 +11,7 @@ import pytest
 from verisphere.decide import TooFewComparisonsError, disjoint_pairs, operating_point
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.report.calibration_tables import calibration_text, thresholds_table
 from verisphere.ship.calibrate import Calibration, calibrate, read_calibration
 from verisphere.vocabulary import Embeddings, ImageSource, Origin
 
@@ -100,8 +101,8 @@ def test_domains_above_the_target_are_called_out(tmp_path: Path):
     assert found.thresholds[0].threshold == 89.0
     assert [(name, point.far) for name, point in found.checks[1].above_target(0)] == [("all", 0.45), ("twins", 0.9)]
     # exact lower bounds of 18 of 40 and of 18 of 20 (Clopper and Pearson): 0.2926 and 0.6830
-    assert "above the target 0.1: all 0.45 (at least 0.293), twins 0.9 (at least 0.683)" in found.text()
-    assert "bounds take comparisons as independent" in found.text()
+    assert "above the target 0.1: all 0.45 (at least 0.293), twins 0.9 (at least 0.683)" in calibration_text(found)
+    assert "bounds take comparisons as independent" in calibration_text(found)
     assert not found.checks[0].above_target(0)
 
 
@@ -167,7 +168,8 @@ def test_scores_said_to_be_independent(tmp_path: Path):
     assert found.thresholds[0].threshold == 94.0
     assert found.checks[0].lacking == ("genuine",)
     assert (
-        "on the calibration file itself, scores.npz, all comparisons: no rates, for it has no genuine" in found.text()
+        "on the calibration file itself, scores.npz, all comparisons: no rates, for it has no genuine"
+        in calibration_text(found)
     )
     assert found.checks[1].points[0].genuine_accepted == 0
 
@@ -271,7 +273,7 @@ def test_what_lacks_comparisons_is_refused_or_named(tmp_path: Path):
         calibrate(checked, ["0.1"], "expected", checks=[single])
     found = calibrate(checked, ["0.1"], "expected", checks=[single], skip_empty=True)
     assert found.checks[1].lacking == ("genuine",)
-    assert "single.npz (60 embeddings of 60 people" in found.text()
+    assert "single.npz (60 embeddings of 60 people" in calibration_text(found)
 
     scores = score_lines(tmp_path / "scores.csv", [], [0.1, 0.2], "night")
     with pytest.raises(
@@ -285,7 +287,7 @@ def test_people_of_both_sets_are_counted(tmp_path: Path):
     both = replace(faces(60, seed=1), identities=np.repeat([f"0-{number}" for number in range(40, 100)], 2))
     found = calibrate(own, ["0.1"], "expected", checks=[saved(tmp_path, "both.npz", both)])
     assert found.checks[1].shared_people == 20
-    assert "20 of its people bear the name of one calibrated on" in found.text()
+    assert "20 of its people bear the name of one calibrated on" in calibration_text(found)
 
 
 @pytest.fixture
@@ -323,7 +325,7 @@ def test_an_approximate_calibration_of_an_older_version_states_the_limit_of_toda
     found = read_calibration(path)
     assert found.thresholds[0].confidence == 0.26
     assert "at most 26 % confidence" in found.thresholds[0].meaning()
-    assert "at most 26 % |" in found.thresholds_table()
+    assert "at most 26 % |" in thresholds_table(found)
 
 
 def change(document: dict, keys: tuple, value: object) -> None:
@@ -391,7 +393,7 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str):
 
 
 def test_the_text_shows_thresholds_meanings_and_checks(written: tuple[Calibration, Path]):
-    text = written[0].text()
+    text = calibration_text(written[0])
     assert "calibrated on set.npz (240 embeddings of 60 people, SHA-256" in text
     assert "model abababababab" in text
     assert "| FAR  | guarantee | threshold | comparisons | people | rank | confidence |" in text

@@ -54,8 +54,8 @@ def _all_scores(findings: Findings, uri: str) -> Markup:
     point = findings.headline
     alt = (
         f"Histogram of the genuine and the impostor scores of {findings.title}. The threshold "
-        f"{number(point.threshold)} leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to its "
-        "right, and "
+        f"{number(point.threshold)} leaves {point.impostor_accepted:,} of {point.impostor_total:,} impostor pairs to "
+        "its right, and "
         f"{point.genuine_total - point.genuine_accepted:,} of {point.genuine_total:,} genuine pairs to its left."
     )
     caption = (
