@@ -3,7 +3,6 @@
 from enum import IntEnum
 
 import numpy as np
-import torch
 
 
 class Stream(IntEnum):
@@ -24,6 +23,8 @@ def seed_start_weights(seed: int) -> None:
     Args:
         seed: the recipe's.
     """
+    import torch  # here, so that importing verisphere does not load it
+
     torch.manual_seed(seed)
 
 

@@ -11,8 +11,9 @@ from verisphere.head.auto import Auto
 from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Rows, compared_rows
+from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
 from verisphere.score.cosine import unit
+from verisphere.vocabulary import NO_CLASS
 
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.

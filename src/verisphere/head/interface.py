@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.class_loss import NO_CLASS, ClassLoss, Similarity, compared_rows
+from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
+from verisphere.vocabulary import NO_CLASS
 
 
 @dataclass(frozen=True)

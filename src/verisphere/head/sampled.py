@@ -19,8 +19,8 @@ from verisphere.distributed import world
 from verisphere.head.interface import DeferredGradient, Engine, SGDStep, View, ViewRequest, WholeEngine
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
-from verisphere.losses.class_loss import NO_CLASS
 from verisphere.seeds import Stream, mixed_seed
+from verisphere.vocabulary import NO_CLASS
 
 #: Share of the classes that a step looks at, where nothing else is said; that of PartialFC's tables.
 SAMPLE_RATE = 0.1

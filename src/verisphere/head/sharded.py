@@ -19,7 +19,8 @@ from verisphere import collectives
 from verisphere.distributed import World, world
 from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest
 from verisphere.head.passes import known_shift
-from verisphere.losses.class_loss import NO_CLASS, ClassLoss
+from verisphere.losses.class_loss import ClassLoss
+from verisphere.vocabulary import NO_CLASS
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,6 @@ Reduce = Literal["logsumexp", "sum"]
 Similarity = Literal["cosine", "product"]
 Query = Literal["embedding", "own_center", "none"]
 
-#: The label of an image without a class: a negative for every class.
-NO_CLASS = -1
-
 
 @dataclass(frozen=True)
 class Rows:

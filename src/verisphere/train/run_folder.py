@@ -2,24 +2,23 @@
 
 import errno
 import fcntl
-import json
 import logging
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import MAX_TABLE, read_file, write_whole
-from verisphere.files.documents import read_json, read_yaml_file
+from verisphere.files.disk import write_whole
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.metrics import METRICS, metrics_line
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.train.recipe import ReadRecipe
 
 log = logging.getLogger(__name__)
 
 #: Files that every run has while it trains, besides its checkpoints.
-_ALWAYS_THERE = "recipe.yaml", "metrics.jsonl"
+_ALWAYS_THERE = "recipe.yaml", METRICS
 
 
 def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
@@ -80,7 +79,7 @@ def alone_in(out: Path) -> Iterator[None]:
 
 
 def _logged(out: Path) -> bool:
-    metrics = out / "metrics.jsonl"
+    metrics = out / METRICS
     return metrics.exists() and metrics.stat().st_size > 0
 
 
@@ -92,21 +91,6 @@ def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
     differing = [name for name in names if read.resolved.get(name) != before.get(name)]
     if differing:
         raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
-
-
-def cut_metrics(path: Path, step: int) -> None:
-    """Remove the entries after the checkpoint's step: those steps are made again."""
-    if not path.exists():
-        return
-    kept = []
-    for line in read_file(path, MAX_TABLE).splitlines(keepends=True):
-        try:
-            if read_json(line.decode("utf-8"))["step"] > step:
-                break  # steps ascend
-        except (ValueError, KeyError, TypeError):
-            break  # the incomplete last line of a killed run
-        kept.append(line)
-    write_whole(path, lambda partial: partial.write_bytes(b"".join(kept)))
 
 
 Record = Callable[[int, dict[str, float]], None]
@@ -132,11 +116,10 @@ def recorder(out: Path, writer: Callable[..., Any] | None, first_step: int) -> I
     if writer is not None:
         # a resumed run makes some steps again; TensorBoard then replaces their events
         events = writer(str(out / "tensorboard"), purge_step=first_step + 1 if first_step else None)
-    with (out / "metrics.jsonl").open("a") as file:
+    with (out / METRICS).open("a") as file:
 
         def record(step: int, figures: dict[str, float]) -> None:
-            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
-            file.write(json.dumps({"step": step, **finite}) + "\n")
+            file.write(metrics_line(step, figures))
             file.flush()
             if events is not None:
                 for name, value in figures.items():

@@ -18,6 +18,7 @@ from verisphere.compiling import compiled
 from verisphere.decide import Far
 from verisphere.device import choose_device
 from verisphere.distributed import world
+from verisphere.files.metrics import METRICS, cut_metrics
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.images.decoded_faces import in_memory
@@ -41,7 +42,6 @@ from verisphere.train.restore import begin_with, data_digest, image_sources, loa
 from verisphere.train.run_folder import (
     Record,
     alone_in,
-    cut_metrics,
     event_writer,
     open_run,
     recorder,
@@ -217,7 +217,7 @@ def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record
     if not world().first:
         yield lambda step, figures: None
         return
-    cut_metrics(out / "metrics.jsonl", first_step)
+    cut_metrics(out / METRICS, first_step)
     with recorder(out, event_writer() if tensorboard else None, first_step) as record:
         yield record
 
