@@ -20,7 +20,7 @@ from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace, CosFace
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.pairs import AnchorFace, GlobalBatch, PairOutput, Step, Training
-from verisphere.pairs.anchor_face import _of_far
+from verisphere.pairs.anchor_face import _far_weight
 from verisphere.protocols import all_pairs
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.train.loop import TrainingStopped
@@ -137,7 +137,7 @@ def test_with_neither_it_only_logs():
 
 @pytest.mark.parametrize(("far", "weight"), [("1e-4", 1e3), ("1e-5", 1e4), ("1e-6", 1e5), (1e-4, 1e3)])
 def test_the_paper_s_weight_of_the_far_loss(far, weight):
-    assert _of_far(AnchorFace(far=far).far) == weight
+    assert _far_weight(AnchorFace(far=far).far) == weight
 
 
 # Pairs ------------------------------------------------------------------------------------------------------
@@ -337,8 +337,8 @@ def test_too_few_negatives_are_said_once_and_take_the_nearest_rate_above_0(caplo
     with caplog.at_level(logging.WARNING):
         given = [term(step_of(at_degrees(0, 30, 90).float(), [0, 1, 2], number)) for number in range(2)]
     assert warnings_of(caplog) == [
-        "step 1: 6 negative pairs are too few for FAR 0.01, which takes 100; such steps take the threshold of the "
-        "nearest FAR above 0, one in all"
+        "step 1: 6 negative pairs are too few for FAR 0.01, which needs at least 100; such steps use the threshold "
+        "at the nearest FAR above 0, which accepts at most one pair"
     ]
     # cos 30 twice, cos 60 twice, cos 90 twice: one may pass, but both are tied
     assert figure(given[0], "threshold", "0.01") == pytest.approx(math.cos(math.pi / 6), abs=1e-7)
@@ -356,7 +356,7 @@ def test_too_few_negatives_can_leave_the_term_out(caplog):
     with caplog.at_level(logging.WARNING):
         given = [term(step_of(at_degrees(0, 30, 90).float(), [0, 1, 2], number)) for number in range(2)]
     assert len(warnings_of(caplog)) == 1
-    assert warnings_of(caplog)[0].endswith("which takes 100; such steps go without AnchorFace")
+    assert warnings_of(caplog)[0].endswith("which needs at least 100; such steps skip AnchorFace")
     assert all(one.loss is None for one in given)
     assert "anchor_threshold_at_far_1e-2" not in given[0].figures
 

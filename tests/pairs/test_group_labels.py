@@ -52,6 +52,6 @@ def test_a_weight_out_of_range_is_refused(weight):
 
 
 def test_a_backbone_without_groups_is_refused():
-    with pytest.raises(ValueError, match=r"logits of 2 groups or more in training, this one gives 0; .*GroupFace does"):
+    with pytest.raises(ValueError, match=r"logits of at least 2 groups in training, this one returns 0; .*GroupFace"):
         GroupLabels().prepare(Training(5, 8, 4))
     GroupLabels().prepare(Training(5, 8, 4, side=2))

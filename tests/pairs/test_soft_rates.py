@@ -174,7 +174,7 @@ def test_no_more_than_a_run_of_pairs_ever_lives(monkeypatch):
 
 
 def test_listed_pairs_equal_autograd(monkeypatch):
-    monkeypatch.setattr(soft_rates, "LISTED", 5)
+    monkeypatch.setattr(soft_rates, "LISTED_AT_ONCE", 5)
     case = Case()
     rows, (left, right) = case.rows[case.filled], (case.left, case.right)
     assert len(left) > 10

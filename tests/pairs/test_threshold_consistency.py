@@ -457,8 +457,8 @@ def test_a_far_has_one_name(far, name):
         ({"cross_entropy": "printed"}, "cross_entropy is 'printed'; allowed are logits, as_printed"),
         ({"domain_loss_weight": -1.0}, "domain_loss_weight is -1.0; it must be a finite number >= 0"),
         ({"after": math.nan}, "after is nan; it must be a finite number >= 0"),
-        ({"lowest": 0.0}, "lowest is 0.0 and highest 2.0; a cap is 0 < lowest <= 1 <= highest"),
-        ({"highest": 0.9}, "lowest is 0.5 and highest 0.9; a cap is"),
+        ({"lowest": 0.0}, "lowest is 0.0 and highest 2.0; they must satisfy 0 < lowest <= 1 <= highest"),
+        ({"highest": 0.9}, "lowest is 0.5 and highest 0.9; they must satisfy"),
         ({"compare": "all"}, "compare is 'all'; allowed are queue, domain"),
         ({"power": -1.0}, "power is -1.0; it must be a finite number >= 0"),
     ],
@@ -470,14 +470,16 @@ def test_refusals_name_the_argument(arguments, message):
         bare(kind.__new__(kind), **arguments)
 
 
-@pytest.mark.parametrize(("domains", "found"), [(None, "knows no domains"), (("studio",), "is all of domain 'studio'")])
+@pytest.mark.parametrize(
+    ("domains", "found"), [(None, "has no domains"), (("studio",), "has the single domain 'studio'")]
+)
 def test_known_domains_must_be_known(domains, found):
-    with pytest.raises(ValueError, match=f"domains is 'known' but the data {found}; take data with 2 domains or more"):
+    with pytest.raises(ValueError, match=f"domains is 'known' but the data {found}; use data with at least 2 domains"):
         ThresholdConsistency(domains="known").prepare(Training(3, 4, 2, domains))
 
 
 def test_known_domains_must_come_with_a_step():
-    with pytest.raises(ValueError, match="a step came without the domains of its rows"):
+    with pytest.raises(ValueError, match="a step has no domains for its rows"):
         known()(step_of())
 
 

@@ -15,7 +15,7 @@ from verisphere.collectives import gathered
 from verisphere.distributed import world
 from verisphere.pairs import AngularTriplet, Step, Training
 from verisphere.pairs.pair_term import GlobalBatch
-from verisphere.pairs.triplet_mining import CELLS, Mining, hinge, triplets
+from verisphere.pairs.triplet_mining import AT_ONCE, Mining, hinge, triplets
 from verisphere.score.cosine import angle, unit
 from verisphere.score.stored import EMPTY, Stored
 from verisphere.vocabulary import NO_CLASS
@@ -143,11 +143,11 @@ def test_the_same_image_twice_has_a_finite_gradient(mining):
     kept=st.sampled_from([0, 1, 20]),
     mining=st.sampled_from(MININGS),
     margin=st.sampled_from([0.0, 0.35, math.pi]),
-    cells=st.sampled_from([1, 7, 50, CELLS]),
+    at_once=st.sampled_from([1, 7, 50, AT_ONCE]),
 )
-def test_it_is_what_all_triplets_laid_out_give(seed, rows, people, kept, mining, margin, cells):
+def test_it_is_what_all_triplets_laid_out_give(seed, rows, people, kept, mining, margin, at_once):
     units, labels, stored = some(seed, rows, people=people, kept=kept)
-    found = triplets(units, labels, stored, margin, mining, cells)
+    found = triplets(units, labels, stored, margin, mining, at_once)
     leaf = units.clone().requires_grad_()
     value, count, active, anchors = laid_out(leaf, labels, stored, margin, mining)
     (gradient,) = torch.autograd.grad(value, leaf)
@@ -179,7 +179,7 @@ def test_not_all_triplets_at_once(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("verisphere.pairs.triplet_mining.hinge", watched)
     units = unit(torch.randn(512, 8, generator=torch.Generator().manual_seed(0)))
-    found = triplets(units, torch.arange(512) // 4, None, 0.35, "all", cells=1 << 16)
+    found = triplets(units, torch.arange(512) // 4, None, 0.35, "all", at_once=1 << 16)
     assert found.count == 512 * 3 * 508
     assert max(largest) <= 1 << 16
 
@@ -238,8 +238,8 @@ def test_a_batch_without_triplets_is_said_once(caplog: pytest.LogCaptureFixture)
             assert dict(given.figures) == {"triplet_loss": 0.0, "triplet_active": 0.0, "triplet_anchors": 0.0}
     (record,) = caplog.records
     assert record.getMessage() == (
-        "step 1: a batch of 3 images has no triplet, which takes two images of one person and one of another; with "
-        "images_per_identity a batch holds so many of each person"
+        "step 1: a batch of 3 images has no triplet, which needs two images of one person and one of another; "
+        "images_per_identity sets how many images of each person a batch contains"
     )
 
 

@@ -1,4 +1,4 @@
-"""Pair terms: what a training adds to the class-center loss by comparing embeddings with each other."""
+"""Pair terms: losses and weights that compare embeddings with each other, beside the class-center loss."""
 
 from verisphere.pairs.anchor_face import AnchorFace
 from verisphere.pairs.group_labels import GroupLabels

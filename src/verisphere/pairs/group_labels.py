@@ -1,4 +1,4 @@
-"""The self-grouping loss of GroupFace (Kim et al. 2020, arXiv:2005.10497, section 3.3): what makes its groups."""
+"""The self-grouping loss of GroupFace, which forms its groups (Kim et al. 2020, arXiv:2005.10497, section 3.3)."""
 
 from math import isfinite
 
@@ -7,16 +7,16 @@ from verisphere.pairs.pair_term import PairOutput, PairTerm, Step, Training
 
 
 class GroupLabels(PairTerm):
-    """Cross entropy of a backbone's group logits to labels that it makes itself, evened out over the global batch.
+    """Cross entropy between a backbone's group logits and self-distributed labels, see `self_made_labels`.
 
-    It goes with `verisphere.backbones.GroupFace`, whose group decision network gives the logits in training. The
-    expected probabilities of eq. 8 are the batch's means.
+    The logits are those of the group decision network of `verisphere.backbones.GroupFace` in training. The expected
+    probabilities of eq. 8 are the means over the global batch.
 
-    Logged: group_loss, and the shares of the batch that the largest and the smallest group take (group_largest_share,
+    Logged: group_loss, and the shares of the batch in the largest and the smallest group (group_largest_share,
     group_smallest_share).
 
     Args:
-        weight: lambda, 0.1 in the paper.
+        weight: factor on the loss, lambda; 0.1 in the paper.
 
     Raises:
         ValueError: a weight that is negative or not finite; from `prepare`, a backbone without group logits.
@@ -29,15 +29,15 @@ class GroupLabels(PairTerm):
         self.weight = weight
 
     def prepare(self, training: Training) -> None:
-        """Refuse a backbone that makes no groups."""
+        """Refuse a backbone without group logits."""
         if training.side < 2:
             raise ValueError(
-                f"GroupLabels needs a backbone that gives logits of 2 groups or more in training, this one gives "
-                f"{training.side}; verisphere.backbones.GroupFace does"
+                f"GroupLabels needs a backbone that returns logits of at least 2 groups in training, this one returns "
+                f"{training.side}; verisphere.backbones.GroupFace returns them"
             )
 
     def forward(self, step: Step) -> PairOutput:
-        """The weighted loss of a step."""
+        """Compute the weighted loss of a step."""
         assert step.side is not None, "prepare has refused a backbone without side columns"
         logits = step.batch.gather_with_gradient(step.side)
         labels = self_made_labels(logits)

@@ -1,7 +1,7 @@
-"""Domains that a network makes for itself (Liu et al. 2022, OneFace, section 4.2), and GroupFace's groups likewise.
+"""Implicit domains, which a network learns without labels (OneFace, Liu et al. 2022, section 4.2); GroupFace's groups.
 
-A small network guesses at each image's domain. Its guesses, evened out over the batch so that no domain takes them all
-(eq. 5), become the labels that it is then trained on (eq. 6): self-distributed labels (Kim et al. 2020,
+A small network predicts each image's domain. Its predictions, normalised over the batch so that no domain takes every
+image (eq. 5), become the labels that it is trained on (eq. 6): self-distributed labels (Kim et al. 2020,
 arXiv:2005.10497, eq. 8).
 """
 
@@ -12,27 +12,27 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-#: Of which numbers eq. 6 takes the softmax: the network's own, as cross entropy means it, or the probabilities.
+#: The input of eq. 6's softmax: the network's logits, as usual for a cross entropy, or its probabilities, as printed.
 CrossEntropy = Literal["logits", "as_printed"]
 
-#: Width of the layer between; no text says.
+#: Width of the hidden layer; neither paper states it.
 HIDDEN = 256
 
 
 def expectation_normalised(probabilities: Float[Tensor, "batch domains"]) -> Float[Tensor, "batch domains"]:
-    """(p_i^m - mean_i p_i^m) / M + 1 / M: over the batch each domain's mean is 1 / M; eq. 5.
+    """(p_i^m - mean_i p_i^m) / M + 1 / M, so that each domain's mean over the batch is 1 / M; eq. 5.
 
     Args:
-        probabilities: of M domains; a row adds up to 1.
+        probabilities: probabilities of M domains; each row adds up to 1.
     """
     domains = probabilities.shape[1]
     return (probabilities - probabilities.mean(0)) / domains + 1 / domains
 
 
 def self_made_labels(logits: Float[Tensor, "batch domains"]) -> Int64[Tensor, " batch"]:
-    """The domain of each row: the largest of its expectation-normalised probabilities, the first of equal ones.
+    """The domain of each row: the largest of its expectation-normalised probabilities, or the first of equal ones.
 
-    It depends on the whole batch, which is that of all processes.
+    The result depends on all rows, so they must be the global batch.
     """
     return expectation_normalised(logits.detach().softmax(1)).argmax(1)
 
@@ -42,29 +42,29 @@ def self_made_loss(
 ) -> Float[Tensor, ""]:
     """The mean cross entropy to the labels; eq. 6.
 
-    As printed, eq. 6 takes the softmax of the probabilities p: with all of it on the right one of M domains a row's
-    loss is still log(1 + (M - 1) / e), 1.27 at M = 8, and the gradient is small everywhere. Cross entropy of the logits
-    is what it means.
+    As printed, eq. 6 takes the softmax of the probabilities p: for a probability of 1 on the right one of M domains a
+    row's loss is still log(1 + (M - 1) / e), 1.27 at M = 8, and the gradient is small everywhere. We take it to mean
+    the cross entropy of the logits.
 
     Args:
-        logits: before the softmax.
-        labels: of each row.
+        logits: outputs of the network, before the softmax.
+        labels: domain of each row.
         cross_entropy: see `CrossEntropy`.
     """
     return F.cross_entropy(logits if cross_entropy == "logits" else logits.softmax(1), labels)
 
 
 class ImplicitDomains(nn.Module):
-    """The network of eq. 4: two fully connected layers, from an embedding to a number for each domain.
+    """The network of eq. 4: two fully connected layers, from an embedding to a logit for each domain.
 
-    Between them stands a ReLU, without which two layers are one; the text names none. Embeddings come in at length
-    sqrt(d), which gives their numbers a mean square of 1: what a domain is does not depend on an embedding's length,
-    and no loss is lowered by making them longer. Weights are drawn from PyTorch's random numbers.
+    A ReLU separates the layers, which would otherwise equal a single one; the paper names no activation. Embeddings are
+    scaled to length sqrt(d), where their numbers have a mean square of 1: so a domain does not depend on an embedding's
+    length, and a longer embedding does not lower the loss. Weights are drawn from PyTorch's random numbers.
 
     Args:
-        embedding_size: d.
-        domains: M.
-        hidden: width of the layer between.
+        embedding_size: numbers in an embedding, d.
+        domains: number of domains, M.
+        hidden: width of the hidden layer.
 
     Raises:
         ValueError: fewer than 2 domains, or another count below 1.
@@ -83,6 +83,6 @@ class ImplicitDomains(nn.Module):
         self.last = nn.Linear(hidden, domains)
 
     def forward(self, units: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch domains"]:
-        """Logits of the domains, from rows of length 1; eq. 4 without its softmax."""
+        """The logits of the domains for rows of length 1; eq. 4 without its softmax."""
         rows = units.to(self.first.weight) * sqrt(units.shape[1])
         return self.last(F.relu(self.first(rows)))

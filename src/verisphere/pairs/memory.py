@@ -1,7 +1,7 @@
-"""What pair terms remember: the online-updating set of AnchorFace, and OneFace's queue of features and labels.
+"""The memories of pair terms: AnchorFace's online-updating set, and OneFace's queue of features and labels.
 
-Both keep unit features with the identities they belong to, fp32 or bf16, on the training's device or in host memory,
-and of several processes each its share. Features are constants: no gradient reaches the steps that made them.
+Both store unit features with their identities, in float32 or bfloat16, on the training's device or in host memory, and
+sharded over the ranks. Features are constants: no gradient reaches the steps that computed them.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,16 @@ Place = Literal["device", "host"]
 
 
 class Memory(nn.Module):
-    """Base of the memories: unit features in one tensor, a row each, of which a process holds `rows`.
+    """Base of the memories: unit features as the rows of one tensor, which is sharded over the ranks.
 
     Args:
-        storage: type of the features. bfloat16 takes half the room and rounds each number by up to 0.4 %; what is
-            compared is then the rounded feature.
-        place: "device", where the training is, or "host", from where they are brought in runs.
+        storage: type of the features. bfloat16 takes half the memory and rounds each number by up to 0.4 %; comparisons
+            then use the rounded feature.
+        place: "device" is the training's device; "host" is host memory, from which blocks of features are copied to the
+            device.
 
     Attributes:
-        rows: of all rows those that this process holds.
+        rows: numbers of the rows that this rank holds.
 
     Raises:
         ValueError: an unknown storage or place.
@@ -45,19 +46,18 @@ class Memory(nn.Module):
         self.storage, self.place = storage, place
         self.rows = range(0)
 
-    def _make_room(self, count: int, dim: int, share_of: int, each: int = 1) -> None:
-        """Room for `count` features, of which this process takes its share of `share_of` things of `each` rows."""
-        share = world().share(share_of)
-        self.rows = range(share.start * each, share.stop * each)
-        assert share_of * each == count, (share_of, each, count)
+    def _allocate(self, groups: int, rows_per_group: int, dim: int) -> None:
+        """Allocate this rank's share of the groups; the rows of a group are on one rank."""
+        share = world().share(groups)
+        self.rows = range(share.start * rows_per_group, share.stop * rows_per_group)
         self.register_buffer("features", torch.zeros(len(self.rows), dim, dtype=getattr(torch, self.storage)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Moves to a device what belongs there; numbers keep their types, whatever the model's become."""
+        """Move buffers as a module does, but keep their types, and features in host memory if that is their place."""
 
         def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found.to(tensor.dtype) if found.is_floating_point() else found
+            result = fn(tensor)
+            return result.to(tensor.dtype) if result.is_floating_point() else result
 
         if self.place == "host":
             features = self._buffers.pop("features", None)
@@ -67,8 +67,8 @@ class Memory(nn.Module):
             return self
         return super()._apply(moved, recurse)
 
-    def _write(self, places: Int64[Tensor, " some"], units: Float[Tensor, "some dim"]) -> None:
-        """Put features at these of the rows held here."""
+    def _write(self, places: Int64[Tensor, " inserted"], units: Float[Tensor, "inserted dim"]) -> None:
+        """Write features to rows of this rank, counted from its first."""
         features = self.features
         features.index_copy_(0, places.to(features.device), units.to(features.device, features.dtype))
 
@@ -76,16 +76,16 @@ class Memory(nn.Module):
 class OnlineSet(Memory):
     """AnchorFace's online-updating set (Liu et al. 2022, section 3.2): the latest K features of each of N identities.
 
-    A feature is usable for M steps, the one that inserts it counted. (Algorithm 1 as printed decrements before it uses
-    the set, which gives M - 1; the text says M.) A new feature takes a free place of its identity, or that of the
-    oldest feature; several of one identity in a batch are inserted one after another. Of features that were inserted in
-    one earlier step, and so are equally old, the one in the first place goes first.
+    A feature is usable for M steps, including the step that inserts it. (Algorithm 1 as printed decrements before it
+    uses the set, which gives M - 1; the text says M.) A new feature takes a free place of its identity, or replaces the
+    oldest feature; several features of one identity in a batch are inserted one after another. Among features of equal
+    age, which were inserted in one earlier step, the one in the first place is replaced first.
 
-    Of several processes each holds the identities of its share, in order.
+    Each rank holds the features of its share of the identities, in order.
 
     Args:
-        features_per_identity: K.
-        valid_steps: M.
+        features_per_identity: number of places for each identity, K.
+        valid_steps: number of steps for which a feature is usable, M.
         storage: see `Memory`.
         place: see `Memory`.
 
@@ -109,28 +109,27 @@ class OnlineSet(Memory):
         self.identities = 0
 
     def prepare(self, identities: int, dim: int) -> None:
-        """Make room for so many identities; it is empty."""
-        each = self.features_per_identity
+        """Allocate an empty set for this many identities."""
         self.identities = identities
-        self._make_room(identities * each, dim, identities, each)
+        self._allocate(identities, self.features_per_identity, dim)
         self.register_buffer("until", torch.zeros(len(self.rows), dtype=torch.int64))
 
     def insert(
         self, units: Float[Tensor, "batch dim"], labels: Int64[Tensor, " batch"], step: int
     ) -> Int64[Tensor, " batch"]:
-        """Insert the global batch; rows of no identity (-1) have no place.
+        """Insert the global batch; rows without an identity (-1) are skipped.
 
         Args:
             units: features of length 1.
-            labels: whose they are.
-            step: steps made before this one.
+            labels: identity of each row.
+            step: number of steps made before this one.
 
         Returns:
-            Where each row's copy lies among those held here; -1 where it does not: another process holds it, it has no
-            identity, or K later rows of its identity are in the batch.
+            For each row of the batch the row of this rank's features that stores its copy. It is -1 for a row without a
+            copy here: another rank holds it, the row has no identity, or K later rows of its identity replaced it.
         """
-        each = self.features_per_identity
-        held = range(self.rows.start // each, self.rows.stop // each)
+        places = self.features_per_identity
+        held = range(self.rows.start // places, self.rows.stop // places)
         copies = torch.full_like(labels, -1)
         here = ((labels >= held.start) & (labels < held.stop)).nonzero()[:, 0]
         if not len(here):
@@ -138,30 +137,32 @@ class OnlineSet(Memory):
         identity = (labels[here] - held.start).to(self.until.device)
         order = identity.argsort(stable=True)
         identity, here = identity[order], here[order.to(here.device)]
-        turn = _turn(identity)  # how many of its identity come before it in the batch
-        # the oldest first, expired and empty places before all, the first of equal ones before the others
-        left = self.until.view(-1, each)[identity].sub(step).clamp(min=0)
-        by_age = left.argsort(dim=1, stable=True)
-        slot = by_age.gather(1, (turn % each)[:, None])[:, 0]  # after K turns the first of the batch is the oldest
-        place = identity * each + slot
-        last = _last_of_each(place)
+        turn = _count_equal_before(identity)  # rows of the same identity before this one in the batch
+        # Expired and empty places come first, then the oldest; places of equal age stay in order.
+        steps_left = self.until.view(-1, places)[identity].sub(step).clamp(min=0)
+        by_age = steps_left.argsort(dim=1, stable=True)
+        slot = by_age.gather(1, (turn % places)[:, None])[
+            :, 0
+        ]  # after K turns the first row of the batch is the oldest
+        place = identity * places + slot
+        last = _last_occurrences(place)
         place, here = place[last], here[last.to(here.device)]
         self._write(place, units[here].detach())
         self.until[place] = step + self.valid_steps
         copies[here] = place.to(copies.device)
         return copies
 
-    def remaining(self, step: int) -> Int64[Tensor, "identities each"]:
-        """How many steps each feature held here is usable for yet, this one counted; 0 where there is none."""
+    def remaining(self, step: int) -> Int64[Tensor, "identities places"]:
+        """For each place of this rank the number of steps left, including this one; 0 without a usable feature."""
         return (self.until - step).clamp(min=0).view(-1, self.features_per_identity)
 
     def stored(self, step: int) -> Stored:
-        """The features that are usable at a step; call it after the step's `insert`."""
+        """This rank's features, with `EMPTY` labels where they are unusable at a step; call it after `insert`."""
         identity = torch.arange(self.rows.start, self.rows.stop, device=self.until.device) // self.features_per_identity
         return Stored(self.features, torch.where(self.until > step, identity, EMPTY))
 
     def fill(self, step: int) -> float:
-        """Share of all places whose feature is usable."""
+        """The share of all places, over all ranks, with a usable feature."""
         usable = total((self.until > step).sum()[None])
         return float(usable) / max(self.identities * self.features_per_identity, 1)
 
@@ -173,10 +174,10 @@ class OnlineSet(Memory):
 class FeatureQueue(Memory):
     """OneFace's feature and label queues (Liu et al. 2022, section 4.2): the last K batches, and each row's domain.
 
-    Places are counted through all batches; of several processes each holds its share of them, in order.
+    Places are numbered through all batches; each rank holds its share of them, in order.
 
     Args:
-        batches: K.
+        batches: number of batches that the queue holds, K.
         storage: see `Memory`.
         place: see `Memory`.
 
@@ -195,9 +196,9 @@ class FeatureQueue(Memory):
         self.capacity = 0
 
     def prepare(self, batch_size: int, dim: int) -> None:
-        """Make room for batches of this size; it is empty."""
+        """Allocate an empty queue for batches of this size."""
         self.capacity = self.batches * batch_size
-        self._make_room(self.capacity, dim, self.capacity)
+        self._allocate(self.capacity, 1, dim)
         self.register_buffer("labels", torch.full((len(self.rows),), EMPTY, dtype=torch.int64))
         self.register_buffer("domains", torch.full((len(self.rows),), EMPTY, dtype=torch.int64))
         self.register_buffer("entered", torch.zeros((), dtype=torch.int64))
@@ -208,12 +209,12 @@ class FeatureQueue(Memory):
         labels: Int64[Tensor, " batch"],
         domains: Int64[Tensor, " batch"] | None = None,
     ) -> None:
-        """Enter the global batch, over the oldest rows.
+        """Insert the global batch in place of the oldest rows.
 
         Args:
             units: features of length 1.
-            labels: whose they are.
-            domains: number of each row's domain; none without.
+            labels: identity of each row.
+            domains: number of each row's domain; None for data without domains.
 
         Raises:
             ValueError: more rows than the queue has places.
@@ -230,12 +231,12 @@ class FeatureQueue(Memory):
         self.entered += len(labels)
 
     def stored(self, domain: int | None = None) -> Stored:
-        """What this process holds of the queue, or of one domain in it."""
+        """This rank's part of the queue, with `EMPTY` labels for the rows of other domains than the one asked for."""
         labels = self.labels if domain is None else self.labels.masked_fill(self.domains != domain, EMPTY)
         return Stored(self.features, labels)
 
     def fill(self) -> float:
-        """Share of the places that are taken."""
+        """The share of all places, over all ranks, that hold a feature."""
         return min(int(self.entered) / max(self.capacity, 1), 1.0)
 
     def held(self) -> dict[str, range]:
@@ -247,23 +248,23 @@ def stored_centers(centers: Float[Tensor, "held subcenters dim"], first: int) ->
     """Class centers in place of stored features, as constants (AnchorFace, variant -FC).
 
     Args:
-        centers: as stored, of the classes held here.
-        first: number of the first class held.
+        centers: centers of the classes that this rank holds, of any length.
+        first: number of the first of these classes.
     """
     rows = torch.nn.functional.normalize(centers.detach().float().flatten(0, 1), dim=1)
     classes = torch.arange(first, first + len(centers), device=centers.device)
-    # a center of length 0 has no direction
+    # A center of length 0 has no direction, so it is not compared.
     labels = torch.where(rows.any(1), classes.repeat_interleave(centers.shape[1]), EMPTY)
     return Stored(rows, labels)
 
 
-def _turn(ordered: Int64[Tensor, " some"]) -> Int64[Tensor, " some"]:
-    """How many equal numbers stand before each; equal ones stand together."""
+def _count_equal_before(ordered: Int64[Tensor, " rows"]) -> Int64[Tensor, " rows"]:
+    """For each entry of an ascending tensor the number of equal entries before it."""
     return torch.arange(len(ordered), device=ordered.device) - torch.searchsorted(ordered, ordered)
 
 
-def _last_of_each(places: Int64[Tensor, " some"]) -> Int64[Tensor, " distinct"]:
-    """Where each place comes the last time."""
+def _last_occurrences(places: Int64[Tensor, " rows"]) -> Int64[Tensor, " distinct"]:
+    """The index of the last occurrence of each distinct place."""
     distinct, which = places.unique(return_inverse=True)
     last = torch.full_like(distinct, -1)
     return last.scatter_reduce(0, which, torch.arange(len(places), device=places.device), "amax")

@@ -80,10 +80,10 @@ class GlobalBatch:
     @classmethod
     def of(cls, embeddings: Float[Tensor, "rows dim"], labels: Int64[Tensor, " rows"]) -> "GlobalBatch":
         """Gather the batch from the rows of each rank."""
-        own = unit(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))
+        local_units = unit(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))
         sizes = counts(len(labels))
         units = gathered(unit(embeddings.detach().double()).float(), sizes)
-        return cls(units, gathered(labels, sizes), own, tuple(sizes))
+        return cls(units, gathered(labels, sizes), local_units, tuple(sizes))
 
     @property
     def local_rows(self) -> slice:

@@ -1,8 +1,8 @@
-"""TAR and FAR made soft: sigmoids in place of the steps of their definitions (AnchorFace, Liu et al. 2022, eqs. 3-5).
+"""Soft TAR and FAR: sigmoids in place of the steps of their definitions (AnchorFace, Liu et al. 2022, eqs. 3-5).
 
-Where a score lies within a few temperatures of the threshold it has a gradient, beyond that next to none. Over all
-pairs of a batch with a set of stored rows the gradient is made in the walk that makes the value, a run of stored rows
-after another: only the batch's rows receive one, so nothing has to be kept for a backward.
+A score within a few temperatures of the threshold has a gradient; beyond that the gradient is nearly 0. Over all pairs
+of a batch with stored rows, one pass over blocks of stored rows computes both value and gradient: only the batch's rows
+receive a gradient, so nothing is kept for a backward pass.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,12 @@ Precision = Literal["float32", "bfloat16"]
 
 #: Pairs compared at once, by device: on a CPU few enough for its cache.
 AT_ONCE = {"cpu": 1 << 19, "cuda": 1 << 22}
-LISTED = 1 << 13  # listed pairs whose rows are gathered at once
+#: Listed pairs whose rows are gathered at once.
+LISTED_AT_ONCE = 1 << 13
 
 
 def soft_step(scores: Float[Tensor, "*shape"], threshold: float, temperature: float) -> Float[Tensor, "*shape"]:
-    """Whether a score is above the threshold, softly: sigmoid((s - t) / tau); eq. 3.
+    """The soft step of a score at the threshold: sigmoid((s - t) / tau); eq. 3.
 
     Args:
         scores: cosines.
@@ -34,7 +35,7 @@ def soft_step(scores: Float[Tensor, "*shape"], threshold: float, temperature: fl
 
 
 def far_loss(negative: Float[Tensor, " pairs"], threshold: float, temperature: float) -> Float[Tensor, ""]:
-    """The soft FAR: mean over negative pairs of `soft_step`; eq. 4. 0 without a pair.
+    """The soft FAR: mean over negative pairs of `soft_step`; eq. 4. It is 0 without pairs.
 
     >>> far_loss(torch.tensor([0.3, 0.3, -1.0, -1.0]), threshold=0.3, temperature=0.01)
     tensor(0.2500)
@@ -43,17 +44,17 @@ def far_loss(negative: Float[Tensor, " pairs"], threshold: float, temperature: f
 
 
 def tar_loss(positive: Float[Tensor, " pairs"], threshold: float, temperature: float) -> Float[Tensor, ""]:
-    """What the soft TAR lacks of 1: 1 - mean over positive pairs of `soft_step`; eq. 5. 0 without a pair."""
+    """1 - soft TAR: 1 - mean over positive pairs of `soft_step`; eq. 5. It is 0 without pairs."""
     return (1.0 - soft_step(positive, threshold, temperature)).sum() / max(len(positive), 1)
 
 
 @dataclass(frozen=True, eq=False)
 class SoftCount:
-    """How many of some pairs lie above a threshold, softly.
+    """The soft count of the pairs above a threshold.
 
     Attributes:
         count: sum of `soft_step` over the pairs.
-        gradient: of that sum in the batch's rows; the stored rows are constants.
+        gradient: gradient of the sum in the batch's rows; the stored rows are constants.
     """
 
     count: Float64[Tensor, ""]
@@ -72,19 +73,20 @@ def soft_count_of_listed(
     """The soft count of listed pairs whose scores are known.
 
     Args:
-        scores: of each pair.
+        scores: score of each pair.
         rows: stored rows.
-        left: row of the batch, of each pair.
-        right: stored row, of each pair.
-        batch: how many rows the batch has.
+        left: row of the batch in each pair.
+        right: stored row in each pair.
+        batch: number of rows of the batch.
         threshold: see `soft_step`.
         temperature: see `soft_step`.
     """
     soft = soft_step(scores, threshold, temperature)
     slope = (soft * (1.0 - soft) / temperature).to(rows)
     gradient = rows.new_zeros(batch, rows.shape[1])
-    for a, b, some in zip(left.split(LISTED), right.split(LISTED), slope.split(LISTED), strict=True):
-        gradient.index_add_(0, a, rows.index_select(0, b).mul_(some[:, None]))
+    parts = (numbers.split(LISTED_AT_ONCE) for numbers in (left, right, slope))
+    for batch_rows, stored_rows, slopes in zip(*parts, strict=True):
+        gradient.index_add_(0, batch_rows, rows.index_select(0, stored_rows).mul_(slopes[:, None]))
     return SoftCount(soft.sum(dtype=torch.float64), gradient)
 
 
@@ -99,45 +101,46 @@ def soft_count_of_others(
     precision: Precision = "float32",
     at_once: int | None = None,
 ) -> SoftCount:
-    """The soft count of all pairs of the batch with stored rows but the listed ones, a run of stored rows at a time.
+    """The soft count of all pairs of the batch with stored rows except the listed ones, a block of stored rows a time.
 
     Args:
         units: the batch's rows of length 1.
-        rows: stored rows, which may lie on another device.
-        filled: which of them are compared.
-        left: row of the batch, of each pair that is left out.
-        right: its place in `filled`, ascending.
+        rows: stored rows, which may be on another device.
+        filled: the stored rows that are compared.
+        left: row of the batch in each excluded pair.
+        right: stored row in each excluded pair, as an index into `filled`; ascending.
         threshold: see `soft_step`.
         temperature: see `soft_step`.
-        precision: of the products; scores in bfloat16 are off by up to 0.4 %. Rows in float64 are computed in float64.
-        at_once: pairs compared at once; None chooses by device. Changes speed and memory.
+        precision: type of the products; scores in bfloat16 are off by up to 0.4 %. Rows in float64 are computed in
+            float64.
+        at_once: number of pairs compared at once, which changes speed and memory only; None chooses by device.
     """
     dtype = torch.bfloat16 if precision == "bfloat16" and units.dtype == torch.float32 else units.dtype
     scaled = (units / temperature).to(dtype)
     count, gradient = units.new_zeros((), dtype=torch.float64), torch.zeros_like(units)
-    made, turned = (units.new_empty(0, dtype=product_type(dtype)) for _ in range(2))
+    product_space, gradient_space = (units.new_empty(0, dtype=product_type(dtype)) for _ in range(2))  # reused
     step = max((at_once or AT_ONCE.get(units.device.type, AT_ONCE["cuda"])) // max(len(units), 1), 1)
     soft = units.new_empty(len(units) * min(step, len(filled)))
     filled = filled.to(rows.device)
     with full_float32():
-        for start, a, b in _runs(len(filled), step, left, right):
-            some = rows.index_select(0, filled[start : start + step]).to(units.device, dtype)
-            product = products(scaled, some, made)
-            # in place, and in a cache: a batch x run of numbers is all that there ever is
-            now = soft[: product.numel()].view_as(product).copy_(product) if product.dtype != units.dtype else product
-            now.sub_(threshold / temperature)
-            now[a, b] = -torch.inf
-            now.sigmoid_()
-            count += now.sum()
-            now.addcmul_(now, now, value=-1.0)  # the sigmoid's slope, s (1 - s)
-            gradient += products(now.to(dtype), some.T, turned)
+        for start, excluded_rows, excluded_columns in _blocks(len(filled), step, left, right):
+            block = rows.index_select(0, filled[start : start + step]).to(units.device, dtype)
+            product = products(scaled, block, product_space)
+            # All steps work in place, so that only one tensor of (batch, block) numbers occupies the cache.
+            steps = soft[: product.numel()].view_as(product).copy_(product) if product.dtype != units.dtype else product
+            steps.sub_(threshold / temperature)
+            steps[excluded_rows, excluded_columns] = -torch.inf
+            steps.sigmoid_()
+            count += steps.sum()
+            steps.addcmul_(steps, steps, value=-1.0)  # the sigmoid's slope, s (1 - s)
+            gradient += products(steps.to(dtype), block.T, gradient_space)
     return SoftCount(count, gradient.div_(temperature))
 
 
-def _runs(
+def _blocks(
     count: int, step: int, left: Int64[Tensor, " pairs"], right: Int64[Tensor, " pairs"]
-) -> Iterator[tuple[int, Int64[Tensor, " some"], Int64[Tensor, " some"]]]:
-    """First row of each run, and the listed pairs inside it, their right rows counted from there."""
+) -> Iterator[tuple[int, Int64[Tensor, " block"], Int64[Tensor, " block"]]]:
+    """The first row of each block, and the listed pairs inside it, whose right rows are counted from that row."""
     starts = torch.arange(0, count + step, step, device=right.device)
     ends = torch.searchsorted(right, starts).tolist()
     for start, first, last in zip(range(0, count, step), ends[:-1], ends[1:], strict=True):

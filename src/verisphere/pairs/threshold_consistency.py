@@ -1,8 +1,8 @@
-"""OneFace's threshold consistency penalty: rows weigh as their domain's threshold does (Liu et al. 2022, section 4.2).
+"""OneFace's threshold consistency penalty: domain thresholds as row weights (Liu et al. 2022, section 4.2).
 
-Each step finds, over all impostor pairs of the batch with a queue of earlier features, the threshold at a stated FAR,
-t_c; and over the pairs of each domain's rows that domain's own, t_d. A row's class-center loss is weighed by t_d / t_c
-(eq. 7), so the network works hardest where impostors score highest.
+Each step computes the threshold t_c at a stated FAR over all impostor pairs of the batch with a queue of earlier
+features, and for each domain the threshold t_d over the pairs of its rows. A row's class-center loss is weighted by
+t_d / t_c (eq. 7), so domains whose impostors score highest have the largest weights.
 """
 
 import logging
@@ -31,7 +31,7 @@ from verisphere.vocabulary import check_word
 
 log = logging.getLogger(__name__)
 
-_LARGEST = 50.0  # of a ratio's logarithm
+_LARGEST_LOG_RATIO = 50.0
 
 Domains = Literal["implicit", "known"]
 Compare = Literal["queue", "domain"]
@@ -39,12 +39,12 @@ Compare = Literal["queue", "domain"]
 
 @dataclass(frozen=True)
 class DomainThresholds:
-    """Thresholds at one FAR, of all impostor pairs and of each domain's.
+    """The thresholds at one FAR over all impostor pairs and over those of each domain.
 
     Attributes:
-        negatives: impostor pairs, of all domains.
-        common: t_c; None where the pairs are too few for the FAR.
-        own: t_d of each domain of the batch whose pairs are enough.
+        negatives: number of impostor pairs of all domains.
+        common: t_c; None if there are too few pairs for the FAR.
+        own: t_d of each domain in the batch that has enough pairs.
     """
 
     negatives: int
@@ -53,43 +53,48 @@ class DomainThresholds:
 
     @property
     def gamma(self) -> float | None:
-        """sqrt(mean (t_d - t_c)^2), as `verisphere.decide.one_threshold` has it; None without a t_d."""
+        """sqrt(mean (t_d - t_c)^2), as in `verisphere.decide.one_threshold`; None if no domain has a threshold."""
         if self.common is None or not self.own:
             return None
-        return math.hypot(*(own - self.common for own in self.own.values())) / math.sqrt(len(self.own))
+        differences = (threshold - self.common for threshold in self.own.values())
+        return math.hypot(*differences) / math.sqrt(len(self.own))
 
     def ratio(self, domain: int, power: float = 1.0) -> float:
-        """(t_d / t_c) ** power, eq. 7; 1 where a threshold is missing or not positive, which says nothing."""
-        own, common = self.own.get(domain), self.common
-        if own is None or common is None or own <= 0 or common <= 0:
+        """(t_d / t_c) ** power, eq. 7; 1 if a threshold is missing or not positive, since eq. 7 then has no meaning."""
+        threshold, common = self.own.get(domain), self.common
+        if threshold is None or common is None or threshold <= 0 or common <= 0:
             return 1.0
-        # a threshold just above 0 makes any ratio; beyond what any cap lets through its size does not matter
-        return math.exp(min(power * (math.log(own) - math.log(common)), _LARGEST))
+        # A common threshold just above 0 would overflow the exponential; the ratio is cut off far below this limit.
+        return math.exp(min(power * (math.log(threshold) - math.log(common)), _LARGEST_LOG_RATIO))
 
 
 def domain_thresholds(pairs: BatchPairs, domains: Sequence[int], far: Far) -> DomainThresholds:
     """The thresholds of a batch's impostor pairs, all from one pass over the stored rows.
 
-    A set of n pairs with FAR * n < 1 has none: it does not reach the FAR.
+    A set of n pairs with FAR * n < 1 has no threshold, since it has too few pairs for the FAR.
 
     Args:
-        pairs: the batch's rows, grouped by domain, and the stored ones.
-        domains: those of which the batch has rows.
-        far: in (0, 1).
+        pairs: the batch's rows, grouped by domain, and the stored rows.
+        domains: the domains that have rows in the batch.
+        far: false accept rate, in (0, 1).
     """
-    everything = pairs.scores()
-    asked = [everything, *(pairs.scores([domain]) for domain in domains)]
-    enough = [exact_rate(far) * scores.total >= 1 for scores in asked]
+    all_scores = pairs.scores()
+    score_sets = [all_scores, *(pairs.scores([domain]) for domain in domains)]
+    enough = [exact_rate(far) * scores.total >= 1 for scores in score_sets]
     pairs.settle(
         [
             (scores, accepted_impostors(far, scores.total) + 1, str(far))
-            for scores, some in zip(asked, enough, strict=True)
-            if some
+            for scores, reachable in zip(score_sets, enough, strict=True)
+            if reachable
         ]
     )
-    common, *own = (threshold_at(scores, far) if some else None for scores, some in zip(asked, enough, strict=True))
-    found = {domain: one for domain, one in zip(domains, own, strict=True) if one is not None}
-    return DomainThresholds(everything.total, common, found)
+    common, *thresholds = (
+        threshold_at(scores, far) if reachable else None for scores, reachable in zip(score_sets, enough, strict=True)
+    )
+    by_domain = {
+        domain: threshold for domain, threshold in zip(domains, thresholds, strict=True) if threshold is not None
+    }
+    return DomainThresholds(all_scores.total, common, by_domain)
 
 
 def thresholds_within(
@@ -102,67 +107,67 @@ def thresholds_within(
 ) -> dict[int, float]:
     """Each domain's threshold over the impostor pairs of its rows with stored rows of the same domain.
 
-    That is the t_d of evaluation (`verisphere.decide.one_threshold`), where the paper's training has a domain's rows
-    against the whole queue. It takes a walk through the queue for each domain.
+    This is the t_d of an evaluation (`verisphere.decide.one_threshold`); the training in the paper compares a domain's
+    rows with the whole queue. Each domain costs one pass over the queue.
 
     Args:
-        batch: the rows of all processes.
-        domains: of them.
-        queue: which knows its rows' domains.
-        present: domains of which the batch has rows.
-        far: in (0, 1).
-        hints: of each domain.
+        batch: the rows of all ranks.
+        domains: domain of each row.
+        queue: stored features with their domains.
+        present: the domains that have rows in the batch.
+        far: false accept rate, in (0, 1).
+        hints: hints for each domain's threshold.
     """
-    found = {}
+    thresholds = {}
     for domain in present:
         rows = (domains == domain).nonzero()[:, 0]
         stored = queue.stored(domain)
         pairs = BatchPairs(batch.units[rows], batch.labels[rows], stored, hints=hints[domain], world=world())
-        own = domain_thresholds(pairs, [], far).common
-        if own is not None:
-            found[domain] = own
-    return found
+        threshold = domain_thresholds(pairs, [], far).common
+        if threshold is not None:
+            thresholds[domain] = threshold
+    return thresholds
 
 
 class ThresholdConsistency(PairTerm):
-    """The threshold consistency penalty (TCP), with domains that it makes itself or that the data knows.
+    """The threshold consistency penalty (TCP), with implicit domains or the known domains of the data.
 
-    A step enters the global batch into the queue, as the paper does, and then compares each row with the whole queue:
-    pairs within the batch count from both sides. Of a batch worked through in parts (`accumulate`) each part is entered
-    and compared by itself. Weights are constants. They are 1
+    A step inserts the global batch into the queue, as the paper does, and then compares each row with the whole queue:
+    pairs within the batch count from both sides. With `accumulate` each part of a batch is inserted and compared
+    separately. Weights are constants. They are 1
 
-    - for a domain with too few pairs for the FAR, and for all while all have too few;
-    - where t_c or t_d is not positive, early in a training;
-    - before `after`.
+    - for a domain with too few pairs for the FAR, and for all domains while all pairs together are too few;
+    - if t_c or t_d is not positive, early in a training;
+    - before epoch `after`.
 
-    Beyond [lowest, highest] a ratio is cut off. Of the loss of the implicit domains, eq. 6, the gradient reaches the
-    backbone too (eq. 8 adds it to the whole), unless `detach` is set.
+    A ratio outside [lowest, highest] is cut off. The gradient of the implicit domains' loss, eq. 6, also reaches the
+    backbone (eq. 8 adds it to the total loss), unless `detach` is set.
 
-    Logged, F being the FAR and D a domain's name or, of implicit ones, its number: tcp_threshold_at_far_F (t_c),
-    tcp_threshold_of_D (t_d), tcp_weight_of_D, tcp_share_of_D (of the batch), tcp_gamma (sqrt of the mean of
+    Logged, where F is the FAR and D the name of a known domain or the number of an implicit one: tcp_threshold_at_far_F
+    (t_c), tcp_threshold_of_D (t_d), tcp_weight_of_D, tcp_share_of_D (of the batch), tcp_gamma (sqrt of the mean of
     (t_d - t_c)^2), tcp_capped (share of rows whose ratio was cut off), tcp_queue_fill, tcp_domain_loss (before lambda).
-    A domain without rows logs its share alone; what has no threshold logs none.
+    For a domain without rows only its share is logged; a threshold that does not exist is not logged.
 
     Args:
         far: the FAR of all thresholds, a decimal in (0, 1).
-        batches: K, how many batches the queue holds.
-        domains: "implicit", or "known" for those of the data.
-        domain_count: M, of implicit ones.
-        domain_loss_weight: lambda, of implicit ones.
+        batches: number of batches that the queue holds, K.
+        domains: "implicit", or "known" for the domains of the data.
+        domain_count: number of implicit domains, M.
+        domain_loss_weight: weight of the implicit domains' loss, lambda.
         cross_entropy: "logits", or "as_printed" (see `implicit_domains`).
-        lowest: least ratio, in (0, 1].
+        lowest: smallest ratio, in (0, 1].
         highest: largest ratio, at least 1.
-        compare: what a domain's rows are compared with for t_d: the whole "queue", as the paper has it, or the queue's
-            rows of the same "domain", as evaluation has it.
-        power: of the ratio; the paper's is 1. Thresholds of one network lie within some per cent of each other, and
-            so do weights without a power.
-        after: epochs before the weights act; the queue fills and domains form all along.
-        detach: the loss of the implicit domains trains their network alone.
+        compare: the stored rows that a domain's rows are compared with for t_d: the whole "queue", as in the paper, or
+            the queue's rows of the same "domain", as in an evaluation.
+        power: exponent of the ratio; 1 in the paper. Thresholds of one network differ by some per cent only, and so do
+            the weights for an exponent of 1.
+        after: epochs before the weights take effect; the queue fills and domains form from the start.
+        detach: whether the loss of the implicit domains trains their network only.
         storage: see `verisphere.pairs.memory.Memory`.
         place: see `verisphere.pairs.memory.Memory`.
 
     Raises:
-        ValueError: a value out of its range or unknown; from `prepare`, known domains of data with fewer than two.
+        ValueError: a value out of its range or unknown; from `prepare`, known domains for data with fewer than two.
     """
 
     def __init__(
@@ -193,7 +198,7 @@ class ThresholdConsistency(PairTerm):
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a finite number >= 0")
         if not 0 < lowest <= 1 <= highest:
-            raise ValueError(f"lowest is {lowest} and highest {highest}; a cap is 0 < lowest <= 1 <= highest")
+            raise ValueError(f"lowest is {lowest} and highest {highest}; they must satisfy 0 < lowest <= 1 <= highest")
         self.far, self.domains, self.domain_count = far, domains, domain_count
         self.domain_loss_weight, self.cross_entropy, self.detach = domain_loss_weight, cross_entropy, detach
         self.lowest, self.highest, self.after = lowest, highest, after
@@ -202,13 +207,13 @@ class ThresholdConsistency(PairTerm):
         self.division: ImplicitDomains | None = None
         self.names: tuple[str, ...] = ()
         self.hints = Hints()
-        self._own_hints: defaultdict[int, Hints] = defaultdict(Hints)
+        self._domain_hints: defaultdict[int, Hints] = defaultdict(Hints)
         self._warned = False
 
     def prepare(self, training: Training) -> None:
-        """Make room for the queue, and the network of the implicit domains from PyTorch's random numbers.
+        """Allocate the queue, and draw the network of the implicit domains from PyTorch's random numbers.
 
-        Of several processes all must have come to the same random numbers, as they have after building a head.
+        PyTorch's random state must be the same on all ranks, as it is after building a head.
         """
         training.check_begins("ThresholdConsistency", self.after)
         self.queue.prepare(training.batch_size, training.embedding_size)
@@ -218,29 +223,30 @@ class ThresholdConsistency(PairTerm):
             return
         self.names = training.domains or ()
         if len(self.names) < 2:
-            found = "knows no domains" if not self.names else f"is all of domain {self.names[0]!r}"
+            known = "has no domains" if not self.names else f"has the single domain {self.names[0]!r}"
             raise ValueError(
-                f"domains is 'known' but the data {found}; take data with 2 domains or more, or domains 'implicit'"
+                f"domains is 'known' but the data {known}; use data with at least 2 domains, or domains 'implicit'"
             )
 
     def forward(self, step: Step) -> PairOutput:
-        """Weights of this process's rows, the loss of the implicit domains, and figures."""
+        """Compute the weights of this rank's rows, the loss of the implicit domains, and the figures."""
         batch = step.batch
         domains, loss = self._domains_and_loss(step)
         self.queue.insert(batch.units, batch.labels, domains)
         shares = (domains.bincount(minlength=len(self.names)) / max(len(domains), 1)).tolist()
         present = [domain for domain, share in enumerate(shares) if share]
         pairs = BatchPairs(batch.units, batch.labels, self.queue.stored(), domains, hints=self.hints, world=world())
-        found = domain_thresholds(pairs, present if self.compare == "queue" else [], self.far)
+        thresholds = domain_thresholds(pairs, present if self.compare == "queue" else [], self.far)
         if self.compare == "domain":
-            own = thresholds_within(batch, domains, self.queue, present, self.far, self._own_hints)
-            found = replace(found, own=own)
-        self._warn_once(found, step.number)
-        ratios = {domain: found.ratio(domain, self.power) if step.epoch >= self.after else 1.0 for domain in present}
+            by_domain = thresholds_within(batch, domains, self.queue, present, self.far, self._domain_hints)
+            thresholds = replace(thresholds, own=by_domain)
+        self._warn_once(thresholds, step.number)
+        active = step.epoch >= self.after
+        ratios = {domain: thresholds.ratio(domain, self.power) if active else 1.0 for domain in present}
         weights = {domain: min(max(ratio, self.lowest), self.highest) for domain, ratio in ratios.items()}
         capped = sum(shares[domain] for domain in present if weights[domain] != ratios[domain])
         figures = {"tcp_queue_fill": self.queue.fill(), "tcp_capped": float(capped)}
-        figures |= self._figures(found, weights, shares)
+        figures |= self._figures(thresholds, weights, shares)
         if loss is not None:
             figures["tcp_domain_loss"] = float(loss.detach())
             loss = self.domain_loss_weight * loss
@@ -257,43 +263,43 @@ class ThresholdConsistency(PairTerm):
         return f"{numbers}, domain_loss_weight={self.domain_loss_weight:g}, after={self.after:g}"
 
     def _domains_and_loss(self, step: Step) -> tuple[Int64[Tensor, " batch"], Float[Tensor, ""] | None]:
-        """The domain of each row of all processes, and the loss of domains that are made here."""
+        """The domain of each row of the global batch, and the loss of implicit domains."""
         if self.division is None:
             if step.domains is None:
-                raise ValueError("domains is 'known' but a step came without the domains of its rows")
+                raise ValueError("domains is 'known' but a step has no domains for its rows")
             return step.batch.gather(step.domains), None
-        own = step.batch.local_units.detach() if self.detach else step.batch.local_units
-        # every process computes it for all rows alike, so the network's gradient is the same on each
-        logits = self.division(step.batch.gather_with_gradient(own))
+        local = step.batch.local_units.detach() if self.detach else step.batch.local_units
+        # The computation is replicated over all rows, so the network's gradient is the same on every rank.
+        logits = self.division(step.batch.gather_with_gradient(local))
         domains = self_made_labels(logits)
         return domains, self_made_loss(logits, domains, self.cross_entropy)
 
     def _row_weights(
         self, weights: Mapping[int, float], domains: Int64[Tensor, " rows"], batch: GlobalBatch
     ) -> Float[Tensor, " rows"]:
-        """Each row's weight, by its domain."""
+        """The weight of each row, which is that of its domain."""
         table = batch.local_units.new_ones(len(self.names))
         table[list(weights)] = table.new_tensor(list(weights.values()))
         return table[domains]
 
     def _figures(
-        self, found: DomainThresholds, weights: Mapping[int, float], shares: Sequence[float]
+        self, thresholds: DomainThresholds, weights: Mapping[int, float], shares: Sequence[float]
     ) -> dict[str, float]:
-        """For the log, what there is of thresholds, weights and shares."""
+        """The thresholds, weights and shares that exist, under their names in the log."""
         figures = {f"tcp_share_of_{name}": share for name, share in zip(self.names, shares, strict=True)}
         figures |= {f"tcp_weight_of_{self.names[domain]}": weight for domain, weight in weights.items()}
-        figures |= {f"tcp_threshold_of_{self.names[domain]}": own for domain, own in found.own.items()}
-        if found.common is not None:
-            figures[f"tcp_threshold_at_far_{short_far(self.far)}"] = found.common
-        if found.gamma is not None:
-            figures["tcp_gamma"] = found.gamma
+        figures |= {f"tcp_threshold_of_{self.names[domain]}": value for domain, value in thresholds.own.items()}
+        if thresholds.common is not None:
+            figures[f"tcp_threshold_at_far_{short_far(self.far)}"] = thresholds.common
+        if thresholds.gamma is not None:
+            figures["tcp_gamma"] = thresholds.gamma
         return figures
 
-    def _warn_once(self, found: DomainThresholds, number: int) -> None:
-        """Say once that there are too few pairs for the FAR."""
-        if found.common is None and not self._warned and world().first:
+    def _warn_once(self, thresholds: DomainThresholds, number: int) -> None:
+        """Report once that there are too few pairs for the FAR."""
+        if thresholds.common is None and not self._warned and world().first:
             log.warning(
                 "step %d: %d impostor pairs are too few for FAR %s; until there are more, all weights are 1",
-                number + 1, found.negatives, self.far,
+                number + 1, thresholds.negatives, self.far,
             )  # fmt: skip
             self._warned = True

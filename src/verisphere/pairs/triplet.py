@@ -1,6 +1,6 @@
 """The angular triplet loss beside a class-center loss, or alone (ArcFace, Deng et al. 2019, arXiv:1801.07698, table 2).
 
-The text of table 2 has arccos<x_pos, x> + m <= arccos<x_neg, x>; by how much that is missed is the loss.
+The text of table 2 asks for arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which that is missed.
 """
 
 import logging
@@ -18,26 +18,27 @@ log = logging.getLogger(__name__)
 class AngularTriplet(PairTerm):
     """The mean hinge over triplets of the global batch: [theta(anchor, positive) + m - theta(anchor, negative)]+.
 
-    Anchors are rows of the batch; a positive is another image of the same person, a negative one of another. A row
-    whose person is none of the classes is no anchor, but a negative for all. Of a batch worked through in parts
-    (`accumulate`) each part has its own triplets. An image finds a positive in its batch
-    only if that holds more of its person: see the recipe's `images_per_identity`.
+    Anchors are rows of the batch; a positive is another image of the same person, a negative an image of another
+    person. A row whose person is none of the classes is no anchor, but a negative for every anchor. With `accumulate`
+    triplets are formed within each part of a batch. An image has a positive in its batch only if the batch contains
+    several images of its person: see the recipe's `images_per_identity`.
 
-    Logged: `triplet_loss`, the mean before its weight; `triplet_active`, the share of triplets that fall short of the
-    margin; `triplet_anchors`, rows of the batch that have a triplet.
+    Logged: `triplet_loss`, the mean before its weight; `triplet_active`, the share of triplets that miss the margin;
+    `triplet_anchors`, the number of rows of the batch that have a triplet.
 
     Args:
         margin: m, in radians, in [0, pi]. The default is table 2's.
-        mining: which triplets. "all" of them; "hard", for each anchor the positive farthest from it and the negative
-            nearest to it (Hermans et al. 2017, arXiv:1703.07737, eq. 5); "semihard", for each anchor and positive the
-            nearest negative that is farther from the anchor than the positive (Schroff et al. 2015, FaceNet,
-            arXiv:1503.03832, section 3.2); a pair without such a negative gives none, and one beyond the margin counts
-            as a triplet whose hinge is 0.
-        weight: of the loss.
-        memory: features of each identity that are kept of earlier batches, as positives and negatives; 0 keeps none.
-        valid_steps: for how many steps each is, see `OnlineSet`.
-        storage: of the memory, see `Memory`.
-        place: of the memory, see `Memory`.
+        mining: which triplets count. "all": every triplet. "hard": for each anchor the positive farthest from it and
+            the negative nearest to it (Hermans et al. 2017, arXiv:1703.07737, eq. 5). "semihard": for each anchor and
+            positive the nearest negative that is farther from the anchor than the positive (Schroff et al. 2015,
+            FaceNet, arXiv:1503.03832, section 3.2); a pair without such a negative forms no triplet, and a negative
+            beyond the margin forms a triplet whose hinge is 0.
+        weight: factor on the loss.
+        memory: number of features of earlier batches that are stored for each identity, as further positives and
+            negatives; 0 stores none.
+        valid_steps: number of steps for which a stored feature is usable, see `OnlineSet`.
+        storage: type of the stored features, see `Memory`.
+        place: place of the stored features, see `Memory`.
 
     Raises:
         ValueError: a number or name outside what is allowed.
@@ -65,7 +66,7 @@ class AngularTriplet(PairTerm):
         self._warned = False
 
     def prepare(self, training: Training) -> None:
-        """Make room for the memory, if there is to be one."""
+        """Allocate the memory, if the term has one."""
         if self.memory is not None:
             self.memory.prepare(training.classes, training.embedding_size)
 
@@ -74,24 +75,26 @@ class AngularTriplet(PairTerm):
         return {} if self.memory is None else {f"memory.{name}": rows for name, rows in self.memory.held().items()}
 
     def forward(self, step: Step) -> PairOutput:
-        """The loss; 0 where the batch has no triplet, which is said once."""
+        """Compute the loss; 0 for a batch without triplets, which is reported once."""
         batch, stored = step.batch, None
         if self.memory is not None:
-            stored = self.memory.stored(step.number)  # of earlier steps: the batch itself is there with its gradient
-        found = triplets(batch.units, batch.labels, stored, self.margin, self.mining)
+            stored = self.memory.stored(
+                step.number
+            )  # earlier steps only: the batch itself takes part with its gradient
+        mined = triplets(batch.units, batch.labels, stored, self.margin, self.mining)
         if self.memory is not None:
             self.memory.insert(batch.units, batch.labels, step.number)
-        if not found.count and not self._warned:
+        if not mined.count and not self._warned:
             log.warning(
-                "step %d: a batch of %d images has no triplet, which takes two images of one person and one of "
-                "another; with images_per_identity a batch holds so many of each person",
+                "step %d: a batch of %d images has no triplet, which needs two images of one person and one of "
+                "another; images_per_identity sets how many images of each person a batch contains",
                 step.number + 1,
                 len(batch.labels),
             )
             self._warned = True
         figures = {
-            "triplet_loss": float(found.value),
-            "triplet_active": found.active / max(found.count, 1),
-            "triplet_anchors": float(found.anchors),
+            "triplet_loss": float(mined.value),
+            "triplet_active": mined.active / max(mined.count, 1),
+            "triplet_anchors": float(mined.anchors),
         }
-        return PairOutput(batch.loss(self.weight * found.value, self.weight * found.gradient), figures=figures)
+        return PairOutput(batch.loss(self.weight * mined.value, self.weight * mined.gradient), figures=figures)

@@ -1,9 +1,8 @@
-"""Triplets of a batch: which there are, by how much they miss the margin, and the gradient of that.
+"""The triplets of a batch, the hinge by which each one misses the margin, and the gradient of the mean hinge.
 
-Candidates for positives and negatives are the rows of the batch and stored features, which are constants. Of several
-processes each looks after its share of them; pairs of an anchor and a positive are few, and everyone has all of them.
-Angles are made in runs of candidates, so nothing of the size of all triplets exists, nor an angle for each stored
-feature.
+Candidates for positives and negatives are the rows of the batch and stored features, which are constants. Candidates
+are sharded over the ranks; pairs of an anchor and a positive are few, and replicated. Angles are computed in blocks of
+candidates, so no tensor has the size of all triplets, nor an angle for every stored feature.
 """
 
 from collections.abc import Iterator
@@ -23,20 +22,22 @@ from verisphere.score.stored import EMPTY, Stored, same_label
 
 Mining = Literal["all", "hard", "semihard"]
 
-SAME = 1e-6  # radians: angles so near each other may be one, summed in another order
-CELLS = 1 << 20  # angles, and hinges, that live at once: 4 MB each
+#: Radians. Two angles that differ by less may be one angle, summed in another order.
+ANGLE_TOLERANCE = 1e-6
+#: Largest number of angles, and of hinges, that are held at once: 4 MB each.
+AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Triplets:
-    """What triplets say; alike on every process.
+    """The result over the triplets of a batch; replicated.
 
     Attributes:
         value: the mean hinge, radians; 0 without triplets.
-        gradient: of it, in the rows of the batch.
-        count: triplets.
-        active: those that fall short of the margin.
-        anchors: rows that are the anchor of one.
+        gradient: gradient of the mean hinge in the rows of the batch.
+        count: number of triplets.
+        active: number of triplets that miss the margin.
+        anchors: number of rows that are the anchor of a triplet.
     """
 
     value: Float[Tensor, ""]
@@ -49,12 +50,12 @@ class Triplets:
 def hinge(
     positive: Float[Tensor, "*#shape"], negative: Float[Tensor, "*#shape"], margin: float
 ) -> Float[Tensor, "*shape"]:
-    """By how much arccos<x_pos, x> + m <= arccos<x_neg, x> is missed; radians.
+    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> is missed, in radians; 0 where it holds.
 
     Args:
-        positive: angle of the anchor to the positive.
-        negative: angle of the anchor to the negative.
-        margin: m.
+        positive: angle between anchor and positive, radians.
+        negative: angle between anchor and negative, radians.
+        margin: m, radians.
     """
     return (positive + margin - negative).clamp(min=0)
 
@@ -65,17 +66,17 @@ def triplets(
     stored: Stored | None,
     margin: float,
     mining: Mining,
-    cells: int = CELLS,
+    at_once: int = AT_ONCE,
 ) -> Triplets:
     """The mean hinge over the triplets of a batch, and its gradient.
 
     Args:
-        units: rows of length 1 of all processes, alike on each.
-        labels: whose they are, or `NO_CLASS`.
-        stored: further candidates, of several processes each its part.
+        units: rows of all ranks, of length 1; replicated.
+        labels: identity of each row, or `NO_CLASS`; replicated.
+        stored: this rank's share of the stored features, which are further candidates.
         margin: m, radians.
-        mining: which triplets, see `AngularTriplet`.
-        cells: how many angles may live at once.
+        mining: which triplets count, see `AngularTriplet`.
+        at_once: largest number of angles that are held at once.
     """
     with full_float32(), torch.enable_grad():
         units = units.detach().requires_grad_()
@@ -86,24 +87,24 @@ def triplets(
         if mining == "hard":
             pairs = pairs.farthest(len(labels))
         if mining == "all":
-            found = _over_all(units, labels, candidates, pairs, margin, cells)
+            hinges = _hinges_over_all(units, labels, candidates, pairs, margin, at_once)
         else:
-            found = _over_nearest(units, labels, candidates, pairs, margin, cells, mining == "semihard")
-        positives = (units[pairs.anchor[pairs.mine]] * candidates.rows(units, pairs.own)).sum(1)
-        by_units = found.by_units + torch.autograd.grad(angle(positives), units, found.by_positive[pairs.mine])[0]
-    each = max(found.count, 1)
-    return Triplets(found.summed / each, total(by_units) / each, found.count, found.active, found.anchors)
+            hinges = _hinges_over_nearest(units, labels, candidates, pairs, margin, at_once, mining == "semihard")
+        positives = (units[pairs.anchor[pairs.local]] * candidates.rows(units, pairs.candidate)).sum(1)
+        by_units = hinges.by_units + torch.autograd.grad(angle(positives), units, hinges.by_positive[pairs.local])[0]
+    divisor = max(hinges.count, 1)
+    return Triplets(hinges.sum / divisor, total(by_units) / divisor, hinges.count, hinges.active, hinges.anchors)
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """Positives and negatives that this process looks after: its share of the batch, and its stored features.
+    """This rank's candidates for positives and negatives: its share of the batch, then its stored features.
 
     Attributes:
-        share: rows of the batch; candidates are numbered from these on.
-        stored: further ones.
-        places: of those of them that are not empty.
-        labels: of all.
+        share: rows of the batch that are candidates of this rank; they come first in the numbering.
+        stored: stored features of this rank.
+        places: rows of `stored` that are not empty; they follow in the numbering.
+        labels: identity of each candidate.
     """
 
     share: range
@@ -116,25 +117,28 @@ class _Candidates:
         cls, units: Float[Tensor, "batch dim"], labels: Int64[Tensor, " batch"], stored: Stored | None
     ) -> "_Candidates":
         share = world().share(len(labels))
-        kept = Stored(units.new_empty(0, units.shape[1], dtype=torch.float32), labels[:0]) if stored is None else stored
-        places = (kept.labels != EMPTY).nonzero()[:, 0]
-        every = torch.cat([labels[share.start : share.stop], kept.labels[places].to(labels.device)])
-        return cls(share, kept.rows, places, every)
+        if stored is None:
+            stored = Stored(units.new_empty(0, units.shape[1], dtype=torch.float32), labels[:0])
+        places = (stored.labels != EMPTY).nonzero()[:, 0]
+        all_labels = torch.cat([labels[share.start : share.stop], stored.labels[places].to(labels.device)])
+        return cls(share, stored.rows, places, all_labels)
 
-    def rows(self, units: Float[Tensor, "batch dim"], numbers: Int64[Tensor, " some"]) -> Float[Tensor, "some dim"]:
-        """Rows of these candidates, those of the batch with gradient."""
-        own = len(self.share)
-        inside = numbers < own
-        if inside.all():
+    def rows(
+        self, units: Float[Tensor, "batch dim"], numbers: Int64[Tensor, " selected"]
+    ) -> Float[Tensor, "selected dim"]:
+        """The rows of the numbered candidates; rows of the batch carry gradient."""
+        batch_rows = len(self.share)
+        in_batch = numbers < batch_rows
+        if in_batch.all():
             return units[numbers + self.share.start]
-        places = self.places[(numbers - own).clamp(min=0).to(self.places.device)].to(self.stored.device)
+        places = self.places[(numbers - batch_rows).clamp(min=0).to(self.places.device)].to(self.stored.device)
         rows = self.stored.index_select(0, places).to(units)
-        if not inside.any():
+        if not in_batch.any():
             return rows
-        return torch.where(inside[:, None], units[numbers.clamp(max=own - 1) + self.share.start], rows)
+        return torch.where(in_batch[:, None], units[numbers.clamp(max=batch_rows - 1) + self.share.start], rows)
 
-    def runs(self, size: int) -> Iterator[Int64[Tensor, " some"]]:
-        """All of them, so many at a time; rows of the batch and stored ones apart."""
+    def blocks(self, size: int) -> Iterator[Int64[Tensor, " block"]]:
+        """The numbers of all candidates, at most `size` at a time; no block mixes rows of the batch and stored rows."""
         for part in (range(len(self.share)), range(len(self.share), len(self.labels))):
             for start in range(part.start, part.stop, size):
                 yield torch.arange(start, min(start + size, part.stop), device=self.labels.device)
@@ -142,63 +146,63 @@ class _Candidates:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Pairs of an anchor and a positive, of all processes; alike on each.
+    """The pairs of an anchor and a positive of all ranks; `anchor` and `angle` are replicated.
 
     Attributes:
-        anchor: row of the batch.
-        angle: between the two, radians.
-        mine: those whose positive is a candidate of this process.
-        own: number of that candidate.
+        anchor: row of the batch that is the anchor of each pair.
+        angle: angle between anchor and positive, radians.
+        local: the pairs whose positive is a candidate of this rank.
+        candidate: number of the positive of each local pair.
     """
 
     anchor: Int64[Tensor, " pairs"]
     angle: Float[Tensor, " pairs"]
-    mine: slice
-    own: Int64[Tensor, " mine"]
+    local: slice
+    candidate: Int64[Tensor, " local"]
 
     @classmethod
     def of(
         cls, units: Float[Tensor, "batch dim"], labels: Int64[Tensor, " batch"], candidates: _Candidates
     ) -> "_Pairs":
         anchor, number = same_label(labels, candidates.labels)
-        apart = number + candidates.share.start != anchor  # a row with itself; stored ones have higher numbers
-        apart |= number >= len(candidates.share)
-        anchor, number = anchor[apart], number[apart]
+        distinct = number + candidates.share.start != anchor  # a row is no positive of itself
+        distinct |= number >= len(candidates.share)  # a stored feature is never the anchor itself
+        anchor, number = anchor[distinct], number[distinct]
         with torch.no_grad():
             angles = angle((units[anchor] * candidates.rows(units, number)).sum(1))
         sizes = counts(len(anchor))
         first = sum(sizes[: world().rank])
-        mine = slice(first, first + len(anchor))
-        return cls(gathered(anchor, sizes), gathered(angles, sizes), mine, number)
+        local = slice(first, first + len(anchor))
+        return cls(gathered(anchor, sizes), gathered(angles, sizes), local, number)
 
     def farthest(self, batch: int) -> "_Pairs":
-        """Of each anchor the pair with the largest angle, the first of equal ones."""
-        most = self.angle.new_full((batch,), -inf).scatter_reduce(0, self.anchor, self.angle, "amax")
+        """Select for each anchor the pair with the largest angle; the first of several equal angles."""
+        largest = self.angle.new_full((batch,), -inf).scatter_reduce(0, self.anchor, self.angle, "amax")
         place = torch.arange(len(self.anchor), device=self.anchor.device)
-        best = self.angle == most[self.anchor]
+        farthest = self.angle == largest[self.anchor]
         first = torch.full((batch,), len(place), device=place.device)
-        first.scatter_reduce_(0, self.anchor[best], place[best], "amin")
-        keep = first[self.anchor] == place
-        here = keep[self.mine]
-        start = int(keep[: self.mine.start].sum())
-        mine = slice(start, start + int(here.sum()))
-        return _Pairs(self.anchor[keep], self.angle[keep], mine, self.own[here])
+        first.scatter_reduce_(0, self.anchor[farthest], place[farthest], "amin")
+        selected = first[self.anchor] == place
+        selected_here = selected[self.local]
+        start = int(selected[: self.local.start].sum())
+        local = slice(start, start + int(selected_here.sum()))
+        return _Pairs(self.anchor[selected], self.angle[selected], local, self.candidate[selected_here])
 
 
 @dataclass(frozen=True, eq=False)
-class _Walked:
-    """What a walk over the negatives finds; alike on every process, but for one gradient.
+class _Hinges:
+    """The hinges of all triplets; replicated, except for `by_units`.
 
     Attributes:
-        summed: hinges together.
-        by_positive: gradient of that in the angle of each pair.
-        by_units: in the rows of the batch, as far as this process's negatives give it.
-        count: triplets.
-        active: those with a hinge above 0.
-        anchors: rows with a triplet.
+        sum: sum of the hinges.
+        by_positive: gradient of the sum in the angle of each pair.
+        by_units: gradient of the sum in the rows of the batch through the negatives of this rank; partial.
+        count: number of triplets.
+        active: number of triplets with a hinge above 0.
+        anchors: number of rows with a triplet.
     """
 
-    summed: Float[Tensor, ""]
+    sum: Float[Tensor, ""]
     by_positive: Float[Tensor, " pairs"]
     by_units: Float[Tensor, "batch dim"]
     count: int
@@ -206,77 +210,79 @@ class _Walked:
     anchors: int
 
 
-def _over_all(
+def _hinges_over_all(
     units: Float[Tensor, "batch dim"],
     labels: Int64[Tensor, " batch"],
     candidates: _Candidates,
     pairs: _Pairs,
     margin: float,
-    cells: int,
-) -> _Walked:
-    """Every pair with every negative."""
+    at_once: int,
+) -> _Hinges:
+    """Combine every pair with every negative."""
     summed, by_units = pairs.angle.new_zeros(()), torch.zeros_like(units)
-    negatives, active = (torch.zeros_like(pairs.anchor) for _ in range(2))  # of each pair
-    for numbers in candidates.runs(max(cells // max(len(units), 1), 1)):
-        angles = angle(units @ candidates.rows(units, numbers).T)  # (batch, some)
+    negatives, active = (torch.zeros_like(pairs.anchor) for _ in range(2))  # for each pair
+    for numbers in candidates.blocks(max(at_once // max(len(units), 1), 1)):
+        angles = angle(units @ candidates.rows(units, numbers).T)  # (batch, block)
         constant, by_angle = angles.detach(), torch.zeros_like(angles)
-        for some in _runs(len(pairs.anchor), max(cells // len(numbers), 1)):
-            anchor = pairs.anchor[some]
-            apart = labels[anchor][:, None] != candidates.labels[numbers]
-            missed = hinge(pairs.angle[some][:, None], constant[anchor], margin) * apart
-            acts = missed > 0
-            summed += missed.sum()
-            negatives[some] += apart.sum(1)
-            active[some] += acts.sum(1)
-            by_angle.index_add_(0, anchor, -acts.to(by_angle))  # a hinge falls as fast as its negative goes away
+        for block in _slices(len(pairs.anchor), max(at_once // len(numbers), 1)):
+            anchor = pairs.anchor[block]
+            negative = labels[anchor][:, None] != candidates.labels[numbers]
+            hinges = hinge(pairs.angle[block][:, None], constant[anchor], margin) * negative
+            above_zero = hinges > 0
+            summed += hinges.sum()
+            negatives[block] += negative.sum(1)
+            active[block] += above_zero.sum(1)
+            by_angle.index_add_(
+                0, anchor, -above_zero.to(by_angle)
+            )  # the slope of a hinge in the negative's angle is -1
         by_units += torch.autograd.grad(angles, units, by_angle)[0]
     negatives, active = total(torch.stack([negatives, active]))
     anchors = len(pairs.anchor[negatives > 0].unique())
-    return _Walked(total(summed), active.to(units), by_units, int(negatives.sum()), int(active.sum()), anchors)
+    return _Hinges(total(summed), active.to(units), by_units, int(negatives.sum()), int(active.sum()), anchors)
 
 
-def _over_nearest(
+def _hinges_over_nearest(
     units: Float[Tensor, "batch dim"],
     labels: Int64[Tensor, " batch"],
     candidates: _Candidates,
     pairs: _Pairs,
     margin: float,
-    cells: int,
-    farther: bool,
-) -> _Walked:
-    """Every pair with its nearest negative; of those that are farther than the positive, if so asked."""
+    at_once: int,
+    beyond_positive: bool,
+) -> _Hinges:
+    """Combine every pair with its nearest negative, or with the nearest of those that are farther than the positive."""
     nearest, number = torch.full_like(pairs.angle, inf), torch.zeros_like(pairs.anchor)
-    for numbers in candidates.runs(max(cells // max(len(units), 1), 1)):
+    for numbers in candidates.blocks(max(at_once // max(len(units), 1), 1)):
         with torch.no_grad():
-            angles = angle(units @ candidates.rows(units, numbers).T)  # (batch, some)
-        for some in _runs(len(pairs.anchor), max(cells // len(numbers), 1)):
-            anchor = pairs.anchor[some]
-            there, allowed = angles[anchor], labels[anchor][:, None] != candidates.labels[numbers]
-            if farther:
-                allowed &= there > pairs.angle[some][:, None] + SAME
-            least, where = there.masked_fill(~allowed, inf).min(1)
-            better = least < nearest[some]
-            nearest[some] = torch.where(better, least, nearest[some])
-            number[some] = torch.where(better, numbers[where], number[some])
-    least = -highest(-nearest)
-    mine = _of_the_first((nearest == least) & least.isfinite())
-    missed = hinge(pairs.angle, least, margin).where(least.isfinite(), 0.0)
-    active = missed > 0
-    rows = candidates.rows(units, number[mine])
-    angles = angle((units[pairs.anchor[mine]] * rows).sum(1))
-    by_units = torch.autograd.grad(angles, units, -active[mine].to(units))[0]
-    anchors = len(pairs.anchor[least.isfinite()].unique())
-    count = int(least.isfinite().sum())
-    return _Walked(missed.sum(), active.to(units), by_units, count, int(active.sum()), anchors)
+            angles = angle(units @ candidates.rows(units, numbers).T)  # (batch, block)
+        for block in _slices(len(pairs.anchor), max(at_once // len(numbers), 1)):
+            anchor = pairs.anchor[block]
+            to_block, allowed = angles[anchor], labels[anchor][:, None] != candidates.labels[numbers]
+            if beyond_positive:
+                allowed &= to_block > pairs.angle[block][:, None] + ANGLE_TOLERANCE
+            smallest, column = to_block.masked_fill(~allowed, inf).min(1)
+            nearer = smallest < nearest[block]
+            nearest[block] = torch.where(nearer, smallest, nearest[block])
+            number[block] = torch.where(nearer, numbers[column], number[block])
+    smallest = -highest(-nearest)
+    local = _on_lowest_rank((nearest == smallest) & smallest.isfinite())
+    hinges = hinge(pairs.angle, smallest, margin).where(smallest.isfinite(), 0.0)
+    active = hinges > 0
+    rows = candidates.rows(units, number[local])
+    angles = angle((units[pairs.anchor[local]] * rows).sum(1))
+    by_units = torch.autograd.grad(angles, units, -active[local].to(units))[0]
+    anchors = len(pairs.anchor[smallest.isfinite()].unique())
+    count = int(smallest.isfinite().sum())
+    return _Hinges(hinges.sum(), active.to(units), by_units, count, int(active.sum()), anchors)
 
 
-def _of_the_first(found: Bool[Tensor, " pairs"]) -> Bool[Tensor, " pairs"]:
-    """Where this process is the first of those that have found the same."""
+def _on_lowest_rank(holds_nearest: Bool[Tensor, " pairs"]) -> Bool[Tensor, " pairs"]:
+    """Pairs for which this rank is the lowest one that holds a nearest negative; each pair counts on one rank only."""
     rank = world().rank
-    first = -highest(torch.where(found, -rank, -world().size))
-    return found & (first == rank)
+    lowest = -highest(torch.where(holds_nearest, -rank, -world().size))
+    return holds_nearest & (lowest == rank)
 
 
-def _runs(count: int, size: int) -> Iterator[slice]:
+def _slices(count: int, size: int) -> Iterator[slice]:
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
