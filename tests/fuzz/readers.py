@@ -39,6 +39,7 @@ from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.photos import Photos
 from verisphere.models.checkpoint import SHARED, read_checkpoint
 from verisphere.models.embed import embed, open_model
+from verisphere.models.faces import open_faces
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
 from verisphere.ship.card_files import read_figures, read_settings
@@ -199,6 +200,7 @@ READERS = {
     "image files": Reader(("photos",), _photos),
     "image archives": Reader(("stored archive", "deflated archive"), _photos),
     "recipes": Reader(("recipe", "recipe with terms"), _recipe, ("recipe",), trusted=True),
+    "data sets": Reader(("data set",), lambda folder: open_faces(folder / "faces.yaml")),
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
     "all-pairs sweeps": Reader(("kept sweep",), _saved_scan),

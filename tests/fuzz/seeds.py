@@ -48,6 +48,12 @@ clip: 5.0
 subcenters: 2
 engine: streamed
 """
+DATA_SET = """\
+data:
+  class_path: verisphere.images.ByLight
+  init_args:
+    faces: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 3, images: 2, difficulty: easy}}
+"""
 PLAN = """\
 recipe: recipe.yaml
 set: {batch_size: 4}
@@ -178,6 +184,7 @@ def _recipes() -> dict[str, Files]:
     photos = {f"photos/P{place // 2}/{place}.png": picture("PNG", place) for place in range(4)}
     return {
         "recipe": {"recipe.yaml": RECIPE.encode()},
+        "data set": {"faces.yaml": DATA_SET.encode()},
         "recipe with terms": {"recipe.yaml": (RECIPE + TERMS).encode(), **photos},
         "experiment": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
     }

@@ -80,5 +80,7 @@ def add_min_face(verb: argparse.ArgumentParser) -> None:
 def add_trust_code(verb: argparse.ArgumentParser) -> None:
     """Add `--trust-code`."""
     verb.add_argument(
-        "--trust-code", action="store_true", help="build networks from outside verisphere: runs their code"
+        "--trust-code",
+        action="store_true",
+        help="build classes from outside verisphere: runs their code",
     )
