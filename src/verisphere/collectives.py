@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 class FailedElsewhere(ValueError):
-    """Another process cannot go on, and says why itself; this one's message repeats it."""
+    """Another rank cannot continue; the message repeats the error that it reports."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One collective, and the bytes that this process put in."""
+    """One collective, and the bytes that this rank contributes."""
 
     kind: str
     payload: int
@@ -38,14 +38,14 @@ class Traffic:
     """Collectives in calling order.
 
     Attributes:
-        calls: each of them.
+        calls: the collectives.
     """
 
     calls: list[Call] = field(default_factory=list)
 
     @property
     def payload(self) -> int:
-        """Bytes of all of them together, as `Call` counts them."""
+        """The bytes of all calls, as `Call` counts them."""
         return sum(call.payload for call in self.calls)
 
 
@@ -100,11 +100,11 @@ def gathered(rows: Shaped[Tensor, "rows *shape"], sizes: list[int] | None = None
         return rows
     sizes = [len(rows)] * here.size if sizes is None else sizes
     assert sizes[here.rank] == len(rows), "sizes agrees with the rows of this rank"
-    mine = _padded(rows, max(sizes))
-    found = rows.new_empty(here.size * len(mine), *rows.shape[1:])
-    _note("gather", mine)
-    _gather(found, mine)
-    return _without_padding(found, sizes)
+    local = _padded(rows, max(sizes))
+    padded = rows.new_empty(here.size * len(local), *rows.shape[1:])
+    _note("gather", local)
+    _gather(padded, local)
+    return _without_padding(padded, sizes)
 
 
 def gathered_with_gradient(rows: Shaped[Tensor, "rows *shape"], sizes: list[int]) -> Shaped[Tensor, "all *shape"]:
@@ -160,15 +160,15 @@ def _without_padding(padded: Tensor, sizes: list[int]) -> Tensor:
     return torch.cat([padded[rank * most : rank * most + size] for rank, size in enumerate(sizes)])
 
 
-# These two, which take one tensor each way and not a list, have lost the names of torch 2.9 since.
-def _gather(found: Tensor, mine: Tensor) -> None:
+# The variants that take one tensor in place of a list were renamed after torch 2.9.
+def _gather(whole: Tensor, local: Tensor) -> None:
     gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    gather(found, mine)
+    gather(whole, local)
 
 
-def _scatter(mine: Tensor, all_of_them: Tensor) -> None:
+def _scatter(local: Tensor, whole: Tensor) -> None:
     scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    scatter(mine, all_of_them)
+    scatter(local, whole)
 
 
 # The backward passes of these functions call collectives as well, which all ranks must do in one order. They do if they
@@ -190,11 +190,11 @@ class _Gathered(torch.autograd.Function):
     def backward(ctx: Any, by_all: Tensor) -> tuple[Tensor, None]:
         sizes: list[int] = ctx.sizes
         most = max(sizes)
-        of_all = torch.cat([_padded(part, most) for part in by_all.split(sizes)])
-        mine = by_all.new_empty(most, *by_all.shape[1:])
-        _note("scatter", of_all)
-        _scatter(mine, of_all)
-        return mine[: sizes[world().rank]], None
+        whole = torch.cat([_padded(part, most) for part in by_all.split(sizes)])
+        local = by_all.new_empty(most, *by_all.shape[1:])
+        _note("scatter", whole)
+        _scatter(local, whole)
+        return local[: sizes[world().rank]], None
 
 
 class _ToReplicated(torch.autograd.Function):
@@ -232,44 +232,44 @@ class _Scaled(torch.autograd.Function):
 
 
 def gather_text(text: str) -> list[str]:
-    """What each process has to say, in their order."""
+    """Gather one text from each rank, in the order of the ranks."""
     if world().size == 1:
         return [text]
-    said = text.encode("utf-8", "surrogateescape")
-    sizes = counts(len(said))
+    encoded = text.encode("utf-8", "surrogateescape")
+    sizes = counts(len(encoded))
     if not max(sizes):
         return [""] * len(sizes)
-    everything = gathered(torch.tensor(list(said), dtype=torch.uint8), sizes)
-    return [bytes(part.tolist()).decode("utf-8", "surrogateescape") for part in everything.split(sizes)]
+    texts = gathered(torch.tensor(list(encoded), dtype=torch.uint8), sizes)
+    return [bytes(part.tolist()).decode("utf-8", "surrogateescape") for part in texts.split(sizes)]
 
 
 def on_every_rank(work: Callable[[], T]) -> T:
-    """What `work` returns on this process; if it fails on any, it fails on all.
+    """Call `work` on every rank and return this rank's result; if it fails on one rank, it fails on all.
 
-    The work itself must not wait for other processes.
+    The work must not call collectives.
 
     Raises:
-        FailedElsewhere: on a process whose own work went well while another's did not.
-        ValueError, OSError: what the work raised here.
+        FailedElsewhere: the work succeeded on this rank and failed on another.
+        ValueError, OSError: the error of the work on this rank.
     """
     failure: ValueError | OSError | None = None
     try:
         result = work()
     except (ValueError, OSError) as error:
         failure = error
-    said = gather_text("" if failure is None else str(failure) or type(failure).__name__)
+    errors = gather_text("" if failure is None else str(failure) or type(failure).__name__)
     if failure is not None:
         raise failure
-    for rank, text in enumerate(said):
+    for rank, text in enumerate(errors):
         if text:
             raise FailedElsewhere(f"process {rank}: {text}")
     return result
 
 
 def on_first_rank(work: Callable[[], str]) -> str:
-    """What `work` returns on the first process, which alone does it; known to all.
+    """Call `work` on rank 0 only and return its result on every rank.
 
     Raises:
-        FailedElsewhere: it failed there.
+        FailedElsewhere: on the other ranks, if the work failed on rank 0.
     """
     return gather_text(on_every_rank(lambda: work() if world().first else ""))[0]

@@ -711,7 +711,7 @@ def test_shards_are_the_dense_engine_on_what_they_have_drawn(size):
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, math.nan, math.inf])
 def test_a_rate_out_of_range_is_refused(rate):
-    said = re.escape(f"rate is {rate}; it must be in (0, 1], the share of the classes to look at (0.1 is usual)")
+    said = re.escape(f"rate is {rate}; it must be in (0, 1], the share of the classes to use (0.1 is usual)")
     with pytest.raises(ValueError, match=f"^{said}$"):
         Sampled(rate)
 

@@ -133,7 +133,7 @@ def test_sum_keeps_the_bias_column():
 def test_a_sum_has_no_terms_of_its_own():
     loss = WeightedSum([NormFace()])
     for call in (lambda: loss.own(torch.ones(1)), lambda: loss.others(torch.ones(1, 1))):
-        with pytest.raises(NotImplementedError, match="run its `terms`"):
+        with pytest.raises(NotImplementedError, match="use its `terms`"):
             call()
 
 

@@ -214,19 +214,19 @@ def test_refusals_name_the_argument(arguments, message):
         (lambda: ArcSoftmax(margin=28.6), "margin is 28.6; it must be in [0, pi) radians: is it in degrees?"),
         (
             lambda: CosFace(margin=-0.35),
-            "margin is -0.35; it is subtracted from the cosine and must be a number >= 0 (0 is none)",
+            "margin is -0.35; it is subtracted from the cosine and must be a number >= 0 (0 is no margin)",
         ),
         (
             lambda: AMSoftmax(margin=-0.35),
-            "margin is -0.35; it is subtracted from the cosine and must be a number >= 0 (0 is none)",
+            "margin is -0.35; it is subtracted from the cosine and must be a number >= 0 (0 is no margin)",
         ),
         (
             lambda: SphereFace(margin=0.0),
-            "margin is 0.0; it multiplies the angle and must be a positive number (1 is none)",
+            "margin is 0.0; it multiplies the angle and must be a positive number (1 is no margin)",
         ),
         (
             lambda: SphereFace(beyond="released"),
-            'beyond is "released" with margin = 1.35; the released rule knows margin = 1 only',
+            'beyond is "released" with margin = 1.35; the released rule is defined for margin = 1 only',
         ),
     ],
 )

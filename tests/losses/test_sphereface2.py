@@ -294,7 +294,7 @@ def test_refusals_name_the_argument(arguments, message):
 
 
 def test_fewer_than_two_classes_are_refused():
-    with pytest.raises(ValueError, match="classes is 1; SphereFace2 weighs one class against the others"):
+    with pytest.raises(ValueError, match="classes is 1; SphereFace2 compares one class with the others"):
         Head(SphereFace2(), 1, 4)
 
 

@@ -29,7 +29,7 @@ def write_gradient(
     centers: Float[Tensor, "centers columns"],
     inverse: Float[Tensor, "centers"] | None,
 ) -> None:
-    """Fill `gradient` with the gradient in the centers as stored, from the one in their products times the rows.
+    """Fill `gradient` with the gradient in the stored centers, from the gradient in their products times the rows.
 
     A step along a center changes no cosine, so for cosines the component of `by_product` along the center is removed.
     `by_product` contains 1 / length already, as the derivative of a cosine in a product.
@@ -61,13 +61,13 @@ def _across(by_product: Tensor, centers: Tensor, inverse: Tensor | None, weight_
 
 @dataclass(frozen=True, eq=False)
 class ChunkTerms:
-    """A loss's other classes, for a chunk of them.
+    """The terms of a loss for the other classes in a chunk.
 
     Attributes:
         loss: the loss.
         subcenters: how the cosines of a class become one.
         dtype: type to compute in; products may be narrower.
-        differentiated: whether the gradient of each item of the context is wanted.
+        differentiated: whether the gradient of each item of the context is needed.
     """
 
     loss: ClassLoss
@@ -119,18 +119,18 @@ class ChunkTerms:
         """
 
         def others(product: Tensor, *wanted: Tensor) -> Tensor:
-            left = iter(wanted)
-            merged = (next(left) if want else item for want, item in zip(self.differentiated, context, strict=True))
+            replaced = iter(wanted)
+            merged = (next(replaced) if want else item for want, item in zip(self.differentiated, context, strict=True))
             return self.others(product, inverse, tuple(merged))
 
         wanted = (item for want, item in zip(self.differentiated, context, strict=True) if want)
         terms, vjp = torch.func.vjp(others, product, *wanted)  # type: ignore[misc]  # a third item comes with has_aux
         own = _own(own_column, terms)
         if self.loss.reduce == "sum":
-            kept, weight = terms.masked_fill(own, 0.0), (~own).to(terms)
+            others_only, weight = terms.masked_fill(own, 0.0), (~own).to(terms)
             if class_weight is not None:
-                kept, weight = kept * class_weight, weight * class_weight
-            sums = kept.sum(1)
+                others_only, weight = others_only * class_weight, weight * class_weight
+            sums = others_only.sum(1)
         else:
             weight = (terms - shift[:, None]).exp().masked_fill(own, 0.0)
             sums = weight.sum(1)

@@ -60,7 +60,7 @@ class Head(nn.Module):
         size: numbers in an embedding, d.
         centers: how many centers a class has (sub-center ArcFace, eq. 7), and how their cosines become one.
         engine: what computes the loss over the classes: `Auto`, `Dense`, `Streamed`, `Sampled` or `Sharded`.
-        seed: of the random numbers that the loss asks for, the same on every rank; see `Noise`.
+        seed: seed of the random numbers that the loss asks for, the same on every rank; see `Noise`.
 
     Attributes:
         centers: (N, K, d) parameter, as stored, not of unit length; with `loss.class_bias` (N, K, d + 1), the last

@@ -263,7 +263,7 @@ class WholeView:
         self.own_centers, self.centers, self.request = own_centers, centers, request
 
     @property
-    def partial(self) -> Any:  # a View; checking that would ask for `part` again, without end
+    def partial(self) -> Any:  # a View; checking it would read `partial` again, without end
         """The view itself: no class is held elsewhere."""
         return self
 
@@ -288,10 +288,10 @@ class WholeView:
         self, query: Float[Tensor, "batch columns"], count: int, own_elsewhere: bool = False
     ) -> Float[Tensor, "batch nearest"]:
         """See `View.nearest`."""
-        found = nearest_others(
+        nearest = nearest_others(
             query, self.centers, self.request.labels, count, self.request.subcenters, self.request.similarity
         )
-        return found if own_elsewhere else found[:, : len(self.centers) - 1]
+        return nearest if own_elsewhere else nearest[:, : len(self.centers) - 1]
 
     def to_partial(self, alike: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The same tensor."""

@@ -11,7 +11,7 @@ _BLOCK = 1024
 
 
 def standard_normal(seed: int, rows: range, columns: int) -> Float64[Tensor, "rows columns"]:
-    """The numbers of some rows of a fixed sequence, on the CPU; no row depends on which others are asked for.
+    """The numbers of a range of rows of a fixed sequence, on the CPU; each row is independent of the range.
 
     >>> bool((standard_normal(3, range(2000), 2)[1000:] == standard_normal(3, range(1000, 2000), 2)).all())
     True
@@ -41,10 +41,10 @@ class Noise(nn.Module):
 
     Args:
         columns: numbers for each row.
-        seed: of the sequence, >= 0; the same on every rank.
+        seed: seed of the sequence, >= 0; the same on every rank.
 
     Attributes:
-        rows: how many rows have had their numbers.
+        rows: number of rows that have received numbers.
 
     Raises:
         ValueError: a negative seed.

@@ -17,7 +17,7 @@ from verisphere.losses.class_loss import ClassLoss
 
 #: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)
 #: over N classes, and with up to a hundred million of them each is above exp(-87): a loss with such a bound needs no
-#: running maximum. What is left at the upper end is for the slope of a cosine, one over the length of a center.
+#: running maximum. The remaining range at the upper end is for the slope of a cosine, 1 / length of a center.
 SAFE_BOUND, SAFE_SUM = 64.0, 60.0
 
 
@@ -171,7 +171,7 @@ class OtherClasses:
                 write(chunk, by_product.T @ self._weighted_rows(chunk))
         if self.terms.loss.reduce == "sum":
             return sums, by_query if rows else None, by_context
-        self._over_sums = torch.where(sums > 0, 1.0 / sums, 0.0)  # without another class there is nothing to divide
+        self._over_sums = torch.where(sums > 0, 1.0 / sums, 0.0)  # a row without another class has the sum 0
         for total in (by_query.T, *by_context):
             total *= self._over_sums
         return top + sums.log(), by_query if rows else None, by_context
@@ -195,8 +195,8 @@ class OtherClasses:
         return by_product.T @ self._weighted_rows(chunk)
 
     def _fixed_shift(self, classes: int) -> Float[Tensor, "batch"] | None:
-        """The shift of every logit, where it is known before the pass; None asks for a running maximum."""
-        # a sum has no exponentials to shift
+        """The shift of every logit if it is known before the pass; None requires a running maximum."""
+        # A sum has no exponentials, so it needs no shift.
         shift = 0.0 if self.terms.loss.reduce == "sum" else known_shift(self.terms.loss, classes)
         return None if shift is None else self._query.new_full((len(self._query),), shift)
 
@@ -244,7 +244,7 @@ class CenterGradient:
 
     @property
     def current(self) -> bool:
-        """Whether the centers are still those that the gradient is of."""
+        """Whether the centers are still those that the gradient belongs to."""
         return bool(self.chunks.centers._version == self._version)
 
     def start(self) -> Callable[[Chunk, Float[Tensor, "centers columns"]], None]:
@@ -275,7 +275,7 @@ class CenterGradient:
             gradient = torch.empty_like(self.chunks.centers)
             for chunk in self.chunks:
                 self._write(gradient, chunk, self._by_product(chunk))
-        elif self.factor != 1.0:  # seldom, and one more pass over memory
+        elif self.factor != 1.0:  # rare, and costs one more pass over memory
             gradient *= self.factor
         assert self.own is not None, "complete comes before"
         gradient.index_add_(0, self.labels, self.own)

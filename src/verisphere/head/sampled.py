@@ -22,7 +22,7 @@ from verisphere.head.streamed import Streamed
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.vocabulary import NO_CLASS
 
-#: Share of the classes that a step looks at, where nothing else is said; that of PartialFC's tables.
+#: Default share of the classes that a step uses, as in PartialFC's tables.
 SAMPLE_RATE = 0.1
 
 #: A sample enlarged for the batch's own classes has one of few sizes, since each size compiles element-wise work anew.
@@ -139,7 +139,7 @@ class Sampled(WholeEngine):
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise ValueError(
-                f"rate is {self.rate}; it must be in (0, 1], the share of the classes to look at (0.1 is usual)"
+                f"rate is {self.rate}; it must be in (0, 1], the share of the classes to use (0.1 is usual)"
             )
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; it must be in [0, 2^63)")
@@ -215,7 +215,7 @@ class SampledGradient:
 
 @dataclass(frozen=True, eq=False)
 class ComputedGradient:
-    """A gradient that the inner engine has computed all the same, as the dense one does; see `DeferredGradient`.
+    """A gradient that the inner engine computed although it may be deferred, such as `Dense`; see `DeferredGradient`.
 
     Attributes:
         centers: copies of the centers drawn.

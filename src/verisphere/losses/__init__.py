@@ -1,4 +1,4 @@
-"""Class-center losses: what happens to the own-class cosine, and what happens to the others."""
+"""Class-center losses: functions of an embedding's own-class cosine and of its cosines to the other classes."""
 
 from verisphere.losses.a_softmax import ASoftmax
 from verisphere.losses.adaface import AdaFace

@@ -1,7 +1,7 @@
 """A-Softmax, the original SphereFace loss (Liu et al. 2017, arXiv:1704.08063).
 
-The own angle is multiplied by m, along a curve that keeps falling up to 180 degrees, and mixed with the plain cosine by
-a weight that is annealed over the steps of a training run, without which it does not start to converge.
+The own angle is multiplied by m, on a curve that falls up to 180 degrees, and mixed with the plain cosine by a weight
+that is annealed over the steps of a training. Without the annealing a training does not begin to converge.
 """
 
 from math import isfinite, pi
@@ -19,8 +19,8 @@ from verisphere.score.cosine import angle
 def multiplied_angle(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:
     """psi(theta) = (-1)^k cos(m * theta) - 2k with k = floor(m * theta / pi); eq. 6 and the text around it.
 
-    Continuous with a continuous slope, falling on the whole half circle from 1 at theta = 0 to 1 - 2m at theta = pi
-    for an integer m. The paper takes integers; the formula holds for every m > 0.
+    It is continuous with a continuous slope, and for an integer m falls from 1 at theta = 0 to 1 - 2m at theta = pi.
+    The paper uses integers; the formula is defined for every m > 0.
 
     Args:
         cosine: own-class cosine, in [-1, 1] up to rounding.
@@ -42,18 +42,18 @@ def annealed(step: Int64[Tensor, ""], start: float, end: float, rate: float) -> 
 class ASoftmax(ClassLoss):
     """Softmax loss with an own logit of (a * cos(theta) + psi(theta)) / (1 + a) times the scale.
 
-    The weight a falls from `start` to `end` as training steps are counted. The count is the buffer `steps`, which goes
-    into checkpoints; with accumulated gradients every part of a step counts. In evaluation it stands still.
-    `set_strength` multiplies the margin's share 1 / (1 + a), and 0 leaves the plain cosine.
+    The weight a falls from `start` to `end` with the number of training steps. The buffer `steps` counts them and is
+    saved in checkpoints; with accumulated gradients every part of a step counts. It does not change in evaluation.
+    `set_strength` multiplies the margin's share 1 / (1 + a); a strength of 0 gives the plain cosine.
 
     Args:
         margin: m, the factor on the angle, >= 1. The paper uses 4; the loss-search paper 3.
         scale: factor from cosine to logit, or None for the length of the embedding, with its gradient (the paper). The
             loss-search paper fixes 32. An embedding of length 0 then has all logits 0.
-        start: a before the first step.
-        end: a in the end. `start = end = 0` is the bare curve. 1000 and 5 are the paper's released settings.
-        rate: how fast a falls, for each step; 0.12 is the paper's released setting.
-        gradient: "exact", or "detached": the value as above, with the slope of the plain cosine.
+        start: the weight a before the first step.
+        end: the lowest weight a. `start = end = 0` is the curve alone. 1000 and 5 are the authors' released settings.
+        rate: rate at which a falls with each step; 0.12 is the authors' released setting.
+        gradient: "exact", or "detached": the value above with the slope of the plain cosine.
 
     Raises:
         ValueError: a setting is outside its range.
@@ -72,13 +72,13 @@ class ASoftmax(ClassLoss):
     ) -> None:
         super().__init__(1.0 if scale is None else scale)
         if not (isfinite(margin) and margin >= 1):
-            raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is none)")
+            raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is no margin)")
         if not (isfinite(start) and 0 <= end <= start):
             raise ValueError(
                 f"start is {start} and end {end}; the plain cosine's weight must fall from start to end, and be >= 0"
             )
         if not (isfinite(rate) and rate >= 0):
-            raise ValueError(f"rate is {rate}; it must be a number >= 0 (0 stays at the start)")
+            raise ValueError(f"rate is {rate}; it must be a number >= 0 (0 keeps the weight at start)")
         if gradient not in get_args(Gradient):
             raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
         self.margin, self.by_length, self.gradient = margin, scale is None, gradient
@@ -107,7 +107,7 @@ class ASoftmax(ClassLoss):
         return context[1] * cosine
 
     def bound(self) -> float | None:
-        """The scale, where it is fixed."""
+        """The scale; None if it is the length of the embedding."""
         return None if self.by_length else self.scale
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""AdaFace: the margin follows image quality, read off the embedding's length (Kim et al. 2022, arXiv:2204.00964)."""
+"""AdaFace: a margin by image quality, estimated from the embedding's length (Kim et al. 2022, arXiv:2204.00964)."""
 
 from math import isfinite, pi
 
@@ -22,10 +22,10 @@ def quality(
     """Image quality q in [-1, 1]: clip((length - mean) / (std / h), -1, 1), without gradient.
 
     Args:
-        length: of the embeddings; clipped to `LENGTHS`.
-        mean: of lengths.
-        std: of lengths; `STD_FLOOR` is added to it.
-        h: quality of a length one deviation above the mean; the larger, the more rows reach the ends.
+        length: lengths of the embeddings, which are clipped to `LENGTHS`.
+        mean: running mean of the lengths.
+        std: running standard deviation of the lengths; `STD_FLOOR` is added to it.
+        h: quality of a length one standard deviation above the mean; with a larger h more rows reach -1 or 1.
     """
     return (h * (length.detach().clamp(*LENGTHS) - mean) / (std + STD_FLOOR)).clamp(-1.0, 1.0)
 
@@ -35,27 +35,27 @@ def quality_margin(
 ) -> Float[Tensor, "batch"]:
     """cos(theta - margin * q) - margin * (q + 1) for the own-class cosine, before scaling.
 
-    q = -1 is ArcFace, q = 0 CosFace, q = 1 twice CosFace's margin less an angular one. The angle is clipped to [0, pi],
-    past which the cosine would turn; there the result is flat, without gradient. The authors' code clips at 0.001 and
-    pi - 0.001.
+    q = -1 is ArcFace, q = 0 CosFace, q = 1 twice CosFace's margin less an angular margin. The angle is clipped to
+    [0, pi], since the cosine would rise again beyond; there the result is constant, without gradient. The authors' code
+    clips at 0.001 and pi - 0.001.
 
     Args:
         cosine: own-class cosine, in [-1, 1] up to rounding.
         quality: q in [-1, 1].
-        margin: radians for the angular part, cosine for the other.
+        margin: in radians for the angular part, in cosine for the subtracted part.
     """
     return (angle(cosine) - margin * quality).clamp(0.0, pi).cos() - margin * (quality + 1.0)
 
 
 class AdaFace(ClassLoss):
-    """A margin on the own class that asks more of good images than of bad ones: `quality_margin` of `quality`.
+    """A margin on the own class that is larger for images of higher quality: `quality_margin` of `quality`.
 
-    Running mean and standard deviation (n - 1) of the clipped lengths start at 20 and 100, as in the authors' code, and
-    move by `rate` in `observe`, on the global batch, before they are used. A batch of one row has no deviation and
-    leaves the running one as it is. No gradient runs through q.
+    The running mean and standard deviation (n - 1) of the clipped lengths start at 20 and 100, as in the authors' code.
+    `observe` updates them by `rate` from the global batch, before they are used. A batch of one row has no standard
+    deviation and does not change the running one. No gradient flows through q.
 
     Args:
-        margin: m, of both kinds; in [0, pi / 2].
+        margin: m, in radians for the angular part and in cosine for the subtracted part; in [0, pi / 2].
         h: concentration of quality, > 0.
         scale: factor from cosine to logit.
         rate: weight of a batch in the running statistics, in (0, 1]; 0.01 in the paper.
@@ -82,7 +82,7 @@ class AdaFace(ClassLoss):
         self.register_buffer("std", torch.tensor(100.0))
 
     def observe(self, rows: Rows) -> None:
-        """Move mean and deviation toward the batch's."""
+        """Update the running mean and standard deviation from the batch."""
         length = rows.length.clamp(*LENGTHS).to(self.mean.dtype)
         follow(self.mean, length.mean(), self.rate)
         if len(length) > 1:
@@ -94,8 +94,8 @@ class AdaFace(ClassLoss):
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """scale * `quality_margin`."""
-        (of_row,) = context
-        return self.scale * quality_margin(cosine, of_row, self.strength * self.margin)
+        (row_quality,) = context
+        return self.scale * quality_margin(cosine, row_quality, self.strength * self.margin)
 
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""

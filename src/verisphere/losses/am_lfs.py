@@ -1,7 +1,7 @@
 """AM-LFS: a piecewise linear map of the softmax probability (Li et al. 2019, arXiv:1905.07375).
 
-As the loss-search paper states its baseline (arXiv:2007.06542, eq. 4) it is -log(a_i * p + b_i), i the bin that p falls
-into. The 2M numbers are what the method searches; here they are given.
+In the form of the loss-search paper's baseline (arXiv:2007.06542, eq. 4) the loss is -log(a_i * p + b_i), where i is
+the bin that contains p. The method searches for the 2M numbers; here they are arguments.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def piecewise_log(
 ) -> Float[Tensor, "batch"]:
     """-log(a_i * p + b_i), with p = sigmoid(own - rest) and i = floor(p * M), at most M - 1; eq. 4.
 
-    Where b_i is 0 it is -log(a_i) - log(p), which stays finite for a p that is too small to be a number.
+    If b_i is 0, it is computed as -log(a_i) - log(p), which stays finite where p underflows.
 
     Args:
         own: the own logit.
@@ -34,10 +34,12 @@ def piecewise_log(
     log_p = -F.softplus(rest - own)
     p = log_p.exp()
     bins = len(slopes)
-    bin_of = (p.detach() * bins).long().clamp(0, bins - 1)  # 0: a diverged p is nan, which must not index
+    bin_of = (
+        (p.detach() * bins).long().clamp(0, bins - 1)
+    )  # p may be NaN after a divergence, which must not become an index
     slope, offset = slopes[bin_of], offsets[bin_of]
     through_zero = offset == 0
-    # Each branch sees 1 where the other is taken: a where() alone would send 0 * inf = nan backwards.
+    # Each branch computes with 1 where the other is taken: otherwise the backward pass would give 0 * inf = NaN.
     line = torch.where(through_zero, 1.0, slope * p + offset)
     return -torch.where(through_zero, log_p + torch.where(through_zero, slope, 1.0).log(), line.log())
 
@@ -45,11 +47,11 @@ def piecewise_log(
 class AMLFS(ClassLoss):
     """Softmax with the own probability mapped by a straight line in each of M equal bins (eq. 4).
 
-    With one class p is 1, and the loss -log(a + b) of the last bin. There is no margin for `set_strength` to scale.
+    With one class p is 1, and the loss is -log(a + b) of the last bin. `set_strength` has no effect.
 
     Args:
-        slopes: a_i, one a bin.
-        offsets: b_i, one a bin. All a = 1 and b = 0 is the softmax loss.
+        slopes: a_i, one for each bin.
+        offsets: b_i, one for each bin. All a = 1 and b = 0 is the softmax loss.
         scale: factor from cosine to logit; 32 in the loss-search paper.
 
     Raises:
@@ -68,7 +70,7 @@ class AMLFS(ClassLoss):
         for number, (slope, offset) in enumerate(zip(slopes, offsets, strict=True)):
             low, high = number / len(slopes), (number + 1) / len(slopes)
             at_low, at_high = slope * low + offset, slope * high + offset
-            # p = 0 is a limit that no row reaches, so a line through the origin will do in the first bin.
+            # No row reaches p = 0, so the line of the first bin may pass through the origin.
             positive = at_high > 0 and (at_low > 0 or (number == 0 and offset == 0))
             if not (isfinite(slope) and isfinite(offset) and positive):
                 raise ValueError(
@@ -76,7 +78,7 @@ class AMLFS(ClassLoss):
                     f"{high:g}] to [{at_low:g}, {at_high:g}], which must be positive, since its logarithm is the loss"
                 )
         self.lines = tuple(zip(slopes, offsets, strict=True))
-        # Settings and not state: a checkpoint does not hold them, the recipe does.
+        # Settings and not state: they are in the recipe, not in a checkpoint.
         self.register_buffer("slopes", torch.tensor(list(slopes)), persistent=False)
         self.register_buffer("offsets", torch.tensor(list(offsets)), persistent=False)
 

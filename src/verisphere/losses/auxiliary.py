@@ -20,7 +20,7 @@ from verisphere.score.cosine import angle
 class Intra(ClassLoss):
     """The angle between embedding and own center as a share of 180 degrees, theta_y / pi; eq. 5 without its first term.
 
-    Between 0 and 1, and so with one class, too; 0.5 for an embedding of length 0. It looks at no other center.
+    The value is between 0 and 1, also with one class, and 0.5 for an embedding of length 0. It needs no other center.
     """
 
     reduce = "sum"
@@ -37,7 +37,7 @@ class Intra(ClassLoss):
     def others(
         self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
     ) -> Float[Tensor, "batch classes"]:
-        """Nothing."""
+        """Zero: the loss has no such term."""
         return 0.0 * cosine
 
     def finish(
@@ -47,20 +47,20 @@ class Intra(ClassLoss):
         return own
 
     def slope(self) -> float:
-        """d finish / d rest."""
+        """d finish / d rest: 0, since `finish` does not use `rest`."""
         return 0.0
 
     def bound(self) -> float | None:
-        """There are no others."""
+        """The terms of the other classes are 0."""
         return 0.0
 
 
 class Inter(ClassLoss):
-    """How near the other centers are to the own one: the mean over j != y of (pi - arccos<w_y, w_j>) / pi.
+    """The nearness of the other centers to the own center: the mean over j != y of (pi - arccos<w_y, w_j>) / pi.
 
-    Our reading of eq. 6, whose text says that the angle between different centers grows: its mean angle over pi, taken
-    from 1 so that it is a loss between 0 and 1. With one class it is 0. It sees an embedding only through the choice of
-    the nearest own sub-center, and gives it no gradient.
+    This is our reading of eq. 6, whose text says that the angle between different centers grows: 1 minus the mean angle
+    over pi, a loss between 0 and 1. With one class it is 0. It depends on an embedding only through the choice of the
+    nearest own sub-center, and gives it no gradient.
     """
 
     reduce = "sum"
@@ -73,11 +73,11 @@ class Inter(ClassLoss):
         self.pairs = 0
 
     def prepare(self, classes: int) -> None:
-        """Learn how many other centers the mean is over."""
+        """Set the number of other centers, which divides the mean."""
         self.pairs = classes - 1
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-        """Nothing."""
+        """Zero: the loss has no such term."""
         return 0.0 * cosine
 
     def others(
@@ -97,22 +97,22 @@ class Inter(ClassLoss):
         return 1.0 / self.pairs if self.pairs else 0.0
 
     def bound(self) -> float | None:
-        """A center compared with itself."""
+        """The value for two equal centers."""
         return 1.0
 
 
 class WeightedSum(ClassLoss):
-    """Several class-center losses over the same centers, added with weights; a head runs its `terms` one by one.
+    """Several class-center losses over the same centers, added with weights; a head computes each of its `terms`.
 
-    Each term that looks at other centers costs a pass over them. Labels of -1 need every term to accept them, and
-    `set_strength` reaches every term.
+    Each term that needs other centers costs a pass over them. Labels of -1 are allowed if every term accepts them;
+    `set_strength` sets the strength of every term.
 
     Args:
         losses: the terms; sums among them are unrolled. They must agree in `similarity` and `class_bias`.
-        weights: one a term, finite and >= 0; 1 each by default.
+        weights: one for each term, finite and >= 0; 1 each by default.
 
     Raises:
-        ValueError: no losses, weights that do not fit, or losses that want other centers.
+        ValueError: no losses, weights that do not match the losses, or losses that need different centers.
     """
 
     def __init__(self, losses: Sequence[ClassLoss], weights: Sequence[float] | None = None) -> None:
@@ -121,16 +121,16 @@ class WeightedSum(ClassLoss):
         if not losses:
             raise ValueError("losses is empty; a sum needs at least one loss")
         if len(weights) != len(losses):
-            raise ValueError(f"weights has {len(weights)} numbers for {len(losses)} losses; each takes one")
+            raise ValueError(f"weights has {len(weights)} numbers for {len(losses)} losses; each loss needs one")
         if not all(isfinite(weight) and weight >= 0 for weight in weights):
             raise ValueError(f"weights are {weights}; each must be a finite number >= 0")
-        wants = {(loss.similarity, loss.class_bias) for loss in losses}
-        if len(wants) > 1:
+        kinds = {(loss.similarity, loss.class_bias) for loss in losses}
+        if len(kinds) > 1:
             named = ", ".join(f"{type(loss).__name__} {loss.similarity}" for loss in losses)
             raise ValueError(f"losses disagree in similarity or class bias ({named}); they share one set of centers")
         self.losses, self.weights = nn.ModuleList(losses), weights
-        ((self.similarity, self.class_bias),) = wants
-        # What a head must know before it unrolls: rows labelled -1 are refused if any of the terms refuses them.
+        ((self.similarity, self.class_bias),) = kinds
+        # A head reads these of the sum itself: rows labelled -1 are refused if any of the terms refuses them.
         self.reduce = "sum" if all(loss.reduce == "sum" for loss in losses) else "logsumexp"
         self.query = "own_center" if any(loss.query == "own_center" for loss in losses) else "embedding"
 
@@ -138,13 +138,13 @@ class WeightedSum(ClassLoss):
     def terms(self) -> tuple[tuple[float, ClassLoss], ...]:
         """(weight, loss) of every term that is not itself a sum."""
         return tuple(
-            (weight * inner, term)
+            (weight * term_weight, term)
             for weight, loss in zip(self.weights, self._losses(), strict=True)
-            for inner, term in loss.terms
+            for term_weight, term in loss.terms
         )
 
     def set_strength(self, share: float) -> None:
-        """Set it for every term."""
+        """Set the strength of every term."""
         super().set_strength(share)
         for loss in self._losses():
             loss.set_strength(share)
@@ -155,20 +155,20 @@ class WeightedSum(ClassLoss):
             loss.prepare(classes)
 
     def observe(self, rows: Rows) -> None:
-        """Let every term observe."""
+        """Update the slow state of every term."""
         for loss in self._losses():
             loss.observe(rows)
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> NoReturn:
-        """Not for a sum: its terms are asked one by one."""
-        raise NotImplementedError("a WeightedSum has no own term: run its `terms` one by one")
+        """Always raises: a head computes the terms of a sum, not the sum itself."""
+        raise NotImplementedError("a WeightedSum has no own-class term: use its `terms`")
 
     def others(self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]) -> NoReturn:
-        """Not for a sum: its terms are asked one by one."""
-        raise NotImplementedError("a WeightedSum has no other terms: run its `terms` one by one")
+        """Always raises: a head computes the terms of a sum, not the sum itself."""
+        raise NotImplementedError("a WeightedSum has no other-class terms: use its `terms`")
 
     def _losses(self) -> list[ClassLoss]:
-        return list(self.losses)  # type: ignore[arg-type]  # a ModuleList forgets what its modules are
+        return list(self.losses)  # type: ignore[arg-type]  # a ModuleList does not carry the type of its modules
 
     def extra_repr(self) -> str:
         """What `print(loss)` shows beside the losses."""

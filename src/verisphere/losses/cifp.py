@@ -1,9 +1,10 @@
 """CIFP, consistent instance false positive rate (Xu et al. 2021, arXiv:2106.05519), the fairness baseline of OneFace.
 
-Over the batch, one threshold passes a stated share of all cosines to other classes: the overall FPR. A row's instance
-FPR is the share of its own that pass. The higher it is, the larger a penalty on the row's loss, so that rows, and with
-them groups of people, become alike in it. The penalty goes into the softmax's denominator, added to every other cosine;
-taken from the own cosine, as here, it is the same.
+One threshold over the batch lets a stated share of all cosines to other classes pass: the overall FPR. The instance FPR
+of a row is the share of the row's cosines to other classes that pass. A higher instance FPR gives a larger penalty on
+the row's loss, which evens out the instance FPR over rows, and so over groups of people. In the paper the penalty is
+added to every other cosine in the softmax's denominator; here it is subtracted from the own cosine, which is
+equivalent.
 """
 
 from math import isfinite
@@ -23,22 +24,22 @@ Penalty = Literal["counted", "squared"]
 def passing(
     nearest: Float[Tensor, "batch nearest"], own: Float[Tensor, "batch"], allowed: int
 ) -> tuple[Float[Tensor, "batch nearest"], Float[Tensor, ""]]:
-    """Which other-class cosines pass the batch's threshold (1 or 0), and that threshold.
+    """Whether each other-class cosine passes the batch's threshold (1 or 0), and the threshold.
 
-    A class nearer than the own one is left out, as in the released code: the row is on the wrong side of it, which
-    looks like a wrong label. Of the rest, over the whole batch, the threshold is the (`allowed` + 1)-th largest cosine
-    and what is above it passes, the rule of `verisphere.decide.threshold_at`.
+    A class nearer than the own class is excluded, as in the released code, since such a row may have a wrong label. The
+    threshold is the (`allowed` + 1)-th largest of the remaining cosines of the whole batch; cosines above it pass, by
+    the rule of `verisphere.decide.threshold_at`.
     """
-    in_question = nearest <= own[:, None]
-    ranked = torch.where(in_question, nearest, -torch.inf).flatten().sort(descending=True).values
+    included = nearest <= own[:, None]
+    ranked = torch.where(included, nearest, -torch.inf).flatten().sort(descending=True).values
     threshold = ranked[allowed] if allowed < len(ranked) else nearest.new_tensor(-torch.inf)
-    return (in_question & (nearest > threshold)).to(nearest), threshold
+    return (included & (nearest > threshold)).to(nearest), threshold
 
 
 def counted_penalty(passed: Float[Tensor, "batch nearest"], allowed: int) -> Float[Tensor, "batch"]:
-    """Instance FPR over overall FPR: passed of the row over passed of the batch, times the batch size.
+    """Instance FPR over overall FPR: the row's passing cosines over the batch's allowed ones, times the batch size.
 
-    Both have the number of other classes in the denominator, which cancels; 0 where none may pass.
+    The number of other classes divides both rates and cancels. The result is 0 if none may pass.
     """
     return passed.sum(1) * (len(passed) / allowed if allowed else 0.0)
 
@@ -46,27 +47,27 @@ def counted_penalty(passed: Float[Tensor, "batch nearest"], allowed: int) -> Flo
 def squared_penalty(
     passed: Float[Tensor, "batch nearest"], nearest: Float[Tensor, "batch nearest"], own: Float[Tensor, "batch"]
 ) -> Float[Tensor, "batch"]:
-    """(1 + own cosine) * the mean square of the cosines that pass, 0 where none does: the released code's penalty."""
+    """(1 + own cosine) * mean square of the row's passing cosines, or 0 without any: the released code's penalty."""
     return (1.0 + own) * torch.where(passed > 0, nearest.square(), 0.0).sum(1) / passed.sum(1).clamp(min=1.0)
 
 
 class CIFP(CombinedMargin):
-    """CosFace whose rows are penalised by their instance false positive rate.
+    """CosFace with a penalty on each row by its instance false positive rate.
 
-    Own logit scale * (cosine - margin - alpha * penalty). The penalty is a constant: it weighs a row and does not steer
-    it (in the released code part of its gradient flows on). Only a row's `nearest` other classes are looked at: a row
-    with as many in front of its own class gets no penalty, and more passing ones are not counted. The batch is the one
-    that the head sees. `set_strength` scales margin and penalty.
+    The own logit is scale * (cosine - margin - alpha * penalty). The penalty is a constant without gradient (in the
+    released code part of its gradient flows). It uses the `nearest` other classes of a row only: a row with as many
+    classes nearer than its own gets no penalty, and further passing classes are not counted. The batch is the global
+    batch of the head. `set_strength` scales margin and penalty.
 
     Args:
         margin: subtracted from the own cosine, >= 0.
         scale: factor from cosine to logit.
-        far: the overall FPR, a decimal; None is one in N - 1, as in the released code: as many other classes may pass
-            as the batch has rows.
-        alpha: factor on the penalty. The released code has 1 for its "squared" form; the paper's for the "counted" form
-            is not known to us.
-        penalty: "squared" (`squared_penalty`, the released code), or "counted" (`counted_penalty`, the paper's words).
-        nearest: how many other classes of a row are looked at.
+        far: the overall FPR, a decimal; None is 1 / (N - 1), as in the released code: as many cosines may pass as the
+            batch has rows.
+        alpha: factor on the penalty; 1 in the released code for its "squared" form. We do not know the paper's value
+            for the "counted" form.
+        penalty: "squared" (`squared_penalty`, the released code), or "counted" (`counted_penalty`, the paper's text).
+        nearest: number of other classes of a row that the penalty uses.
 
     Raises:
         ValueError: a number outside its range, or an unknown penalty.
@@ -89,21 +90,21 @@ class CIFP(CombinedMargin):
         if penalty not in get_args(Penalty):
             raise ValueError(f"penalty is {penalty!r}; allowed are {', '.join(get_args(Penalty))}")
         if nearest < 1:
-            raise ValueError(f"nearest is {nearest}; at least 1 other class must be looked at")
+            raise ValueError(f"nearest is {nearest}; the penalty uses at least 1 other class")
         if far is not None:
-            accepted_impostors(far, 1)  # refuses what is no rate
+            accepted_impostors(far, 1)  # raises if it is no rate
         self.far, self.alpha, self.penalty, self.nearest = far, alpha, penalty, nearest
         self.classes = 0
 
     def prepare(self, classes: int) -> None:
-        """Learn how many other classes a row has."""
+        """Set the number of classes, which the overall FPR refers to."""
         self.classes = classes
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """What the own cosine loses to the penalty.
+        """The penalty of each row, times alpha and strength.
 
         Raises:
-            ValueError: `rows` lack the nearest other classes.
+            ValueError: `rows.nearest` is None.
         """
         if rows.nearest is None:
             raise ValueError(f"rows.nearest is None; a head for CIFP must fill it with {self.nearest} cosines a row")

@@ -1,4 +1,4 @@
-"""Circle loss at class level: a cosine counts by its distance from the optimum (Sun et al. 2020, arXiv:2002.10857)."""
+"""Circle loss at class level: cosines weighted by distance from the optimum (Sun et al. 2020, arXiv:2002.10857)."""
 
 import torch
 from jaxtyping import Float
@@ -10,7 +10,7 @@ from verisphere.losses.class_loss import ClassLoss, Rows
 def circle_own(cosine: Float[Tensor, "batch"], margin: float) -> Float[Tensor, "batch"]:
     """[1 + m - cosine]+ * (cosine - (1 - m)) for the own class, the bracket without gradient; eq. 6.
 
-    The bracket is the slope, since no gradient runs through it: a cosine far from 1 + m is pulled the harder.
+    No gradient flows through the bracket, so it is the slope: a cosine farther from 1 + m has a larger gradient.
     """
     return (1.0 + margin - cosine.detach()).clamp(min=0.0) * (cosine - (1.0 - margin))
 
@@ -23,10 +23,10 @@ def circle_others(
 
 
 class Circle(ClassLoss):
-    """Softmax over self-paced similarities (eq. 6), the own class being the only positive.
+    """Softmax over self-paced similarities (eq. 6), with the own class as the only positive.
 
     Args:
-        margin: m, the optima being 1 + m and -m and the boundaries 1 - m and m; in [0, 1), 0.25 in the paper.
+        margin: m, in [0, 1), 0.25 in the paper; the optima are 1 + m and -m, the boundaries 1 - m and m.
         scale: gamma, 256 in the paper for faces.
 
     `set_strength` scales m; at 0 the weights [1 - cosine]+ and [cosine]+ remain.
@@ -42,7 +42,7 @@ class Circle(ClassLoss):
         self.margin = margin
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The margin now in force."""
+        """The margin at the present strength."""
         return (torch.full((), self.strength * self.margin, dtype=rows.own.dtype, device=rows.own.device),)
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
@@ -57,7 +57,7 @@ class Circle(ClassLoss):
         return self.scale * circle_others(cosine, margin)
 
     def bound(self) -> float | None:
-        """At cosine 1: scale * (1 - m**2) at a margin m, most where the strength is 0."""
+        """The value at cosine 1, scale * (1 - m**2) for a margin m, is largest at strength 0."""
         return self.scale
 
     def extra_repr(self) -> str:

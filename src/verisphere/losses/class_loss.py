@@ -1,8 +1,8 @@
 """The interface of a class-center loss, by which every engine can run it.
 
-A loss defines what happens to the own-class cosine, what happens to the cosines of the other classes, and how the two
-become one number a sample. It never sees the class centers or where they are kept: dense, streamed, sharded and sampled
-engines call the same few element-wise methods. A head calls `observe` (in training only), `context`, `own`, `others`
+A loss defines a function of the own-class cosine, a function of the cosines to the other classes, and how the two
+become one number a row. It never sees the class centers, nor whether they are sharded: all engines call the same few
+element-wise methods. A head calls `observe` (in training only), `context`, `own`, `others`
 and `finish`, in this order.
 """
 
@@ -32,10 +32,11 @@ class Rows:
         unit: embedding divided by its length.
         labels: class number, or -1 for 'no known class'.
         nearest: cosines of the nearest other classes, descending, as constants: `ClassLoss.nearest` of them, or fewer
-            where there are fewer; minus infinity where a row has fewer than other rows. None unless a loss needs them.
+            if there are fewer classes; minus infinity where a row has fewer than other rows. None if no loss needs
+            them.
         noise: standard normal numbers, as constants; as many as `ClassLoss.noise` asks for. They are the same on every
-            rank, and the only random numbers that a loss may use. None in evaluation mode, where a loss uses the mean
-            of what it would draw, and where no loss asks.
+            rank, and the only random numbers that a loss may use. None if no loss needs them, and in evaluation mode,
+            where a loss uses the mean of its draws.
     """
 
     own: Float[Tensor, "batch"]
@@ -47,25 +48,27 @@ class Rows:
 
 
 class ClassLoss(nn.Module):
-    """Base of every class-center loss; by itself NormFace: both sides are `scale` times the cosine, under a softmax.
+    """Base of every class-center loss. Unchanged it is NormFace: every logit is `scale` times the cosine.
 
     Attributes:
         reduce: how the other classes combine: "logsumexp" (softmax losses) or "sum" (binary losses, which also accept
             rows labelled -1).
         similarity: "cosine", or "product" of raw embeddings and raw centers (plain softmax).
-        class_bias: the head keeps one bias a class as a further column of the centers; needs `similarity = "product"`.
-        query: what the other centers are compared with: the "embedding", the "own_center" (inter-class losses), or
-            "none": the loss needs no other center and `rest` is 0. The own cosine always belongs to the embedding.
+        class_bias: whether the head stores a bias for each class, as a further column of the centers; needs
+            `similarity = "product"`.
+        query: the vector that the other centers are compared with: the "embedding", the "own_center" (inter-class
+            losses), or "none": the loss needs no other center and `rest` is 0. The own cosine is always that of the
+            embedding.
         nearest: how many of a row's nearest other classes `Rows` must contain; each batch then costs one more pass over
             all centers, without gradient.
         noise: how many random numbers `Rows` must bring for each row in training. A loss that drew them itself would
             have another value on each rank. The terms of a sum receive the same numbers.
-        linear: `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do not read
-            `rows.own`; see `one_pass` and `partial_losses`.
-        exact_products: `others` needs cosines in float32 at least, as one that takes an angle does: near 1 the angle's
-            slope, 1 / sin, makes much of a rounded cosine. An engine may else round products to bfloat16.
+        linear: whether `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do not
+            read `rows.own`; see `one_pass` and `partial_losses`.
+        exact_products: whether `others` needs cosines in float32 at least, such as for an angle, whose slope 1 / sin
+            near cosine 1 magnifies the rounding. Otherwise an engine may round products to bfloat16.
         scale: factor from cosine to logit.
-        strength: share of the margin that is applied, see `set_strength`.
+        strength: share of the margin that the loss applies, see `set_strength`.
 
     Raises:
         ValueError: `scale` is not a positive finite number.
@@ -88,11 +91,12 @@ class ClassLoss(nn.Module):
         self.strength = 1.0
 
     def set_strength(self, share: float) -> None:
-        """Set how much of its margin the loss applies: 0 none, 1 (the start) all of it.
+        """Set the share of its margin that the loss applies: 0 is no margin, 1 (the initial value) the whole margin.
 
-        A warm-up schedule calls this on any loss; one without a margin ignores it. It is a setting and not state: the
-        schedule sets it again after a checkpoint was loaded. `own`, `finish` and `context` read `self.strength`;
-        `others` must receive through `context` whatever depends on it, since engines may compile `others`.
+        A warm-up schedule calls this on any loss; a loss without a margin ignores it. The strength is a setting and not
+        state: the schedule sets it again after a checkpoint was loaded. `own`, `finish` and `context` read
+        `self.strength`; `others` must receive through `context` whatever depends on it, since engines may compile
+        `others`.
 
         Raises:
             ValueError: `share` is outside [0, 1].
@@ -103,7 +107,7 @@ class ClassLoss(nn.Module):
 
     @property
     def terms(self) -> tuple[tuple[float, "ClassLoss"], ...]:
-        """(weight, loss) of each loss that a head runs over the same centers and adds up; a plain loss is its own."""
+        """(weight, loss) of each loss that a head runs over the same centers and adds up; for a plain loss itself."""
         return ((1.0, self),)
 
     def prepare(self, classes: int) -> None:
@@ -112,13 +116,13 @@ class ClassLoss(nn.Module):
     def observe(self, rows: Rows) -> None:
         """Update slow state (running means) from the global batch; called in training only, without gradient.
 
-        A batch may contain NaN or infinity, from a training that skips such steps: `follow` then keeps the state.
+        A training may skip steps whose batch contains NaN or infinity: `follow` leaves the state unchanged then.
         """
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """Inputs of the element-wise methods beside cosines, as scalars () or one number a row (batch,).
+        """The inputs of the element-wise methods besides cosines, as scalars () or one number a row (batch,).
 
-        State, lengths and learnable numbers reach those methods only by the context, which ordinary autograd
+        State, lengths and learnable numbers reach those methods through the context only, which ordinary autograd
         differentiates. Each item reaches `own` and `finish` as (batch,) and `others` as (batch, 1), in this order.
         """
         return ()
@@ -130,10 +134,10 @@ class ClassLoss(nn.Module):
     def others(
         self, cosine: Float[Tensor, "batch classes"], *context: Float[Tensor, "batch 1"]
     ) -> Float[Tensor, "batch classes"]:
-        """The other-class logits or terms: element-wise and pure, the own class masked afterwards; `detach` is allowed.
+        """The other-class logits or terms: an element-wise pure function; the head masks the own class afterwards.
 
-        Differentiated by `torch.func.vjp` inside a chunk of classes, so it must be finite, with a finite gradient, on
-        [-1, 1] and within rounding beyond.
+        `torch.func.vjp` differentiates it inside a chunk of classes, so value and gradient must be finite on [-1, 1]
+        and within rounding beyond. `detach` is allowed.
         """
         return self.scale * cosine
 
@@ -142,8 +146,8 @@ class ClassLoss(nn.Module):
     ) -> Float[Tensor, "batch"]:
         """The loss of each row from its own term and the reduced others; by default the softmax cross entropy.
 
-        log(1 + exp(rest - own)) equals -log softmax of the own logit, without ever joining it to the others.
-        `rest` is minus infinity where there is no other class.
+        log(1 + exp(rest - own)) equals -log softmax of the own logit, and needs no tensor of all logits. `rest` is
+        minus infinity if there is no other class.
         """
         return F.softplus(rest - own)
 
@@ -152,10 +156,10 @@ class ClassLoss(nn.Module):
         return 1.0
 
     def one_pass(self, pull_together: float = 0.0) -> bool:
-        """Whether one pass over the classes is enough: the gradient in the reduced others is known before them.
+        """Whether one pass over the classes is enough, since the gradient in `rest` is known before `rest` itself.
 
-        That takes a single term that is `linear` and sums over the classes. A softmax, even under a `finish` that is
-        linear in it, divides by its denominator first.
+        This needs a single term that is `linear` and sums over the classes. A softmax divides by its denominator first,
+        even if `finish` is linear in the result.
 
         Args:
             pull_together: weight of the mean distance between sub-centers, whose gradient needs a second pass.
@@ -164,7 +168,7 @@ class ClassLoss(nn.Module):
         return len(terms) == 1 and terms[0][1].linear and terms[0][1].reduce == "sum" and not pull_together
 
     def partial_losses(self, pull_together: float = 0.0) -> bool:
-        """Whether each rank computes its own summand of every row's loss, and no own cosine has to be shared.
+        """Whether each rank computes a summand of every row's loss, so that own cosines are not exchanged.
 
         Args:
             pull_together: weight of the mean distance between sub-centers.
@@ -172,10 +176,10 @@ class ClassLoss(nn.Module):
         return self.linear and self.one_pass(pull_together) and self.query != "own_center"
 
     def bound(self) -> float | None:
-        """The largest value that `others` can take; None where that is not known.
+        """The largest value that `others` can take; None if it is not known.
 
-        With a bound up to 64, and no value below -64, an engine fixes the shift of its exponentials before its pass
-        over the classes; lower values would be lost, so a loss that has them returns None.
+        With a bound up to 64 an engine fixes the shift of its exponentials before its pass over the classes. Values
+        below -64 would then be lost, so a loss that has such values returns None.
         """
         return None
 
@@ -197,7 +201,7 @@ class ClassLoss(nn.Module):
 
 
 def follow(state: Float[Tensor, ""], value: Float[Tensor, ""], rate: float) -> None:
-    """Move a running mean in place: state <- (1 - rate) * state + rate * value; a value that is not finite is skipped.
+    """Update a running mean in place: state <- (1 - rate) * state + rate * value; skips a value that is not finite.
 
     >>> mean = torch.tensor(1.0)
     >>> follow(mean, torch.tensor(3.0), rate=0.5)
@@ -209,5 +213,5 @@ def follow(state: Float[Tensor, ""], value: Float[Tensor, ""], rate: float) -> N
 
 
 def compared_rows(rows: Float[Tensor, "*rows dim"], similarity: Similarity) -> Float[Tensor, "*rows dim"]:
-    """Embeddings or centers as a loss compares them: unit rows for "cosine", unchanged for "product"."""
+    """Rows (embeddings or centers) ready for comparison: of unit length for "cosine", unchanged for "product"."""
     return unit(rows) if similarity == "cosine" else rows

@@ -1,4 +1,4 @@
-"""CurricularFace: hard classes gain weight as training goes on (Huang et al. 2020, arXiv:2004.00288)."""
+"""CurricularFace: hard classes gain weight during a training (Huang et al. 2020, arXiv:2004.00288)."""
 
 import torch
 from jaxtyping import Float
@@ -18,7 +18,7 @@ def curricular_cosine(
     Args:
         cosine: other-class cosines.
         edge: own-class cosine with its margin.
-        t: how far the curriculum has come; about 0 at the start, where hard classes count little.
+        t: progress of the curriculum; about 0 at the start, where hard classes have little weight.
     """
     return torch.where(cosine > edge, cosine * (t + cosine), cosine)
 
@@ -26,18 +26,19 @@ def curricular_cosine(
 class CurricularFace(CombinedMargin):
     """ArcFace whose hard classes are weighted by the running mean of the own cosine.
 
-    t <- (1 - rate) * t + rate * (mean own cosine of the global batch), from 0, updated before it is used; no gradient
-    runs through t or the edge. The edge is the own cosine margined by the same rule as the own logit; the authors' code
-    takes cos(theta + m) there even past theta + m = pi, where it uses another rule for the logit.
+    t <- (1 - rate) * t + rate * (mean own cosine of the global batch), which starts at 0 and is updated before it is
+    used; no gradient flows through t or the edge. The edge is the own cosine with its margin, by the same rule as the
+    own logit; the authors' code uses cos(theta + m) there even past theta + m = pi, where its logit follows another
+    rule.
 
     Args:
         margin: added to the own angle, radians.
         scale: factor from cosine to logit.
         rate: weight of a batch in t, in (0, 1]; 0.01 in the paper.
-        gradient: of the own logit, see `CombinedMargin`.
-        beyond: the own logit past theta + margin = pi, see `combined_margin`.
+        gradient: gradient of the own logit, see `CombinedMargin`.
+        beyond: the rule for the own logit past theta + margin = pi, see `combined_margin`.
 
-    The buffer `curriculum` holds t. `set_strength` scales the margin alone: t is a schedule of its own.
+    The buffer `curriculum` contains t. `set_strength` scales the margin only, since t is a schedule by itself.
 
     Raises:
         ValueError: a number outside its range.
@@ -62,12 +63,12 @@ class CurricularFace(CombinedMargin):
         self.register_buffer("curriculum", torch.zeros(()))  # the paper's t
 
     def observe(self, rows: Rows) -> None:
-        """Move t toward the mean own cosine."""
+        """Update t from the mean own cosine."""
         follow(self.curriculum, rows.own.mean(), self.rate)
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The edge between easy and hard, and t as it now stands."""
-        # A copy: the next batch changes t in place, perhaps before this one's backward pass.
+        """The edge between easy and hard classes, and the present t."""
+        # A copy, since the next batch may change t in place before the backward pass of this batch.
         return self.margined(rows.own.detach()), self.curriculum.clone()
 
     def others(

@@ -33,25 +33,25 @@ DEVIATIONS: dict[tuple[Kind, bool], float] = {
 def elastic_margin(
     noise: Float[Tensor, "batch"], margin: float, deviation: float, largest: float
 ) -> Float[Tensor, "batch"]:
-    """E(m, sigma): margin + deviation * noise, kept in [0, largest].
+    """E(m, sigma): margin + deviation * noise, clipped to [0, largest].
 
-    The paper keeps a draw as it is. Below 0 the logit of ElasticFace-Arc would not fall with the angle; at the paper's
-    numbers 0 is seven deviations away.
+    The paper does not clip draws. For a margin below 0 the logit of ElasticFace-Arc would not fall with the angle; with
+    the paper's numbers 0 is seven standard deviations away.
 
     Args:
         noise: standard normal numbers.
         margin: the mean, m.
         deviation: the standard deviation, sigma.
-        largest: the end of the range; infinity is none.
+        largest: upper end of the range; infinity for no limit.
     """
     return (margin + deviation * noise).clamp(0.0, largest)
 
 
 def by_distance(margin: Float[Tensor, "batch"], cosine: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
-    """The same margins, the largest for the row with the smallest own cosine, and so on (ElasticFace+).
+    """Reorder the margins so that rows with smaller own cosines receive larger margins (ElasticFace+).
 
-    Rows with equal cosines receive theirs in the order of the batch. This is the paper's rule. The authors' code sorts
-    both as here but then applies the inverse permutation: of 512 rows about two receive the margin that is due to them.
+    Rows with equal cosines receive their margins in the order of the batch. This is the paper's rule. The authors' code
+    sorts both as here but then applies the inverse permutation: of 512 rows about two receive the right margin.
     """
     nearest_first = cosine.argsort(descending=True, stable=True)
     return torch.empty_like(margin).scatter_(0, nearest_first, margin.sort().values)

@@ -1,4 +1,4 @@
-"""MagFace: the margin grows with the embedding's length, which learns quality (Meng et al. 2021, arXiv:2103.06627)."""
+"""MagFace: a margin that grows with embedding length, a measure of quality (Meng et al. 2021, arXiv:2103.06627)."""
 
 from math import isfinite, pi
 
@@ -14,29 +14,29 @@ def margin_of_length(
 ) -> Float[Tensor, "batch"]:
     """m(l), in radians: the straight line from margins[0] at lengths[0] to margins[1] at lengths[1].
 
-    Differentiable in the length, which must lie between the two.
+    It is differentiable in the length, which must lie between the two lengths.
     """
     (shortest, longest), (least, most) = lengths, margins
     return least + (length - shortest) * ((most - least) / (longest - shortest))
 
 
 def length_regulariser(length: Float[Tensor, "batch"], longest: float) -> Float[Tensor, "batch"]:
-    """g(l) = 1 / l + l / longest**2, least at l = longest: it rewards length, as the margin punishes it."""
+    """g(l) = 1 / l + l / longest**2, smallest at l = longest: it favours length, while the margin penalises it."""
     return 1.0 / length + length / longest**2
 
 
 class MagFace(ClassLoss):
     """ArcFace with the margin m(l), plus weight * g(l), l the embedding's length clipped to [shortest, longest].
 
-    Gradient runs through l, but not where it is clipped; a zero-length embedding counts as the shortest. With one class
-    weight * g(l) is left.
+    Gradient flows through l where it is not clipped; an embedding of length 0 is treated as the shortest. With one
+    class the loss is weight * g(l).
 
     Args:
-        shortest: length at which `least_margin` holds, > 0.
-        longest: length at which `most_margin` holds.
-        least_margin: radians.
-        most_margin: radians, below pi.
-        weight: of the regulariser, >= 0 (lambda_g); 35 in the paper.
+        shortest: length with the margin `least_margin`, > 0.
+        longest: length with the margin `most_margin`.
+        least_margin: smallest margin, radians.
+        most_margin: largest margin, radians, below pi.
+        weight: factor on the regulariser, lambda_g, >= 0; 35 in the paper.
         scale: factor from cosine to logit.
 
     `set_strength` scales the margin, not the regulariser.
@@ -65,7 +65,9 @@ class MagFace(ClassLoss):
                 "least_margin at most most_margin"
             )
         if not (isfinite(weight) and weight >= 0):
-            raise ValueError(f"weight is {weight}; that of the regulariser must be a number >= 0 (35 in the paper)")
+            raise ValueError(
+                f"weight is {weight}; the weight of the regulariser must be a number >= 0 (35 in the paper)"
+            )
         self.lengths, self.margins, self.weight = (shortest, longest), (least_margin, most_margin), weight
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:

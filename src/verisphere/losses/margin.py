@@ -26,13 +26,14 @@ def combined_margin(
 ) -> Float[Tensor, "batch"]:
     """cos(m1 * theta + m2) - m3 for the own-class cosine; eq. 4, before scaling.
 
-    Past theta* = (pi - m2) / m1 the cosine of the margined angle would rise again, and eq. 4 does not say what then.
-    `beyond` chooses: "monotone" goes on as cos(theta) - cos(theta*) - 1 - m3, which is continuous and strictly
-    decreasing in theta, with a kink; "plain" follows eq. 4 to the letter; "released" is ArcFace's published code,
-    cos(theta) - m2 * sin(m2) - m3, which jumps and means anything for m1 = 1 only.
+    Past theta* = (pi - m2) / m1 the cosine of the margined angle would rise again; eq. 4 does not cover this range.
+    `beyond` is the rule: "monotone" continues as cos(theta) - cos(theta*) - 1 - m3, which is continuous and strictly
+    decreasing in theta, with a kink; "plain" follows eq. 4 literally; "released" is ArcFace's published code,
+    cos(theta) - m2 * sin(m2) - m3, which jumps and is meaningful for m1 = 1 only.
 
-    The gradient in the cosine is m1 * sin(m1 * theta + m2) / max(sin(theta), 1e-3): exact but for the floor, finite at
-    cosine = +-1. With m1 = 1 and m2 = 0 no angle is computed, and the result is the cosine less m3 to the last bit.
+    The gradient in the cosine is m1 * sin(m1 * theta + m2) / max(sin(theta), 1e-3), which is exact except for the lower
+    limit, and finite at cosine = +-1. With m1 = 1 and m2 = 0 no angle is computed, and the result equals cosine - m3 to
+    the last bit.
 
     Args:
         cosine: own-class cosine, in [-1, 1] up to rounding.
@@ -81,9 +82,9 @@ def adjusted_margin(
 ) -> Float[Tensor, "batch"]:
     """g(cos(m1 * theta + m2)) - m3: `combined_margin` under the similarity adjustment, before scaling.
 
-    SphereFace2 says to put g in place of the cosine; as in its own loss (eq. 5 and appendix F), an angular margin is
-    then inside g and a subtracted one outside. Past theta*, where `combined_margin` goes below -1, g goes on with slope
-    1, so that the own logit keeps falling. t = 1 is `combined_margin` to the last bit.
+    SphereFace2 replaces the cosine by g; as in that paper's loss (eq. 5 and appendix F), an angular margin is inside g
+    and a subtracted margin outside. Past theta*, where `combined_margin` falls below -1, g continues with slope 1, so
+    that the own logit keeps falling. t = 1 equals `combined_margin` to the last bit.
     """
     if t == 1.0:
         return combined_margin(cosine, m1, m2, m3, beyond)
@@ -104,19 +105,19 @@ class CombinedMargin(ClassLoss):
         m2: added to the angle, radians, 0 <= m2 < pi.
         m3: subtracted from the cosine, >= 0.
         scale: factor from cosine to logit.
-        gradient: "exact", or "detached": the margin moves the value of the logit, with the slope of the own logit
-            without margin.
-        beyond: what the own logit does where m1 * theta + m2 > pi, see `combined_margin`.
-        t: exponent of the similarity adjustment g, >= 1; 1 is none, SphereFace2 uses 3.
+        gradient: "exact", or "detached": the margin changes the value of the own logit, whose slope is that without
+            margin.
+        beyond: the rule for the own logit where m1 * theta + m2 > pi, see `combined_margin`.
+        t: exponent of the similarity adjustment g, >= 1; 1 is no adjustment, SphereFace2 uses 3.
 
     `set_strength` moves the margins in a straight line from (1, 0, 0) to (m1, m2, m3); t stays.
 
     Raises:
         ValueError: a margin, the scale or t is outside its range, `beyond` or `gradient` is not one of the names above,
-            or "released" is asked for with m1 other than 1.
+            or `beyond` is "released" while m1 is not 1.
     """
 
-    #: The arguments that give m1, m2 and m3: errors name what the caller of a subclass wrote.
+    #: The arguments that give m1, m2 and m3: errors name the argument that the caller of a subclass wrote.
     _m1_name, _m2_name, _m3_name = "m1", "m2", "m3"
 
     def __init__(
@@ -132,13 +133,13 @@ class CombinedMargin(ClassLoss):
         super().__init__(scale)
         if not (isfinite(m1) and m1 > 0):
             raise ValueError(
-                f"{self._m1_name} is {m1}; it multiplies the angle and must be a positive number (1 is none)"
+                f"{self._m1_name} is {m1}; it multiplies the angle and must be a positive number (1 is no margin)"
             )
         if not 0 <= m2 < pi:
             raise ValueError(f"{self._m2_name} is {m2}; it must be in [0, pi) radians: is it in degrees?")
         if not (isfinite(m3) and m3 >= 0):
             raise ValueError(
-                f"{self._m3_name} is {m3}; it is subtracted from the cosine and must be a number >= 0 (0 is none)"
+                f"{self._m3_name} is {m3}; it is subtracted from the cosine and must be a number >= 0 (0 is no margin)"
             )
         if gradient not in get_args(Gradient):
             raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
@@ -146,14 +147,15 @@ class CombinedMargin(ClassLoss):
             raise ValueError(f"beyond is {beyond!r}; allowed are {', '.join(get_args(Beyond))}")
         if beyond == "released" and m1 != 1:
             raise ValueError(
-                f'beyond is "released" with {self._m1_name} = {m1}; the released rule knows {self._m1_name} = 1 only'
+                f'beyond is "released" with {self._m1_name} = {m1}; the released rule is defined for '
+                f"{self._m1_name} = 1 only"
             )
         self.m1, self.m2, self.m3 = m1, m2, m3
         self.gradient, self.beyond = gradient, beyond
         self.t = checked_adjustment(t)
 
     def margins(self) -> tuple[float, float, float]:
-        """(m1, m2, m3) as now in force, at the present `strength`."""
+        """(m1, m2, m3) at the present `strength`."""
         return 1.0 + self.strength * (self.m1 - 1.0), self.strength * self.m2, self.strength * self.m3
 
     def margined(self, cosine: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
@@ -183,7 +185,7 @@ class CombinedMargin(ClassLoss):
 
 
 class NormFace(CombinedMargin):
-    """No margin: softmax over scaled cosines (Wang et al. 2017, arXiv:1704.06369)."""
+    """Softmax over scaled cosines, without a margin (Wang et al. 2017, arXiv:1704.06369)."""
 
     def __init__(self, scale: float = 64.0) -> None:
         super().__init__(m1=1.0, m2=0.0, m3=0.0, scale=scale)

@@ -20,34 +20,34 @@ def misclassified_cosine(
     t: Float[Tensor, "batch 1"],
     weighting: Weighting = "adaptive",
 ) -> Float[Tensor, "batch classes"]:
-    """The other classes' cosines, those above the edge raised: by t ("fixed") or t * (cosine + 1) ("adaptive").
+    """The other classes' cosines, raised above the edge by t ("fixed") or t * (cosine + 1) ("adaptive").
 
-    That is what the paper's weights exp(s * t) and exp(s * t * (cosine + 1)) on their exponentials come to.
+    This equals the paper's weights exp(s * t) and exp(s * t * (cosine + 1)) on the exponentials.
 
     Args:
         cosine: other-class cosines.
         edge: own-class cosine with its margin; a class above it is misclassified.
-        t: how much it is emphasised, >= 0; 0 leaves it.
-        weighting: "adaptive", the harder the more, or "fixed".
+        t: emphasis on a misclassified class, >= 0; 0 changes nothing.
+        weighting: "adaptive", with more emphasis on harder classes, or "fixed".
     """
     raised = cosine + t * (cosine + 1.0) if weighting == "adaptive" else cosine + t
     return torch.where(cosine > edge, raised, cosine)
 
 
 class MVSoftmax(CombinedMargin):
-    """MV-AM-Softmax and MV-Arc-Softmax: a margin on the own class, emphasis on the classes that still beat it.
+    """MV-AM-Softmax and MV-Arc-Softmax: a margin on the own class, and emphasis on the misclassified classes.
 
-    The edge is the own cosine margined by the same rule as the own logit, and carries no gradient; the authors' code
-    puts the margin on the logit only where the own cosine is large enough (above m for AM, above 0 for Arc).
+    The edge is the own cosine with its margin, by the same rule as the own logit, without gradient; the authors' code
+    applies the margin to the logit only if the own cosine is large enough (above m for AM, above 0 for Arc).
 
     Args:
         kind: "AM" (subtracted from the cosine) or "Arc" (added to the angle).
         margin: None is 0.35 (AM) or 0.5 radians (Arc).
-        emphasis: on a misclassified class, the paper's t, >= 0; 0 is plain AM- or Arc-Softmax.
+        emphasis: emphasis on a misclassified class, the paper's t, >= 0; 0 is plain AM- or Arc-Softmax.
         weighting: "adaptive" or "fixed", see `misclassified_cosine`.
         scale: factor from cosine to logit; 32 in the paper.
-        gradient: of the own logit, see `CombinedMargin`.
-        beyond: the own logit past theta + margin = pi, see `combined_margin`.
+        gradient: gradient of the own logit, see `CombinedMargin`.
+        beyond: the rule for the own logit past theta + margin = pi, see `combined_margin`.
 
     `set_strength` scales both margin and emphasis.
 
@@ -75,13 +75,13 @@ class MVSoftmax(CombinedMargin):
         m2, m3 = (0.0, margin) if kind == "AM" else (margin, 0.0)
         super().__init__(m1=1.0, m2=m2, m3=m3, scale=scale, gradient=gradient, beyond=beyond)
         if not (isfinite(emphasis) and emphasis >= 0):
-            raise ValueError(f"emphasis is {emphasis}; it must be a number >= 0 (0 is none)")
+            raise ValueError(f"emphasis is {emphasis}; it must be a number >= 0 (0 is no emphasis)")
         if weighting not in get_args(Weighting):
             raise ValueError(f"weighting is {weighting!r}; allowed are {', '.join(get_args(Weighting))}")
         self.emphasis, self.weighting = emphasis, weighting
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The edge, and t as now in force."""
+        """The edge, and t at the present strength."""
         edge = self.margined(rows.own.detach())
         return edge, torch.full((), self.strength * self.emphasis, dtype=edge.dtype, device=edge.device)
 
@@ -93,7 +93,7 @@ class MVSoftmax(CombinedMargin):
         return self.scale * misclassified_cosine(cosine, edge, t, self.weighting)
 
     def bound(self) -> float | None:
-        """A misclassified class at cosine 1."""
+        """The value of a misclassified class at cosine 1."""
         return self.scale * (1.0 + (2.0 if self.weighting == "adaptive" else 1.0) * self.emphasis)
 
     def extra_repr(self) -> str:

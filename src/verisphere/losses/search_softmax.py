@@ -1,11 +1,11 @@
 """Search-Softmax: every margin softmax as one function of the softmax probability (Wang et al. 2020, arXiv:2007.06542).
 
 A margin lowers the probability p of the own class to h(a, p) * p with h = 1 / (a * p + 1 - a) (eq. 8); the loss is
--log(h * p) (eq. 9). The paper asks for a <= 0, but its own table 1 leaves that range where a margined cosine rises
-above the plain one; a < 1 is what always holds, and what is checked here.
+-log(h * p) (eq. 9). The paper asks for a <= 0, but the factors of its table 1 leave that range where a margined cosine
+rises above the plain one; a < 1 always holds, and is checked here.
 
-The loss takes a factor that is given. `modulating_factor` and `factor_of_draw` are for who chooses one: to equal
-another loss, or by a search.
+The factor is an argument of the loss. `modulating_factor` computes the factor that equals another loss, and
+`factor_of_draw` that of a search.
 """
 
 from math import exp, isfinite, log1p
@@ -30,12 +30,12 @@ def modulated_softmax(
 ) -> Float[Tensor, "batch"]:
     """-log(h(a, p) * p) with p the softmax probability of the own logit; eq. 9.
 
-    Written as -own + log(exp(own) + (1 - a) * exp(rest)): a factor is log(1 - a) more on every other logit.
+    Computed as -own + log(exp(own) + (1 - a) * exp(rest)): the factor adds log(1 - a) to every other logit.
 
     Args:
         own: the own logit, without margin.
         rest: log-sum-exp of the other logits.
-        gain: log(1 - a), which holds what a factor near 1 or far below 0 would lose; 0 gives the softmax loss.
+        gain: log(1 - a), which stays precise for a factor near 1 or far below 0; 0 gives the softmax loss.
     """
     return F.softplus(rest + gain - own)
 
@@ -45,12 +45,12 @@ def modulating_factor(
 ) -> Float[Tensor, "*shape"]:
     """a = 1 - exp(scale * (cosine - margined)): the factor that equals a margin on the own cosine; table 1.
 
-    It overflows where scale * (cosine - margined) passes 88 in float32 and 709 in float64, and rounds to 1, which is no
-    factor, where it falls below -17 and -37: some margined cosines past their turn lie that far above the plain one.
+    It overflows if scale * (cosine - margined) is above 88 in float32 or 709 in float64. Below -17 or -37 it rounds to
+    1, which is not a valid factor: some margined cosines past their minimum are that far above the plain cosine.
 
     Args:
         cosine: own-class cosine.
-        margined: what the margin makes of it, before scaling.
+        margined: own-class cosine with the margin, before scaling.
         scale: factor from cosine to logit.
     """
     return -(scale * (cosine - margined)).expm1()
@@ -59,7 +59,7 @@ def modulating_factor(
 def additive_margin(factor: float, scale: float) -> float:
     """log(1 - a) / scale: the margin on the own cosine that a constant factor a < 1 equals; AM-Softmax in table 1.
 
-    It is what a person can read: a runs from 0 to -10000 where the margin runs from 0 to 0.29 (scale 32).
+    The margin is easier to read than the factor: a from 0 to -10000 is a margin from 0 to 0.29 (scale 32).
     """
     return log1p(-factor) / scale
 
@@ -79,7 +79,7 @@ class SearchSoftmax(ClassLoss):
     `set_strength` scales the equivalent additive margin, log(1 - a) / scale.
 
     Args:
-        factor: a, below 1; 0 is no margin, -10000 the strongest of the paper's table 3.
+        factor: a, below 1; 0 is no margin, -10000 the strongest factor in the paper's table 3.
         scale: factor from cosine to logit; 32 in the paper.
 
     Raises:
@@ -91,7 +91,7 @@ class SearchSoftmax(ClassLoss):
         self.set_factor(factor)
 
     def set_factor(self, factor: float) -> None:
-        """Use another modulating factor from now on, as the search does at every epoch.
+        """Set the modulating factor, as a search does before every epoch.
 
         Raises:
             ValueError: `factor` is not a finite number below 1.
@@ -104,19 +104,19 @@ class SearchSoftmax(ClassLoss):
         self.factor = factor
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """log(1 - a), which every other logit gains."""
+        """log(1 - a) at the present strength, which is added to every other logit."""
         gain = self.strength * log1p(-self.factor)
         return (torch.full((), gain, dtype=rows.own.dtype, device=rows.own.device),)
 
     def finish(
         self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """Eq. 9. The gain is the same for all other logits, so it is added to their log-sum-exp."""
+        """`modulated_softmax`. The gain is the same for all other logits, so it is added to their log-sum-exp."""
         (gain,) = context
         return modulated_softmax(own, rest, gain)
 
     def bound(self) -> float | None:
-        """The other logits are scale * cosine; the gain comes after their sum."""
+        """The other logits are scale * cosine; the gain is added to their log-sum-exp."""
         return self.scale
 
     def extra_repr(self) -> str:

@@ -1,6 +1,6 @@
-"""Plain softmax: a linear layer with a bias a class, under a cross entropy; the baseline of every paper here.
+"""Plain softmax: cross entropy over a linear layer with a bias for each class; the baseline of every paper here.
 
-Nothing is of unit length: the logit of class j is <w_j, x> + b_j, for the own class and the others alike.
+Neither embeddings nor centers are normalised: the logit of class j is <w_j, x> + b_j, also for the own class.
 """
 
 from verisphere.losses.class_loss import ClassLoss
@@ -10,11 +10,11 @@ class Softmax(ClassLoss):
     """Cross entropy over raw products of embeddings and centers, without a margin or a scale.
 
     It equals `torch.nn.functional.cross_entropy` over a linear layer. The bias is the last column of the head's
-    centers. With sub-centers each has a bias of its own, and the largest logit counts. An embedding of length 0 has the
-    biases for logits. `set_strength` has no margin to change.
+    centers. With sub-centers each sub-center has its own bias, and the largest logit counts. The logits of an embedding
+    of length 0 are the biases. `set_strength` has no effect: there is no margin.
 
     Args:
-        bias: whether a class has a bias; centers of zero mean and a balanced set hardly need one.
+        bias: whether each class has a bias; with centers of zero mean and balanced classes it hardly matters.
     """
 
     similarity = "product"

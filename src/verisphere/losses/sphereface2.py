@@ -1,4 +1,4 @@
-"""SphereFace2: one binary classification a class, all under one shared bias (Wen et al. 2022, arXiv:2108.01513).
+"""SphereFace2: a binary classification for each class, with one shared bias (Wen et al. 2022, arXiv:2108.01513).
 
 Per sample, with similarities u of the own class and v_j of the others (eq. 5 and appendix F):
 weight * (lambda / r * softplus(-(r * u + b)) + (1 - lambda) / r * sum over j of softplus(r * v_j + b)).
@@ -31,14 +31,14 @@ def own_similarity(
     """The own class's similarity u, margin included: eq. 5 for kind C, appendix F for A and M.
 
     C: g(cosine) - margin. A: g(cos(min(pi, theta + margin))). M: g(cos(min(pi, margin * theta))). g is `adjusted`.
-    A and M detach the characteristic gradient: the value is the margined one, the slope that of g(cosine).
+    A and M detach the characteristic gradient: the value has the margin, the slope is that of g(cosine).
 
     Args:
         cosine: own-class cosine, in [-1, 1] up to rounding.
-        kind: which of the three margins.
-        margin: of the similarity (C, 0 is none), radians (A, 0 is none) or a factor on the angle (M, 1 is none).
-        t: exponent of the similarity adjustment; 1 leaves the cosine.
-        gradient: "paper", or "released": slope 1 in the cosine, as the authors' code has it for every kind.
+        kind: kind of the margin, see `SphereFace2`.
+        margin: subtracted from the similarity (C), radians (A) or a factor on the angle (M); 0, 0 and 1 are no margin.
+        t: exponent of the similarity adjustment; 1 is the cosine itself.
+        gradient: "paper", or "released": slope 1 in the cosine, as in the authors' code for every kind.
 
     >>> own_similarity(torch.tensor([0.5]), "C", margin=0.4, t=3.0)  # 2 * 0.75**3 - 1 - 0.4
     tensor([-0.5562])
@@ -66,15 +66,15 @@ def other_similarity(
 def bias_start(own_logit: float, other_logit: float, ratio: float) -> float:
     """The bias b at which dL/db = 0 when every cosine is 0; appendix G, eq. 9 and 10.
 
-    That is the root of ratio * sigmoid(-(own_logit + b)) = sigmoid(other_logit + b), quadratic in exp(b). Each sign of
-    1 - ratio has a form of its own, so that nothing cancels: the appendix gives the one for ratio <= 1.
+    b is the root of ratio * sigmoid(-(own_logit + b)) = sigmoid(other_logit + b), which is quadratic in exp(b). There
+    is one form for each sign of 1 - ratio, which avoids cancellation: the appendix gives the form for ratio <= 1.
 
     Args:
         own_logit: r * u at cosine 0, without bias (a_y).
         other_logit: r * (v + margin) at cosine 0, without bias (a_j).
-        ratio: positives' total weight over negatives', lambda / ((1 - lambda) * (N - 1)) (z), > 0.
+        ratio: total weight of the positives over that of the negatives, lambda / ((1 - lambda) * (N - 1)) (z), > 0.
 
-    >>> bias_start(0.0, 0.0, 1.0)  # nothing to balance
+    >>> bias_start(0.0, 0.0, 1.0)  # balanced already
     0.0
     """
     gap = own_logit - other_logit
@@ -92,17 +92,17 @@ class SphereFace2(ClassLoss):
 
     Args:
         kind: "C" (subtracted from the similarity), "A" (added to the angle) or "M" (multiplies the angle).
-        margin: of the own class; None is the paper's, 0.4 (C), 0.5 radians (A) or 1.7 (M). m_p in eq. 3.
-        scale: r, 30 to 40 in the paper; the larger, the more the hard terms count.
+        margin: margin on the own class, m_p in eq. 3; None is the paper's value, 0.4 (C), 0.5 radians (A) or 1.7 (M).
+        scale: r, 30 to 40 in the paper; a larger scale gives more weight to hard terms.
         balance: lambda, the weight of the positive term, in (0, 1); "balanced" is (N - 1) / N.
-        t: exponent of the similarity adjustment, >= 1; 1 is none.
-        loss_weight: factor on the whole loss; the released code has 50, for gradients of a softmax loss's size.
+        t: exponent of the similarity adjustment, >= 1; 1 is no adjustment.
+        loss_weight: factor on the whole loss; 50 in the released code, for gradients of the size of a softmax loss's.
         negative_margin: added to the others' similarities (m_n in eq. 3); None is `margin` for C and 0 for A and M.
-        bias: whether there is a b, shared by all classes and learned. Its start value makes dL/db = 0 at cosine 0 with
-            the whole margin in force.
+        bias: whether the loss has a learned bias b, shared by all classes. Its initial value makes dL/db = 0 at cosine
+            0 with the whole margin.
         gradient: "paper", or "released": every logit has slope 1 in the plain cosine, see `own_similarity`.
 
-    `set_strength` scales both margins; a factor (M) starts from 1.
+    `set_strength` scales both margins; it moves a factor (M) from 1 to the margin.
 
     Raises:
         ValueError: a number outside its range, or (from `prepare`) fewer than 2 classes.
@@ -130,20 +130,20 @@ class SphereFace2(ClassLoss):
             raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
         margin = MARGINS[kind] if margin is None else margin
         lowest, limit, meaning = {
-            "C": (0.0, inf, "a number >= 0 (0 is none)"),
+            "C": (0.0, inf, "a number >= 0 (0 is no margin)"),
             "A": (0.0, pi, "in [0, pi) radians: is it in degrees?"),
-            "M": (1.0, inf, "a factor >= 1 (1 is none)"),
+            "M": (1.0, inf, "a factor >= 1 (1 is no margin)"),
         }[kind]
         if not lowest <= margin < limit:
             raise ValueError(f"margin is {margin} with kind {kind!r}; it must be {meaning}")
         if negative_margin is None:
             negative_margin = margin if kind == "C" else 0.0
         if not (isfinite(negative_margin) and negative_margin >= 0):
-            raise ValueError(f"negative_margin is {negative_margin}; it must be a number >= 0 (0 is none)")
+            raise ValueError(f"negative_margin is {negative_margin}; it must be a number >= 0 (0 is no margin)")
         if balance != "balanced" and not (isinstance(balance, int | float) and 0 < balance < 1):
             raise ValueError(f'balance is {balance!r}; it must be between 0 and 1, or "balanced": (N - 1) / N')
         if not (isfinite(loss_weight) and loss_weight > 0):
-            raise ValueError(f"loss_weight is {loss_weight}; it must be a positive finite number (the release has 50)")
+            raise ValueError(f"loss_weight is {loss_weight}; it must be a positive finite number (50 in the release)")
         self.kind, self.margin, self.negative_margin, self.gradient = kind, margin, negative_margin, gradient
         self.t, self.loss_weight = checked_adjustment(t), loss_weight
         self.balance = balance
@@ -151,9 +151,11 @@ class SphereFace2(ClassLoss):
         self.bias = nn.Parameter(torch.zeros(())) if bias else None
 
     def prepare(self, classes: int) -> None:
-        """Learn the number of classes, and set the bias to its start value (appendix G)."""
+        """Set the number of classes, and the bias to its initial value (appendix G)."""
         if classes < 2:
-            raise ValueError(f"classes is {classes}; SphereFace2 weighs one class against the others and needs 2")
+            raise ValueError(
+                f"classes is {classes}; SphereFace2 compares one class with the others and needs at least 2"
+            )
         self.classes = classes
         if self.bias is not None:
             at_zero = torch.zeros(1, dtype=torch.float64)
@@ -163,7 +165,7 @@ class SphereFace2(ClassLoss):
                 self.bias.fill_(bias_start(self.scale * own, self.scale * other, self._ratio(classes)))
 
     def _ratio(self, classes: int) -> float:
-        """The weight of the positive term over that of all negative terms, exactly 1 where it is balanced."""
+        """The weight of the positive term over that of all negative terms; exactly 1 for a balance of "balanced"."""
         if self.balance == "balanced":
             return 1.0
         return self.balance / ((1.0 - self.balance) * (classes - 1))
@@ -185,11 +187,11 @@ class SphereFace2(ClassLoss):
         return self.shares()[1] * self.loss_weight / self.scale
 
     def _negative_shift(self) -> float:
-        """r times the margin of the other classes now in force."""
+        """r times the margin of the other classes, at the present strength."""
         return self.scale * self.strength * self.negative_margin
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """What is added to every other class's r * v: the bias and their margin."""
+        """The bias plus r times the margin of the other classes, which is added to every r * v."""
         shift = self._negative_shift()
         if self.bias is None:
             return (torch.full((), shift, dtype=rows.own.dtype, device=rows.own.device),)
@@ -198,10 +200,11 @@ class SphereFace2(ClassLoss):
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """softplus(-(r * u + b))."""
         (shift,) = context
-        none = 1.0 if self.kind == "M" else 0.0
-        margin = none + self.strength * (self.margin - none)
+        no_margin = 1.0 if self.kind == "M" else 0.0
+        margin = no_margin + self.strength * (self.margin - no_margin)
         similarity = own_similarity(cosine, self.kind, margin, self.t, self.gradient)
-        # One context item carries the bias to both sides, since an engine pays for each; here their margin comes off.
+        # Each context item costs an engine time, so one item has the bias for both sides; here the others' margin is
+        # subtracted again.
         return F.softplus(-(self.scale * similarity + (shift - self._negative_shift())))
 
     def others(
@@ -227,14 +230,14 @@ class SphereFace2(ClassLoss):
 def table_2(row: TableRow) -> SphereFace2:
     """The loss in a row of the paper's ablation (table 2): each row adds one principle to the row above.
 
-    "naive" is eq. 1 to the letter (lambda = 1/2 at weight 2 is a plain sum), which the paper says does not converge;
-    the setting that it changed to print a first row all the same is lost in the text that we have. "PN" balances
-    positives and negatives, "EH" adds the scale, "AM" margin and bias, "SA" the similarity adjustment. lambda is table
-    4's for "AM" (its row with the same figures) and "SA"; for "PN" and "EH" the text names none, and we take
-    (N - 1) / N, the value that it suggests beside eq. 2.
+    "naive" is eq. 1 literally (lambda = 1/2 at weight 2 is a plain sum), which according to the paper does not
+    converge; our copy of the text does not show which setting was changed for the first row. "PN" balances positives
+    and negatives, "EH" adds the scale, "AM" margin and bias, "SA" the similarity adjustment. lambda is that of table 4
+    for "AM" (the row with the same figures) and "SA"; the text gives none for "PN" and "EH", for which we use
+    (N - 1) / N, the value suggested beside eq. 2.
 
     Raises:
-        ValueError: no such row.
+        ValueError: an unknown row.
     """
     rows = {
         "naive": lambda: SphereFace2("C", 0.0, scale=1.0, balance=0.5, t=1.0, bias=False, loss_weight=2.0),

@@ -1,8 +1,8 @@
 """SphereFace-R, version 1: a multiplicative margin that stops at 180 degrees (Liu et al. 2021, arXiv:2109.05565).
 
-The margin moves the value of the own logit only; the gradient is the plain cosine's (characteristic gradient
-detachment). Embeddings have a fixed length, the paper's hard feature normalisation. The paper's version 2 and its other
-schemes, no normalisation and a soft one, are not here: no description of them was at hand.
+The margin changes the value of the own logit only; the gradient is that of the plain cosine (characteristic gradient
+detachment). Embeddings have a fixed length, the paper's hard feature normalisation. The paper's version 2, and its
+schemes with soft or no normalisation, are not implemented: we had no description of them.
 """
 
 from math import isfinite, pi
@@ -19,7 +19,7 @@ from verisphere.score.cosine import angle
 def saturated_multiple(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:
     """cos(min(m * theta, pi)) for the own-class cosine: the margin of version 1, before scaling.
 
-    Beyond theta = pi / m it stays at -1, where its own gradient is 0.
+    Beyond theta = pi / m it is -1, with gradient 0.
 
     Args:
         cosine: own-class cosine, in [-1, 1] up to rounding.
@@ -36,7 +36,7 @@ class SphereFaceR(ClassLoss):
     Args:
         margin: factor on the angle, >= 1. 1.5 and the scale of 30 are the defaults of the authors' released SphereFace;
             SphereFace2-M uses 1.7.
-        scale: length that the embeddings get, the factor from cosine to logit.
+        scale: fixed length of the embeddings, the factor from cosine to logit.
         gradient: "detached" as in the paper, or "exact", which is 0 beyond theta = pi / margin.
 
     Raises:
@@ -46,7 +46,7 @@ class SphereFaceR(ClassLoss):
     def __init__(self, margin: float = 1.5, scale: float = 30.0, gradient: Gradient = "detached") -> None:
         super().__init__(scale)
         if not (isfinite(margin) and margin >= 1):
-            raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is none)")
+            raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is no margin)")
         if gradient not in get_args(Gradient):
             raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
         self.margin, self.gradient = margin, gradient

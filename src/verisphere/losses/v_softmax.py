@@ -1,9 +1,9 @@
-"""V-Softmax, or Virtual Softmax: a class that does not exist, always nearer than the own one (Chen et al. 2018,
+"""V-Softmax, or Virtual Softmax: a virtual class that is always nearer than the own class (Chen et al. 2018,
 arXiv:1811.12611).
 
-Its center points along the embedding itself, so its cosine is 1 and the own cosine cannot beat it: the pull toward the
-own center never ends. The paper leaves the lengths free, |w_y| |x|; here both are 1 and a scale comes before the
-cosine, as the loss-search paper (Wang et al. 2020, arXiv:2007.06542) has it for all its losses.
+The center of the virtual class has the direction of the embedding, so its cosine is 1 and the own cosine cannot exceed
+it: the gradient toward the own center never vanishes. In the paper lengths are free, |w_y| |x|; here both are 1 and a
+scale multiplies the cosine, as in all losses of the loss-search paper (Wang et al. 2020, arXiv:2007.06542).
 """
 
 from math import inf, log
@@ -20,10 +20,11 @@ Virtual = Literal["own", "batch"]
 
 
 def virtual_cosines(unit: Float[Tensor, "batch dim"], labels: Int64[Tensor, "batch"]) -> Float[Tensor, "batch batch"]:
-    """Cosine of every row to a virtual class along every row of its batch; minus infinity where there is none.
+    """The cosine of every row to the virtual class of every row of its batch; minus infinity for an excluded one.
 
-    A row meets its own virtual class, with cosine 1 (0 for a row of length 0), and those of rows with another label:
-    one along another picture of the same person would push the person's pictures apart.
+    A row is compared with its own virtual class, with cosine 1 (0 for a row of length 0), and with those of rows with
+    another label. The virtual classes of other images of the same person are excluded: they would push images of one
+    person apart.
     """
     same = labels[:, None] == labels
     same.fill_diagonal_(False)
@@ -31,16 +32,17 @@ def virtual_cosines(unit: Float[Tensor, "batch dim"], labels: Int64[Tensor, "bat
 
 
 class VSoftmax(ClassLoss):
-    """Softmax loss without a margin, but with virtual classes among the others.
+    """Softmax loss without a margin, but with virtual classes among the other classes.
 
-    With one class only the loss is not 0: the virtual one remains. With several processes the batch is the one that the
-    head sees: the virtual classes of "batch" are as many as its rows. `set_strength` weighs the virtual classes: each
-    counts as that share of a class, and 0 leaves NormFace.
+    With a single class the loss is not 0, since the virtual class remains. The virtual classes of "batch" are those of
+    the global batch of the head. `set_strength` weighs the virtual classes: each counts as that share of a class, and a
+    strength of 0 gives NormFace.
 
     Args:
-        scale: factor from cosine to logit; the loss-search paper's is 32.
-        virtual: "own": one class a row, along its own direction (Chen et al.). "batch": as many as the batch is large
-            (the loss-search paper), see `virtual_cosines`; gradient reaches both rows of a pair.
+        scale: factor from cosine to logit; 32 in the loss-search paper.
+        virtual: "own": one virtual class for each row, in its own direction (Chen et al.). "batch": the virtual classes
+            of all rows of the batch (the loss-search paper), see `virtual_cosines`; gradient reaches both rows of a
+            pair.
 
     Raises:
         ValueError: `virtual` is not one of the names above, or the scale is not positive.
@@ -53,7 +55,7 @@ class VSoftmax(ClassLoss):
         self.virtual = virtual
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The logits of the virtual classes, as one: log of the sum of their exponentials."""
+        """The log-sum-exp of the logits of the virtual classes."""
         if self.virtual == "own":
             return (self.scale * rows.unit.square().sum(1),)  # 1, or 0 for a row of length 0
         return ((self.scale * virtual_cosines(rows.unit, rows.labels)).logsumexp(1),)
@@ -61,8 +63,8 @@ class VSoftmax(ClassLoss):
     def finish(
         self, own: Float[Tensor, "batch"], rest: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """Cross entropy over the own class, the others and the virtual ones."""
-        if self.strength == 0:  # its logarithm would not do
+        """Cross entropy over the own class, the other classes and the virtual classes."""
+        if self.strength == 0:  # the logarithm below would be minus infinity
             return super().finish(own, rest)
         return F.softplus(torch.logaddexp(rest, context[0] + log(self.strength)) - own)
 
