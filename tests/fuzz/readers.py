@@ -38,8 +38,8 @@ from verisphere.files.scores import read_scores
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.photos import Photos
 from verisphere.models.checkpoint import SHARED, read_checkpoint
+from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
-from verisphere.models.faces import open_faces
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
 from verisphere.ship.card_files import read_figures, read_settings

@@ -13,7 +13,7 @@ backward of the gathering, which computes the centers' gradient in one pass, or 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import nan
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,7 @@ from verisphere.head.chunk import ChunkTerms
 from verisphere.head.interface import DeferredGradient, ViewRequest, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
 from verisphere.losses.class_loss import ClassLoss
+from verisphere.vocabulary import check_word
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -63,8 +64,7 @@ class Streamed(WholeEngine):
     compile: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision is {self.precision!r}; allowed are {', '.join(get_args(Precision))}")
+        check_word("precision", self.precision, Precision)
         if self.chunk is not None and self.chunk < 1:
             raise ValueError(f"chunk is {self.chunk}; it needs at least 1 class")
         if self.keep_bytes < 0:

@@ -7,13 +7,14 @@ pooling and the regulariser of SoftTriple (Qian et al. 2019, arXiv:1909.05235).
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.score.cosine import unit
+from verisphere.vocabulary import check_word
 
 Pooling = Literal["max", "softmax"]
 
@@ -40,8 +41,7 @@ class SubCenters:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ValueError(f"count is {self.count}; a class needs at least 1 center")
-        if self.pooling not in get_args(Pooling):
-            raise ValueError(f"pooling is {self.pooling!r}; allowed are {', '.join(get_args(Pooling))}")
+        check_word("pooling", self.pooling, Pooling)
         if not (isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"temperature is {self.temperature}; it must be a positive number (0.1 is usual)")
         if not (isfinite(self.pull_together) and self.pull_together >= 0):

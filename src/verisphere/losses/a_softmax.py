@@ -5,7 +5,6 @@ that is annealed over the steps of a training. Without the annealing a training 
 """
 
 from math import isfinite, pi
-from typing import get_args
 
 import torch
 from jaxtyping import Float, Int64
@@ -14,6 +13,7 @@ from torch import Tensor
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import Gradient, detached_gradient
 from verisphere.score.cosine import angle
+from verisphere.vocabulary import check_word
 
 
 def multiplied_angle(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:
@@ -79,8 +79,7 @@ class ASoftmax(ClassLoss):
             )
         if not (isfinite(rate) and rate >= 0):
             raise ValueError(f"rate is {rate}; it must be a number >= 0 (0 keeps the weight at start)")
-        if gradient not in get_args(Gradient):
-            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
+        check_word("gradient", gradient, Gradient)
         self.margin, self.by_length, self.gradient = margin, scale is None, gradient
         self.start, self.end, self.rate = start, end, rate
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))

@@ -8,7 +8,7 @@ equivalent.
 """
 
 from math import isfinite
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -17,6 +17,7 @@ from torch import Tensor
 from verisphere.decide import Far, accepted_impostors
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CombinedMargin
+from verisphere.vocabulary import check_word
 
 Penalty = Literal["counted", "squared"]
 
@@ -87,8 +88,7 @@ class CIFP(CombinedMargin):
         super().__init__(m1=1.0, m2=0.0, m3=margin, scale=scale)
         if not (isfinite(alpha) and alpha >= 0):
             raise ValueError(f"alpha is {alpha}; it must be a finite number >= 0 (0 is CosFace)")
-        if penalty not in get_args(Penalty):
-            raise ValueError(f"penalty is {penalty!r}; allowed are {', '.join(get_args(Penalty))}")
+        check_word("penalty", penalty, Penalty)
         if nearest < 1:
             raise ValueError(f"nearest is {nearest}; the penalty uses at least 1 other class")
         if far is not None:

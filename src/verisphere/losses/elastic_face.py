@@ -7,7 +7,7 @@ are farther from their centers.
 """
 
 from math import isfinite, pi
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import add_angular_margin
+from verisphere.vocabulary import check_word
 
 Kind = Literal["Arc", "Cos"]
 
@@ -90,8 +91,7 @@ class ElasticFace(ClassLoss):
         scale: float = 64.0,
     ) -> None:
         super().__init__(scale)
-        if kind not in get_args(Kind):
-            raise ValueError(f"kind is {kind!r}; allowed are {', '.join(get_args(Kind))}")
+        check_word("kind", kind, Kind)
         margin = MARGINS[kind] if margin is None else margin
         deviation = DEVIATIONS[kind, plus] if deviation is None else deviation
         if kind == "Arc" and not 0 <= margin < pi:

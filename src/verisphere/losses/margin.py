@@ -7,7 +7,7 @@ scale * (g(cos(m1 * theta + m2)) - m3) and scale * g(cos(theta_j)).
 """
 
 from math import cos, isfinite, pi, sin
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from torch import Tensor
 from verisphere.losses.adjust import adjusted, checked_adjustment
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.score.cosine import angle
+from verisphere.vocabulary import check_word
 
 Beyond = Literal["monotone", "plain", "released"]
 Gradient = Literal["exact", "detached"]
@@ -141,10 +142,8 @@ class CombinedMargin(ClassLoss):
             raise ValueError(
                 f"{self._m3_name} is {m3}; it is subtracted from the cosine and must be a number >= 0 (0 is no margin)"
             )
-        if gradient not in get_args(Gradient):
-            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
-        if beyond not in get_args(Beyond):
-            raise ValueError(f"beyond is {beyond!r}; allowed are {', '.join(get_args(Beyond))}")
+        check_word("gradient", gradient, Gradient)
+        check_word("beyond", beyond, Beyond)
         if beyond == "released" and m1 != 1:
             raise ValueError(
                 f'beyond is "released" with {self._m1_name} = {m1}; the released rule is defined for '

@@ -1,7 +1,7 @@
 """MV-Softmax: misclassified vectors guide the softmax (Wang et al. 2020, arXiv:1912.00833)."""
 
 from math import isfinite
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import Beyond, CombinedMargin, Gradient
+from verisphere.vocabulary import check_word
 
 Kind = Literal["AM", "Arc"]
 Weighting = Literal["adaptive", "fixed"]
@@ -68,16 +69,14 @@ class MVSoftmax(CombinedMargin):
         gradient: Gradient = "exact",
         beyond: Beyond = "monotone",
     ) -> None:
-        if kind not in get_args(Kind):
-            raise ValueError(f"kind is {kind!r}; allowed are {', '.join(get_args(Kind))}")
+        check_word("kind", kind, Kind)
         if margin is None:
             margin = 0.35 if kind == "AM" else 0.5
         m2, m3 = (0.0, margin) if kind == "AM" else (margin, 0.0)
         super().__init__(m1=1.0, m2=m2, m3=m3, scale=scale, gradient=gradient, beyond=beyond)
         if not (isfinite(emphasis) and emphasis >= 0):
             raise ValueError(f"emphasis is {emphasis}; it must be a number >= 0 (0 is no emphasis)")
-        if weighting not in get_args(Weighting):
-            raise ValueError(f"weighting is {weighting!r}; allowed are {', '.join(get_args(Weighting))}")
+        check_word("weighting", weighting, Weighting)
         self.emphasis, self.weighting = emphasis, weighting
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:

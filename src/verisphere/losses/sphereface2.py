@@ -5,7 +5,7 @@ weight * (lambda / r * softplus(-(r * u + b)) + (1 - lambda) / r * sum over j of
 """
 
 from math import exp, hypot, inf, isfinite, log, pi
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from verisphere.losses.adjust import adjusted, checked_adjustment
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import detached_gradient
 from verisphere.score.cosine import angle
+from verisphere.vocabulary import check_word
 
 Kind = Literal["C", "A", "M"]
 Gradient = Literal["paper", "released"]
@@ -124,10 +125,8 @@ class SphereFace2(ClassLoss):
         gradient: Gradient = "paper",
     ) -> None:
         super().__init__(scale)
-        if kind not in get_args(Kind):
-            raise ValueError(f"kind is {kind!r}; allowed are {', '.join(get_args(Kind))}")
-        if gradient not in get_args(Gradient):
-            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
+        check_word("kind", kind, Kind)
+        check_word("gradient", gradient, Gradient)
         margin = MARGINS[kind] if margin is None else margin
         lowest, limit, meaning = {
             "C": (0.0, inf, "a number >= 0 (0 is no margin)"),

@@ -6,7 +6,6 @@ schemes with soft or no normalisation, are not implemented: we had no descriptio
 """
 
 from math import isfinite, pi
-from typing import get_args
 
 from jaxtyping import Float
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.margin import Gradient, detached_gradient
 from verisphere.score.cosine import angle
+from verisphere.vocabulary import check_word
 
 
 def saturated_multiple(cosine: Float[Tensor, "batch"], m: float) -> Float[Tensor, "batch"]:
@@ -47,8 +47,7 @@ class SphereFaceR(ClassLoss):
         super().__init__(scale)
         if not (isfinite(margin) and margin >= 1):
             raise ValueError(f"margin is {margin}; it multiplies the angle and must be at least 1 (1 is no margin)")
-        if gradient not in get_args(Gradient):
-            raise ValueError(f"gradient is {gradient!r}; allowed are {', '.join(get_args(Gradient))}")
+        check_word("gradient", gradient, Gradient)
         self.margin, self.gradient = margin, gradient
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:

@@ -7,7 +7,7 @@ scale multiplies the cosine, as in all losses of the loss-search paper (Wang et 
 """
 
 from math import inf, log
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from verisphere.losses.class_loss import ClassLoss, Rows
+from verisphere.vocabulary import check_word
 
 Virtual = Literal["own", "batch"]
 
@@ -50,8 +51,7 @@ class VSoftmax(ClassLoss):
 
     def __init__(self, scale: float = 32.0, virtual: Virtual = "own") -> None:
         super().__init__(scale)
-        if virtual not in get_args(Virtual):
-            raise ValueError(f"virtual is {virtual!r}; allowed are {', '.join(get_args(Virtual))}")
+        check_word("virtual", virtual, Virtual)
         self.virtual = virtual
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:

@@ -11,7 +11,7 @@ from verisphere.files.disk import check_file, real_path
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.npz import names_in_npz
 from verisphere.images.faces import Faces
-from verisphere.models.faces import open_faces
+from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import is_model_folder
 from verisphere.vocabulary import Embeddings
 

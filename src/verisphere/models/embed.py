@@ -15,7 +15,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.models.build import build_backbone, untrained
 from verisphere.models.checkpoint import load_into, read_checkpoint
-from verisphere.models.faces import open_faces
+from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import is_model_folder, load
 from verisphere.models.onnx_file import OnnxBackbone, read_onnx
 from verisphere.vocabulary import Embeddings, Origin, Progress, printable, quietly

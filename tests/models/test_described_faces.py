@@ -7,8 +7,8 @@ import torch
 
 from verisphere.files.embeddings import read_embeddings
 from verisphere.images import ByLight, Photos, SyntheticFaces
+from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed_faces
-from verisphere.models.faces import open_faces
 from verisphere.report.plots import save_image
 
 DRAWN = "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 4, images: 2, size: 48, domains: [studio]}\n"
