@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pinned.__main__ import SAME, compare
+from pinned.__main__ import MEANT, SAME, compare
 from pinned.commands import RECIPES, commands, write_inputs
 from pinned.digests import digest
 
@@ -96,3 +96,9 @@ def test_every_command_finds_its_recipe(tmp_path: Path):
     named = {word for command in commands() for word in command.words if word.endswith(".yaml")}
     assert {f"{name}.yaml" for name in RECIPES} <= named
     assert all((tmp_path / name).is_file() for name in named)
+
+
+def test_a_number_that_was_meant_to_change_is_named_with_the_reason(capsys):
+    name, reason = next(iter(MEANT.items()))
+    assert compare({name: {"numbers": "1"}}, {name: {"numbers": "2"}}, strict=False) == 0
+    assert f"numbers differ, as they are meant to: {name} ({reason})" in capsys.readouterr().out
