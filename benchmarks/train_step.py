@@ -120,12 +120,13 @@ class PlainHead(nn.Module):
 
 def built(case: Case, variant: Variant) -> Callable[[], object]:
     """A step of this variant, ready to run."""
+    from verisphere import backbones
     from verisphere.head import Head, HeadSGD, Streamed
     from verisphere.losses import ArcFace
 
     torch.manual_seed(0)
     layout = torch.channels_last if variant.channels_last else torch.contiguous_format
-    backbone = getattr(embed, case.network)(**case.arguments).to(DEVICE).to(memory_format=layout)
+    backbone = getattr(backbones, case.network)(**case.arguments).to(DEVICE).to(memory_format=layout)
     images = torch.randn(case.batch, 3, *backbone.input_size, device=DEVICE).to(memory_format=layout)
     labels = torch.randint(0, CLASSES, (case.batch,), device=DEVICE)
     run = torch.compile(backbone.forward, dynamic=False) if variant.compile else backbone
@@ -180,9 +181,10 @@ def built(case: Case, variant: Variant) -> Callable[[], object]:
 
 def flops(case: Case, variant: Variant) -> float:
     """Floating-point operations of a step, as the module's text has them."""
+    from verisphere import backbones
     from verisphere.train.dry_run.measured import measure_backbone
 
-    forward = case.batch * measure_backbone(getattr(embed, case.network)(**case.arguments)).flops
+    forward = case.batch * measure_backbone(getattr(backbones, case.network)(**case.arguments)).flops
     if variant.only_forward:
         return forward
     return 3 * forward + (0 if variant.head == "none" else 3 * 2 * case.batch * CLASSES * SIZE)

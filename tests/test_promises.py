@@ -12,6 +12,7 @@ import pytest
 
 from verisphere.decide import TooFewComparisonsError, approximate_threshold, confidence_limit, share_above
 from verisphere.decide.intervals import MEASURED_COVERAGE
+from verisphere.vocabulary import Redrawing
 
 FILE = Path(__file__).parents[1] / "benchmarks" / "promises.py"
 WORLDS = ("alike", "differing", "tails", "heavy tails", "worst case")
@@ -77,7 +78,7 @@ def test_no_set_without_the_few_shows_that_they_are_there(promises, world):
     assert abs((~few.any(1)).mean() - (1 - 1.05 * 0.04) ** 30) < 4 * deviation(0.28, sets)
     alike = next(number for number in range(20) if worst.draw_set(60, number)(8).impostor.max() < 4)
     pairs = worst.draw_set(60, alike)(8)
-    assert worst.far(approximate_threshold(pairs, "0.04", 40).threshold) > 0.04
+    assert worst.far(approximate_threshold(pairs, "0.04", Redrawing(40)).threshold) > 0.04
     assert worst.far(float(pairs.impostor.max())) > 0.04  # not even the highest score of all would do
 
 

@@ -283,7 +283,7 @@ def test_products_of_a_step_are_those_that_a_head_makes(known, loss, optimizer, 
     with FlopCounterMode(display=False) as counter:
         head(embeddings, torch.arange(8)).loss.backward()
         stepper.step()
-    assert plan(asked, 30, measurements=known).head_flops == counter.get_total_flops()
+    assert training_cost(asked, 30, measurements=known).head_flops == counter.get_total_flops()
 
 
 def test_the_ring():
