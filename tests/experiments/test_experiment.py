@@ -28,6 +28,7 @@ from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.protocols import PairsOfSet, all_pairs
 from verisphere.protocols.redrawn import redrawn_set
 from verisphere.train.recipe import read_recipe
+from verisphere.vocabulary import Redrawing
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_figures_are_those_of_the_embeddings(made):
             embeddings = read_embeddings(next(run.glob("rooms*.npz")))
             assert embeddings.origin.model == read_checkpoint(run).sha256["backbone"]
             pairs = PairsOfSet(embeddings)
-            found.append((redrawn_set(pairs, ["0.2", "0.05"], "0.1", 50), all_pairs(pairs, ["0.2", "0.1"])))
+            found.append((redrawn_set(pairs, ["0.2", "0.05"], "0.1", Redrawing(50)), all_pairs(pairs, ["0.2", "0.1"])))
     figures = {(one.measured, one.name, one.far_target, one.domain): one for one in result.arms["fast"].figures}
     tar = figures["rooms/2", "tar", "0.2", None]
     assert tar.per_seed == {seed: both[1].operating_points[0].tar for seed, both in zip((0, 3), fast, strict=True)}
