@@ -47,6 +47,7 @@ def test_yaml_within_the_limits_reads_as_it_says(text, value):
         ("a: &a [*a]", r"\*'a' in line 1 stands inside what it stands for"),
         ("a: " + "9" * 5000, "a whole number of 5,000 letters in line 1"),
         ("a: " + ":".join(["59"] * 3000), "a whole number of 8,999 letters in line 1"),
+        ("a: 190:20:30", "'190:20:30' in line 1: YAML reads it as a number to base 60; put a text into quotes"),
         ("a: !!timestamp x", "the tag !!timestamp in line 1; no tag is read"),
         ("a: !!bool x", "the tag !!bool in line 1"),
         ("!!python/object/apply:os.system ['true']", "the tag !!python/object/apply:os.system in line 1"),

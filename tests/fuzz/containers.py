@@ -498,10 +498,9 @@ def reseal_onnx(files: Files) -> Files:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(files[path])
-    except Exception:  # not a protocol buffer any more
+        entries = [(entry.key, entry.value) for entry in model.metadata_props if entry.key != "verisphere_sha256"]
+    except Exception:  # no longer a protocol buffer, or an entry that is no longer text
         return files
-    kept = [entry for entry in model.metadata_props if entry.key != "verisphere_sha256"]
-    entries = [(entry.key, entry.value) for entry in kept]
     del model.metadata_props[:]
     for key, value in entries:
         model.metadata_props.add(key=key, value=value)

@@ -106,7 +106,7 @@ def test_a_step_with_an_embedding_without_direction_is_left_out_and_said_once(sp
             made(images, LABELS, None, Position(4))
     assert not term.steps
     assert [record.message for record in caplog.records] == [
-        "step 5: an embedding is not finite, or of length 0: pair terms leave such a step out"
+        "step 5: an embedding is not finite, or of length 0: pair terms skip such a step"
     ]
 
 

@@ -27,6 +27,7 @@ _LETTERS_PER_VALUE = 32  # count in addition to its own letters, for the memory 
 _MOST_LOADS_OF_TEXT = 4  # a quoted text can be YAML again, this many times
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
 _TAG = "tag:yaml.org,2002:"  # the expansion of !!
+_BASE_60 = re.compile(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _LONGEST_NUMBER = 40  # letters of a whole number; 2^64 has 20 digits, and beyond 4,300 Python raises another error
 
 
@@ -170,9 +171,16 @@ def _check_text(text: str, again: int, line: int) -> None:
 
 
 def _check_number(event: yaml.ScalarEvent, line: int) -> None:
-    """Refuses a whole number that Python would not read, or could not write again."""
+    """Refuses a whole number that Python would not read, or could not write again, and numbers to base 60.
+
+    YAML 1.1 reads 190:20:30 as 685,230, which nobody means who writes it.
+    """
     if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
         raise ValueError(f"a whole number of {len(event.value):,} letters in line {line}")
+    if event.implicit[0] and _BASE_60.fullmatch(event.value):
+        raise ValueError(
+            f"{shown(event.value)} in line {line}: YAML reads it as a number to base 60; put a text into quotes"
+        )
 
 
 def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = False) -> Any:
