@@ -499,11 +499,11 @@ def reseal_onnx(files: Files) -> Files:
     try:
         model.ParseFromString(files[path])
         entries = [(entry.key, entry.value) for entry in model.metadata_props if entry.key != "verisphere_sha256"]
+        del model.metadata_props[:]
+        for key, value in entries:
+            model.metadata_props.add(key=key, value=value)
     except Exception:  # no longer a protocol buffer, or an entry that is no longer text
         return files
-    del model.metadata_props[:]
-    for key, value in entries:
-        model.metadata_props.add(key=key, value=value)
     content = model.SerializeToString(deterministic=True)
     seal = onnx.ModelProto()
     seal.metadata_props.add(key="verisphere_sha256", value=hashlib.sha256(content).hexdigest())
