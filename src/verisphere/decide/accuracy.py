@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float64, Int64
 
 @dataclass(frozen=True)
 class Accuracy:
-    """k-fold accuracy.
+    """Accuracy over folds, each decided at the threshold that is best on the other folds.
 
     Attributes:
         mean: mean of the folds' accuracies.
@@ -17,7 +17,7 @@ class Accuracy:
         folds: number of folds.
         pairs: number of pairs.
         per_fold: accuracy of each fold at the threshold found on the others.
-        thresholds: that threshold, for each fold.
+        thresholds: the threshold of each fold.
     """
 
     mean: float
@@ -45,12 +45,12 @@ def best_cut(score: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " p
 def kfold_accuracy(
     scores: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " pairs"], folds: Int64[np.ndarray, " pairs"]
 ) -> Accuracy:
-    """Each fold decided at the cut that is best on the other folds.
+    """The accuracy of each fold at the threshold that is best on the other folds.
 
     Args:
         scores: score of each pair; higher is more alike.
         genuine: True where a pair shows one person.
-        folds: number of each pair's fold; any distinct integers.
+        folds: each pair's fold, as any integer.
 
     Raises:
         ValueError: NaN scores, no genuine or no impostor pair, fewer than two folds.

@@ -1,4 +1,4 @@
-"""Figures of how differently groups fare at one threshold, from their rates; and bounds of them from bounds of rates.
+"""Figures of how much groups differ at one threshold, from their rates; and the figures' bounds from the rates' bounds.
 
 With FAR_g and FRR_g = 1 - TAR_g of each group g at the same threshold, n groups, and a weight alpha of false accepts
 against false rejects:
@@ -101,15 +101,16 @@ class Box:
         return np.tile(self.lower, (groups, 1))[~np.eye(groups, dtype=bool)].reshape(groups, groups - 1)
 
     def max_over_min(self) -> tuple[float, float]:
-        """Least where the intervals allow the rates to meet; largest with one group high and another low."""
+        """The least value, with the rates as close together as their bounds allow, and the largest, far apart."""
         least = max(float(_quotient(self.lower.max(), self.upper.min())), 1.0)
         return least, float(_quotient(self.upper, self._others().min(1)).max())
 
     def max_over_geometric_mean(self) -> tuple[float, float]:
-        """Least with every rate as near to the highest lower bound as it can be; largest with one high, all others low.
+        """The least value and the largest.
 
-        The least: at a given maximum all others are best as large as they may be, and lowering the maximum lowers the
-        quotient until it meets a lower bound.
+        For the least, every rate lies as near to the highest lower bound as its bounds allow: at a given maximum the
+        quotient falls as the other rates rise, and it falls with the maximum until that reaches a lower bound. For the
+        largest, one rate lies at its upper bound and all others at their lower bounds.
         """
         top = self.lower.max()
         least = float(max_over_geometric_mean(np.minimum(self.upper, top))) if top else 1.0
@@ -122,7 +123,7 @@ class Box:
         return least, float((self.upper - self._others().min(1)).max())
 
     def gini(self) -> tuple[float, float]:
-        """Outer bounds: the sum of differences and the mean are bounded apart, which is wider than need be."""
+        """Outer bounds, wider than necessary: the sum of differences and the mean are bounded separately."""
         groups = len(self.lower)
         gap = self.lower[:, None] - self.upper[None]
         far_apart, near = np.maximum(-gap, -gap.T), np.maximum(np.maximum(gap, gap.T), 0)

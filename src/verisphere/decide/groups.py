@@ -1,8 +1,8 @@
-"""How differently groups of people, or of images, fare at one threshold; see `group_figures.py` for the figures.
+"""How much error rates differ between groups of people, or of images, at one threshold.
 
-A quotient by zero is undefined, and called so. What can be said then is a bound. Bounds come from the exact binomial
-bounds of the groups' rates, taken so wide that all of them hold together with 95 % (Bonferroni), comparisons being
-taken as independent; or from a bootstrap over identities, where the people are known.
+`group_figures.py` defines the figures. A quotient by zero is undefined and is reported as undefined, with a bound where
+one exists. Bounds come from exact binomial bounds of the groups' rates, widened so that all of them hold together with
+95 % (Bonferroni; comparisons are taken as independent), or from a bootstrap over identities.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,9 +66,9 @@ class Measure:
 
     Attributes:
         value: None where it is undefined.
-        undefined: why; None where it has a value.
-        lower_95, upper_95: None on a side without a bound.
-        bounds: what they come from.
+        undefined: the reason why there is no value; None where there is one.
+        lower_95, upper_95: bounds of the value; None on a side without a bound.
+        bounds: what the bounds come from.
     """
 
     value: float | None
@@ -91,9 +91,9 @@ class GroupDifferences:
 
     Attributes:
         far_target: the FAR that the threshold was chosen for.
-        rule: by which it was chosen.
+        rule: the rule by which the threshold was chosen.
         threshold: the one threshold.
-        groups: names.
+        groups: names of the groups.
         alpha: weight of FAR in `fdr`, `inequity_rate` and `garbe`; FRR has 1 - alpha.
         bounds: how the figures' bounds were found, in words.
     """
@@ -124,15 +124,15 @@ def group_differences(
     """How far groups lie apart at one threshold, from their counts at it, with joint binomial bounds.
 
     >>> day, night = GroupCounts(90, 100, 2, 1000), GroupCounts(80, 100, 4, 1000)
-    >>> found = group_differences({"day": day, "night": night}, threshold=0.4, far_target="1e-3")
-    >>> found.far_max_min.value, round(found.fdr.value, 6), round(found.garbe.value, 6)
+    >>> differences = group_differences({"day": day, "night": night}, threshold=0.4, far_target="1e-3")
+    >>> differences.far_max_min.value, round(differences.fdr.value, 6), round(differences.garbe.value, 6)
     (2.0, 0.949, 0.333333)
 
     Args:
         groups: what the threshold accepts of each group's comparisons.
-        threshold: the one threshold, and how it was chosen.
-        far_target: FAR that it was chosen for.
-        rule: by which it was chosen.
+        threshold: the one threshold.
+        far_target: the FAR that the threshold was chosen for.
+        rule: the rule by which the threshold was chosen.
         alpha: weight of FAR against FRR, in [0, 1].
 
     Raises:
@@ -143,8 +143,8 @@ def group_differences(
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
     alone = len(groups) == 1
-    accepts = [(one.impostor_accepted, one.impostor_total) for one in groups.values()]
-    rejects = [(one.genuine_total - one.genuine_accepted, one.genuine_total) for one in groups.values()]
+    accepts = [(counts.impostor_accepted, counts.impostor_total) for counts in groups.values()]
+    rejects = [(counts.genuine_total - counts.genuine_accepted, counts.genuine_total) for counts in groups.values()]
     far, frr = (np.array([count / total for count, total in errors]) for errors in (accepts, rejects))
     zeros = {
         kind: [name for name, rate in zip(groups, rates, strict=True) if not rate]
@@ -156,10 +156,10 @@ def group_differences(
     for name, measure in MEASURES.items():
         value = np.nan if alone else float(measure(far, frr, alpha))
         lower, upper = bounds.get(name, (np.nan, np.nan))
-        found = bool(np.isfinite(value))
+        defined = bool(np.isfinite(value))
         measures[name] = Measure(
-            value=value if found else None,
-            undefined=None if found else _why(name, zeros, list(groups), alpha),
+            value=value if defined else None,
+            undefined=None if defined else _why(name, zeros, list(groups), alpha),
             lower_95=_finite(lower),
             upper_95=_finite(upper),
             bounds=None if alone else "binomial",
@@ -189,9 +189,9 @@ def with_redrawn_bounds(
 
     Args:
         differences: at the same threshold.
-        far: FAR of each group in each replicate, NaN where it has none (see `rates_at`).
-        tar: the same of TAR.
-        people: how many were redrawn.
+        far: FAR of each group in each replicate, NaN where the group has no such pairs (see `rates_at`).
+        tar: TAR, laid out like `far`.
+        people: how many people were redrawn.
     """
     seen = ~np.isnan(far).any(0) & ~np.isnan(tar).any(0)
     if len(differences.groups) == 1 or not seen.any():
@@ -217,9 +217,9 @@ def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], a
     """Why a figure is undefined: one group alone, or a quotient by a rate of zero.
 
     Args:
-        name: of the figure.
+        name: name of the figure.
         zeros: the groups without a false accept (`far`) and without a false reject (`frr`).
-        groups: all of them.
+        groups: names of all groups.
         alpha: a rate without weight divides nothing.
     """
     if len(groups) == 1:

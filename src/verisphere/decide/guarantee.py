@@ -1,4 +1,4 @@
-"""A threshold that carries a promise about people who were not there when it was chosen.
+"""A threshold that carries a promise about people who took no part in choosing it.
 
 Let s(1) >= ... >= s(n) be impostor scores of comparisons that share no person, each of two people drawn alike. At the
 threshold t = s(j) the FAR on new people is a random number, because s(j) is; without ties it follows
@@ -65,10 +65,10 @@ class GenuineRate:
     Attributes:
         file: the embeddings or scores file that they are from.
         accepted: genuine comparisons with a score above the threshold.
-        total: all of them.
+        total: all genuine comparisons.
         tar: accepted / total.
         tar_lower_95: exact binomial bound, which takes comparisons as independent.
-        tar_upper_95: the upper one.
+        tar_upper_95: the upper bound, likewise.
     """
 
     file: str
@@ -103,14 +103,14 @@ class GuaranteedThreshold:
 
     Attributes:
         far_target: the FAR asked for, as it was given.
-        guarantee: which promise; see the module.
-        threshold: finite.
-        comparisons: impostor comparisons it was chosen from; for `approximate` all pairs of the set's people.
+        guarantee: which promise it carries; see the module.
+        threshold: a finite score.
+        comparisons: impostor comparisons that it was chosen from; for `approximate` all pairs of the set's people.
         rank: j, where the threshold is the j-th largest score; None for `approximate`.
-        people: how many people they are of; None where a scores file does not say.
-        confidence: 0.95 for `confident`; for `approximate` an upper limit of it, see `confidence_limit`; else None.
-        replicates: of the bootstrap, for `approximate`, else None.
-        seed: of the random choice of comparisons, or of the bootstrap; None where nothing was chosen at random.
+        people: how many people the comparisons show; None where a scores file does not say.
+        confidence: 0.95 for `confident`; for `approximate` an upper limit, see `confidence_limit`; else None.
+        replicates: replicates of the bootstrap for `approximate`, else None.
+        seed: seed of the random choice of comparisons or of the bootstrap; None where nothing was chosen at random.
         calibrated_on: where the images of these people come from; None where the file does not say.
         genuine: how many genuine comparisons pass; None where no file with genuine comparisons was given.
     """
@@ -194,11 +194,11 @@ class GuaranteedThreshold:
 def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.ndarray, "pairs 2"]:
     """Rows to compare so that no two comparisons share a person: a random matching of people, a random image of each.
 
-    Every matching and every choice of images is equally likely; with an odd number of people one is left out.
+    Every matching and every choice of images is equally likely; with an odd number of people one is excluded.
 
     Args:
         person: number of each row's person.
-        seed: of the choice. Trying several and keeping the one that is liked best breaks the guarantee.
+        seed: seed of the choice. Trying several seeds and keeping the best threshold breaks the guarantee.
 
     Raises:
         ValueError: a negative seed.
@@ -224,14 +224,14 @@ def independent_threshold(
     0.5
 
     Args:
-        scores: impostor scores; that no person is in two of the comparisons is for the caller to know.
+        scores: impostor scores; the caller must know that no person takes part in two of the comparisons.
         far: target FAR; a decimal string is read exactly, a float as its shortest decimal.
         guarantee: `expected` or `confident`.
         people: how many people the comparisons were chosen from, where that is known.
-        seed: of that choice.
+        seed: seed of that choice.
 
     Raises:
-        TooFewComparisonsError: too few for this guarantee at this FAR; says how many are needed and what can be done.
+        TooFewComparisonsError: too few for this guarantee at this FAR; the message says how many are needed.
         ValueError: NaN scores, a threshold that would be infinite, a FAR that nothing can promise.
     """
     order = ordered(scores, "impostor")

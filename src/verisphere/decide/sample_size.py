@@ -31,7 +31,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
     (1, 0)
 
     Args:
-        comparisons: how many there are, no two of which share a person.
+        comparisons: number of comparisons, no two of which share a person.
         far: target FAR, above 0 and below 1.
         guarantee: `expected` or `confident`.
 
@@ -74,9 +74,8 @@ def confidence_limit(people: int, far: Far) -> float:
     so high. No world hides its highest scores more often, since an edge density of 1 - f leaves at most
     (1 - f) ** (N / 2) of the sets of N people complete (Kruskal 1963, Katona 1968).
 
-    N / 2 is rounded down: an odd person makes no further comparison that shares nobody, and the largest score of those
-    that there are attains the number, so it is not more than can be had. The number itself is rounded down to a
-    percent, and 0.95 is the most that is stated.
+    N / 2 is rounded down, because an odd person adds no comparison without a shared person; the largest score of N / 2
+    such comparisons attains the limit. The limit itself is rounded down to a percent, and at most 0.95 is stated.
 
     >>> [confidence_limit(people, "1e-2") for people in (60, 138, 200, 598)]
     [0.26, 0.5, 0.63, 0.95]
@@ -91,7 +90,7 @@ def confidence_limit(people: int, far: Far) -> float:
 def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
     """The fewest comparisons without a shared person that can give a guarantee at a FAR.
 
-    For `approximate`, which takes all pairs of people, so many that its `confidence_limit` is one half.
+    For `approximate`, which takes all pairs of people, the number at which its `confidence_limit` is one half.
 
     >>> [comparisons_needed("1e-4", guarantee) for guarantee in ("expected", "confident", "approximate")]
     [9999, 29956, 6932]
@@ -161,12 +160,12 @@ def percent(share: float) -> str:
 
 
 def _rarely_fewer(rank: int, comparisons: int, rate: Fraction) -> bool:
-    """Whether P(Bin(comparisons, rate) <= rank - 1) <= 0.05, without an error of rounding."""
+    """Whether P(Bin(comparisons, rate) <= rank - 1) <= 0.05, decided without rounding error."""
     probability = _chance_of_fewer(rank, comparisons, rate)
     if abs(probability - 0.05) > 0.05 * _NEAR:
         return probability < 0.05
-    # Near 0.05 by a sum in 60 digits. Equality is met too: it occurs only for one comparison at a rate of 0.95 (modulo
-    # the numerator of 1 - rate, then modulo 19 squared), where the sum is exact.
+    # Near 0.05 a sum in 60 digits decides. Equality occurs only for one comparison at a rate of 0.95 (modulo the
+    # numerator of 1 - rate, then modulo 19 squared), where the sum is exact.
     return _binomial_sum(rank, comparisons, rate) <= Decimal("0.05")
 
 
@@ -193,9 +192,9 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
 
     Args:
         far: target FAR.
-        guarantee: asked for.
-        comparisons: that share no person.
-        people: whom they are of; None where a scores file does not say.
+        guarantee: the guarantee asked for.
+        comparisons: number of comparisons that share no person.
+        people: number of people in the comparisons; None where a scores file does not say.
     """
     compared, needed = _counted(comparisons, "comparison"), f"{people_needed(far, guarantee):,} people"
     there = compared if people is None else _counted(people, "person")
@@ -211,7 +210,7 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
 
 
 def _estimate(far: Far, comparisons: int, people: int | None) -> str:
-    """Where `approximate` is to be had."""
+    """Says at which FAR `approximate` is possible."""
     if people is None:
         return "only from an embeddings file"
     if people < FEWEST_PEOPLE:

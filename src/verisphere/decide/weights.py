@@ -1,9 +1,9 @@
 """Sums over pairs that count as often as their people were drawn, in many replicates of a bootstrap at once.
 
-The pairs stand in an order, highest score first. Two questions are asked of their running sum: where it first exceeds a
-number, and how large it is after so many pairs. Both go through the pairs a block at a time; a block is summed for all
-replicates together, and looked into only for those whose answer lies in it. Memory is a block, whatever the number of
-pairs; the sums are exact integers.
+The pairs are sorted, highest score first. `first_over` finds where their running sum first exceeds a number,
+`weight_of_first` how large it is after a number of pairs. Both read the pairs block by block: a block is summed for all
+replicates together, and summed pair by pair only for the replicates whose answer lies inside it. Memory is that of one
+block, whatever the number of pairs; the sums are exact integers.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ class Weights:
         return len(self.draws)
 
     def total(self, people: Int64[np.ndarray, "pairs sides"]) -> Int64[np.ndarray, " replicates"]:
-        """Weight of some pairs together, in each replicate."""
+        """The sum of the pairs' weights in each replicate."""
         total = np.zeros(len(self), np.int64)
         for start in range(0, len(people), self.block):
             total += self._sum(people[start : start + self.block])
@@ -55,7 +55,7 @@ class Weights:
     def each(
         self, people: Int64[np.ndarray, "pairs sides"], chosen: Int64[np.ndarray, " chosen"]
     ) -> Int64[np.ndarray, "chosen pairs"]:
-        """Weight of each pair in the chosen replicates."""
+        """The weight of each pair in the chosen replicates."""
         first, *others = people.T
         weight = self.draws[chosen[:, None], first]
         for side in others:
@@ -67,7 +67,7 @@ def first_over(
     weights: Weights, people: Int64[np.ndarray, "pairs sides"], allowed: Int64[np.ndarray, "cuts replicates"]
 ) -> Int64[np.ndarray, "cuts replicates"]:
     """Place of the first pair whose weight brings the running sum over `allowed`; the number of pairs if none does."""
-    found = np.full(allowed.shape, len(people))
+    places = np.full(allowed.shape, len(people))
     passed = np.zeros(len(weights), np.int64)
     for start in range(0, len(people), weights.block):
         block = people[start : start + weights.block]
@@ -76,30 +76,30 @@ def first_over(
             chosen = np.flatnonzero(crossed)
             if len(chosen):
                 sums = passed[chosen, None] + weights.each(block, chosen).cumsum(1)
-                found[cut, chosen] = start + (sums <= allowed[cut, chosen, None]).sum(1)
+                places[cut, chosen] = start + (sums <= allowed[cut, chosen, None]).sum(1)
         passed = following
         if (allowed < passed).all():
             break
-    return found
+    return places
 
 
 def weight_of_first(
     weights: Weights, people: Int64[np.ndarray, "pairs sides"], ends: Int64[np.ndarray, "cuts replicates"]
 ) -> Int64[np.ndarray, "cuts replicates"]:
-    """Weight of the first `ends` pairs together."""
-    found = np.zeros(ends.shape, np.int64)
+    """The summed weight of the first `ends` pairs."""
+    weight = np.zeros(ends.shape, np.int64)
     passed = np.zeros(len(weights), np.int64)
     for start in range(0, len(people), weights.block):
         block = people[start : start + weights.block]
         stop = start + len(block)
         following = passed + weights.total(block)
-        found[ends >= stop] = np.broadcast_to(following, ends.shape)[ends >= stop]
+        weight[ends >= stop] = np.broadcast_to(following, ends.shape)[ends >= stop]
         for cut, inside in enumerate((start < ends) & (ends < stop)):
             chosen = np.flatnonzero(inside)
             if len(chosen):
                 counted = np.arange(len(block)) < (ends[cut, chosen, None] - start)
-                found[cut, chosen] = passed[chosen] + (weights.each(block, chosen) * counted).sum(1)
+                weight[cut, chosen] = passed[chosen] + (weights.each(block, chosen) * counted).sum(1)
         passed = following
         if (ends <= stop).all():
             break
-    return found
+    return weight
