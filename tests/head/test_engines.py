@@ -158,7 +158,9 @@ def test_cosines_of_one_and_rows_of_length_zero(make, sign):
     case.embeddings[4] = 0
     case.centers[1] = 0
     dense, streamed = case.run(Dense()), case.run(Streamed(chunk=2))
-    assert max(differences(streamed, dense, floor=1.0).values()) < 1e-10  # some gradients are 0 but for rounding
+    # Some gradients are 0 but for rounding. The angle of a cosine of 1 that is rounded by 2^-53 is 1.5e-8, not 0.
+    tolerance = 1e-7 if make().exact_products else 1e-10
+    assert max(differences(streamed, dense, floor=1.0).values()) < tolerance
     case.dtype = torch.float32
     for engine in (Streamed(chunk=2), Streamed("bfloat16", chunk=2)):
         assert all(one.isfinite().all() for one in case.run(engine).values())

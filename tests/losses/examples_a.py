@@ -50,6 +50,7 @@ EXAMPLES: dict[str, Callable[[], ClassLoss]] = {
     "VSoftmax": VSoftmax,
     "VSoftmax, batch": lambda: VSoftmax(virtual="batch"),
     "CIFP": lambda: CIFP(nearest=4),
+    "CIFP, released": lambda: CIFP(threshold="released"),
     "CIFP, counted": lambda: CIFP(far="0.3", alpha=0.1, penalty="counted"),
     "Intra": Intra,
     "Inter": Inter,

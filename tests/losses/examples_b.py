@@ -18,6 +18,7 @@ EXAMPLES: dict[str, Callable[[], ClassLoss]] = {
     "SphereFace2, released": lambda: SphereFace2(gradient="released", scale=40.0, loss_weight=50.0),
     "SphereFace2, two margins, no bias": lambda: SphereFace2(margin=0.3, negative_margin=0.1, bias=False, t=1.0),
     "SphereFace2, balanced": lambda: SphereFace2(balance="balanced", t=2.0),
+    "SphereFace2, t below 1": lambda: SphereFace2(t=0.3),
     "SphereFace2, A": lambda: SphereFace2("A"),
     "SphereFace2, A, released": lambda: SphereFace2("A", gradient="released"),
     "SphereFace2, M": lambda: SphereFace2("M"),

@@ -8,7 +8,7 @@ import torch
 from verisphere.decide import ordered, threshold_at
 from verisphere.head.head import Head
 from verisphere.head.subcenters import SubCenters
-from verisphere.losses.cifp import CIFP, counted_penalty, passing, squared_penalty
+from verisphere.losses.cifp import CIFP, allowed_released, counted_penalty, passing, squared_penalty
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CosFace
 
@@ -71,6 +71,52 @@ def test_logit_by_hand():
     loss.prepare(4)
     (penalty,) = loss.context(rows())  # half of six may pass
     assert loss.own(OWN, penalty).tolist() == pytest.approx([4.5 - 4 / 3, 2.5 - 2 / 3])
+
+
+def test_the_released_threshold_by_hand():
+    # One of 2 * 3 cosines is nearer than the own class. A third of the other 5 is 2, rounded up: the second largest of
+    # them, 0.4, is the threshold, which only 0.5 passes.
+    assert allowed_released(NEAREST, OWN, None, 4) == 1
+    assert allowed_released(NEAREST, OWN, "0.5", 4) == 2  # 2.5 is 3, rounded up
+    assert allowed_released(NEAREST, OWN, "0", 4) == 0
+    loss = CIFP(margin=0.35, scale=10.0, threshold="released")
+    loss.prepare(4)
+    (penalty,) = loss.context(rows())
+    assert penalty.tolist() == pytest.approx([1.8 * 0.25, 0.0])
+
+
+def released_loss(cosine: torch.Tensor, labels: list[int], margin: float = 0.35, scale: float = 64.0) -> float:
+    """The loss of the released code in loops over lists: its far is 1 / (N - 1), alpha 1, and no class is left out."""
+    table, classes = cosine.tolist(), cosine.shape[1]
+    own = [row[label] for row, label in zip(table, labels, strict=True)]
+    pairs = [(row, other) for row, label in enumerate(labels) for other in range(classes) if other != label]
+    included = [(row, other) for row, other in pairs if table[row][other] <= own[row]]
+    rank = math.ceil(len(included) / (classes - 1))
+    threshold = sorted((table[row][other] for row, other in included), reverse=True)[rank - 1]
+    total = 0.0
+    for number, label in enumerate(labels):
+        squares = [table[row][other] ** 2 for row, other in included if row == number and table[row][other] > threshold]
+        penalty = (1 + own[number]) * sum(squares) / max(len(squares), 1)
+        logits = [scale * value for value in table[number]]
+        logits[label] = scale * (own[number] - margin - penalty)
+        total += math.log(sum(math.exp(logit - logits[label]) for logit in logits))
+    return total / len(labels)
+
+
+def test_the_released_code_and_the_default_rule_differ_by_the_threshold():
+    """The comparison that docs/losses.md states: 16 random embeddings, 20 random centers of 8 numbers."""
+    generator = torch.Generator().manual_seed(0)
+    embeddings = torch.randn(16, 8, generator=generator, dtype=torch.float64)
+    labels = torch.arange(16)
+    losses = {}
+    for threshold in ("overall", "released"):
+        head = Head(CIFP(threshold=threshold), 20, 8).double()
+        head.centers.data = torch.randn(20, 1, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        losses[threshold] = head(embeddings, labels).loss.item()
+    unit = torch.nn.functional.normalize
+    cosine = unit(embeddings) @ unit(head.centers[:, 0]).detach().T
+    assert losses["released"] == pytest.approx(released_loss(cosine, labels.tolist()), rel=1e-12)
+    assert losses == pytest.approx({"overall": 59.856, "released": 61.205}, abs=5e-4)
 
 
 def batch(classes: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -145,6 +191,7 @@ def test_rows_without_their_nearest_are_refused():
         ({"alpha": math.nan}, "alpha is nan"),
         ({"penalty": "cubed"}, "penalty is 'cubed'; allowed are counted, squared"),
         ({"nearest": 0}, "nearest is 0"),
+        ({"threshold": "theirs"}, "threshold is 'theirs'; allowed are overall, released"),
         ({"far": "2"}, "a FAR must lie between 0 and 1"),
         ({"far": "often"}, "a FAR must be a decimal number"),
         ({"margin": -0.1}, "^margin is -0.1"),

@@ -197,7 +197,7 @@ def test_half_strength_is_half_the_margin():
         ({"gradient": "none"}, "allowed are exact, detached"),
         ({"beyond": "easy"}, "allowed are monotone, plain, released"),
         ({"m1": 1.35, "beyond": "released"}, "m1 = 1 only"),
-        ({"t": 0.5}, "t is 0.5; the similarity adjustment takes"),
+        ({"t": 0.0}, "t is 0.0; the similarity adjustment takes"),
     ],
 )
 def test_refusals_name_the_argument(arguments, message):

@@ -42,6 +42,7 @@ def softplus(x: float) -> float:
     [
         ("C", 0.4, 1.0, 60, 0.1),
         ("C", 0.4, 3.0, 60, -0.55625),  # 2 * 0.75**3 - 1 - 0.4
+        ("C", 0.4, 0.5, 60, 0.3320508),  # 2 * sqrt(0.75) - 1 - 0.4
         ("A", 0.5, 1.0, 60, 0.0235966),  # cos(1.5471976)
         ("A", 0.5, 3.0, 60, -0.7318817),  # 2 * (1.0235966 / 2)**3 - 1
         ("M", 1.7, 1.0, 60, -0.2079117),  # cos(102 degrees)
@@ -100,11 +101,11 @@ def test_huge_logits_do_not_overflow():
 # ---------------------------------------------------------------------------------------------------- gradients
 
 
-@pytest.mark.parametrize("t", [1.0, 2.5, 3.0])
+@pytest.mark.parametrize("t", [0.3, 1.0, 2.5, 3.0])
 def test_gradcheck_where_nothing_is_detached(t):
     loss = SphereFace2(scale=8.0, t=t)
     own = cosines(5, 60, 100, 175).requires_grad_()
-    others = cosines(3, 50, 90, 130, 88, 92, 20, 170, 60, 40, 120, 177).reshape(4, 3).requires_grad_()
+    others = cosines(3, 50, 90, 130, 88, 92, 20, 170, 60, 40, 120, 176).reshape(4, 3).requires_grad_()
 
     def total(own, others, bias):
         context = (bias + loss.scale * loss.negative_margin).expand(4)
@@ -129,6 +130,20 @@ def test_slopes_of_the_other_similarities():
         value.sum().backward()
         assert value.item() == pytest.approx(-0.15625)  # 2 * 0.75**3 - 1
         assert cosine.grad.item() == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("t", [0.3, 0.5, 0.7])
+def test_rows_of_table_11_have_finite_gradients_at_opposite_embeddings(t):
+    """At cosine -1, where the slope of g is clamped to t * 0.001**(t - 1)."""
+    head = Head(SphereFace2(t=t), 3, 2)
+    head.centers.data = torch.tensor([[[1.0, 0.0]], [[-1.0, 0.0]], [[0.0, 1.0]]])
+    embeddings = torch.tensor([[-3.0, 0.0], [2.0, 0.0]], requires_grad=True)
+    head(embeddings, torch.tensor([0, 0])).loss.backward()
+    assert embeddings.grad.isfinite().all()
+    assert head.centers.grad.isfinite().all()
+    cosine = torch.tensor([[-1.0]], requires_grad=True)
+    other_similarity(cosine, t).sum().backward()
+    assert cosine.grad.item() == pytest.approx(t * 1000 ** (1 - t), rel=1e-5)
 
 
 def test_slope_of_finish_is_known_beforehand():
@@ -282,7 +297,7 @@ def test_defaults_are_the_papers():
         ({"negative_margin": -1.0}, "negative_margin is -1.0"),
         ({"balance": 1.0}, "^balance is 1.0"),
         ({"balance": "even"}, "^balance is 'even'"),
-        ({"t": 0.5}, "t is 0.5"),
+        ({"t": 0.0}, "t is 0.0; the similarity adjustment takes a finite number > 0"),
         ({"loss_weight": 0.0}, "loss_weight is 0.0"),
         ({"scale": -1.0}, "scale is -1.0"),
     ],

@@ -53,6 +53,15 @@ def test_only_the_listed_people(drawn: Path, tmp_path: Path):
         open_faces(drawn, tmp_path / "people.txt")
 
 
+@pytest.mark.parametrize(
+    ("name", "more"), [("rows.npz", "; if it holds embeddings, `verisphere evaluate`"), ("a", "$")]
+)
+def test_a_file_of_another_kind_is_refused_with_all_that_are_allowed(name: str, more: str, tmp_path: Path):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"{name}: no set of images; .* and a YAML file .* \(\.yaml \.yml\){more}"):
+        open_faces(tmp_path / name)
+
+
 def test_a_folder_is_photographs(tmp_path: Path):
     save_image(SyntheticFaces(1, 1, size=48).images([0])[0], tmp_path / "faces" / "Ann" / "1.png")
     faces = open_faces(tmp_path / "faces", size=(64, 48))

@@ -22,7 +22,7 @@ from verisphere.vocabulary import ImageSource
 
 log = logging.getLogger(__name__)
 
-_LIST_SUFFIXES = (".csv", ".lst", ".txt")
+LIST_SUFFIXES = (".csv", ".lst", ".txt")
 
 
 class Photos(Faces):
@@ -122,14 +122,14 @@ class _Listing:
 
 
 def _open(path: Path) -> _Listing:
-    if path.suffix.lower() in _LIST_SUFFIXES and path.exists() and not path.is_dir():
+    if path.suffix.lower() in LIST_SUFFIXES and path.exists() and not path.is_dir():
         listed = read_images(path)
         source = read_source(path, listed.paths)
         return _Listing(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), source)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such folder, archive or list")
     if not path.is_dir() and path.suffix.lower() != ".zip":
-        raise ValueError(f"{path}: neither a folder, a .zip archive nor a list ({' '.join(_LIST_SUFFIXES)})")
+        raise ValueError(f"{path}: neither a folder, a .zip archive nor a list ({' '.join(LIST_SUFFIXES)})")
     files = image_files(path, "Name/image.jpg")
     if files.unread:
         _warn_of_unread(path, counted(files.unread))

@@ -5,27 +5,34 @@ of a row is the share of the row's cosines to other classes that pass. A higher 
 the row's loss, which evens out the instance FPR over rows, and so over groups of people. In the paper the penalty is
 added to every other cosine in the softmax's denominator; here it is subtracted from the own cosine, which is
 equivalent.
+
+The released code (Tencent/TFace) penalises by the mean square of the passing cosines in place of the paper's ratio, and
+sets the threshold by another rule, `allowed_released`. Both are options here. Its gradient is not: there the penalty's
+factor 1 + own cosine and its passing cosines carry gradient into the embedding, and a passing cosine below the own
+cosine less the margin carries gradient into its center too; here the penalty is a constant.
 """
 
-from math import isfinite
+from fractions import Fraction
+from math import ceil, isfinite
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.decide import Far, accepted_impostors
+from verisphere.decide import Far, accepted_impostors, exact_rate
 from verisphere.losses.class_loss import Rows
 from verisphere.losses.margin import CombinedMargin
 from verisphere.vocabulary import check_word
 
 Penalty = Literal["counted", "squared"]
+ThresholdRule = Literal["overall", "released"]
 
 
 def passing(
     nearest: Float[Tensor, "batch nearest"], own: Float[Tensor, "batch"], allowed: int
 ) -> tuple[Float[Tensor, "batch nearest"], Float[Tensor, ""]]:
-    """Whether each other-class cosine passes the batch's threshold (1 or 0), and the threshold.
+    """Compare each other-class cosine with the batch's threshold; returns 1 where it passes, else 0, and the threshold.
 
     A class nearer than the own class is excluded, as in the released code, since such a row may have a wrong label. The
     threshold is the (`allowed` + 1)-th largest of the remaining cosines of the whole batch; cosines above it pass, by
@@ -35,6 +42,26 @@ def passing(
     ranked = torch.where(included, nearest, -torch.inf).flatten().sort(descending=True).values
     threshold = ranked[allowed] if allowed < len(ranked) else nearest.new_tensor(-torch.inf)
     return (included & (nearest > threshold)).to(nearest), threshold
+
+
+def allowed_released(
+    nearest: Float[Tensor, "batch nearest"], own: Float[Tensor, "batch"], far: Far | None, classes: int
+) -> int:
+    """The number of cosines that pass the released code's threshold.
+
+    The code applies the overall FPR to the included cosines only, without the classes nearer than a row's own, rounds
+    the count up, and places the threshold on the last of these cosines. That cosine itself does not pass, so the number
+    is the count less 1.
+
+    Args:
+        nearest: cosines of the nearest other classes; a nearer class beyond them is not known to be excluded.
+        own: own-class cosines.
+        far: the overall FPR, a decimal; None is 1 / (classes - 1).
+        classes: number of classes.
+    """
+    included = len(own) * (classes - 1) - int((nearest > own[:, None]).sum())
+    rate = Fraction(1, max(classes - 1, 1)) if far is None else exact_rate(far)
+    return max(ceil(rate * included) - 1, 0)
 
 
 def counted_penalty(passed: Float[Tensor, "batch nearest"], allowed: int) -> Float[Tensor, "batch"]:
@@ -55,10 +82,11 @@ def squared_penalty(
 class CIFP(CombinedMargin):
     """CosFace with a penalty on each row by its instance false positive rate.
 
-    The own logit is scale * (cosine - margin - alpha * penalty). The penalty is a constant without gradient (in the
-    released code part of its gradient flows). It uses the `nearest` other classes of a row only: a row with as many
-    classes nearer than its own gets no penalty, and further passing classes are not counted. The batch is the global
-    batch of the head. `set_strength` scales margin and penalty.
+    The own logit is scale * (cosine - margin - alpha * penalty). The penalty is a constant without gradient. It uses
+    the `nearest` other classes of a row only: a row with as many classes nearer than its own gets no penalty, and
+    further passing classes are not counted. With threshold="released", penalty="squared" and a `nearest` that reaches
+    every nearer class, the value is the released code's; the module says how its gradient differs. The batch is the
+    global batch of the head. `set_strength` scales margin and penalty.
 
     Args:
         margin: subtracted from the own cosine, >= 0.
@@ -68,7 +96,9 @@ class CIFP(CombinedMargin):
         alpha: factor on the penalty; 1 in the released code for its "squared" form. We do not know the paper's value
             for the "counted" form.
         penalty: "squared" (`squared_penalty`, the released code), or "counted" (`counted_penalty`, the paper's text).
-        nearest: number of other classes of a row that the penalty uses.
+        nearest: number of other classes of a row that the penalty uses; the released code uses all.
+        threshold: "overall": the share `far` of all cosines to other classes may pass; "released": the released code's
+            rule, by which fewer pass, see `allowed_released`.
 
     Raises:
         ValueError: a number outside its range, or an unknown penalty.
@@ -84,16 +114,19 @@ class CIFP(CombinedMargin):
         alpha: float = 1.0,
         penalty: Penalty = "squared",
         nearest: int = 64,
+        threshold: ThresholdRule = "overall",
     ) -> None:
         super().__init__(m1=1.0, m2=0.0, m3=margin, scale=scale)
         if not (isfinite(alpha) and alpha >= 0):
             raise ValueError(f"alpha is {alpha}; it must be a finite number >= 0 (0 is CosFace)")
         check_word("penalty", penalty, Penalty)
+        check_word("threshold", threshold, ThresholdRule)
         if nearest < 1:
             raise ValueError(f"nearest is {nearest}; the penalty uses at least 1 other class")
         if far is not None:
             accepted_impostors(far, 1)  # raises if it is no rate
         self.far, self.alpha, self.penalty, self.nearest = far, alpha, penalty, nearest
+        self.threshold = threshold
         self.classes = 0
 
     def prepare(self, classes: int) -> None:
@@ -109,7 +142,10 @@ class CIFP(CombinedMargin):
         if rows.nearest is None:
             raise ValueError(f"rows.nearest is None; a head for CIFP must fill it with {self.nearest} cosines a row")
         own, batch = rows.own.detach(), len(rows.own)
-        allowed = batch if self.far is None else accepted_impostors(self.far, batch * (self.classes - 1))
+        if self.threshold == "released":
+            allowed = allowed_released(rows.nearest, own, self.far, self.classes)
+        else:
+            allowed = batch if self.far is None else accepted_impostors(self.far, batch * (self.classes - 1))
         passed, _ = passing(rows.nearest, own, allowed)
         if self.penalty == "squared":
             penalty = squared_penalty(passed, rows.nearest, own)
@@ -125,4 +161,5 @@ class CIFP(CombinedMargin):
         """What `print(loss)` shows."""
         far = "1/(N-1)" if self.far is None else self.far
         numbers = f"margin={self.m3:g}, scale={self.scale:g}, far={far}, alpha={self.alpha:g}"
-        return f"{numbers}, penalty={self.penalty}, nearest={self.nearest}"
+        rule = "" if self.threshold == "overall" else f", threshold={self.threshold}"
+        return f"{numbers}, penalty={self.penalty}, nearest={self.nearest}{rule}"

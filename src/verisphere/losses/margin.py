@@ -1,9 +1,9 @@
 """Margins on the own class: NormFace, SphereFace, CosFace, ArcFace and their combinations.
 
 One formula covers them (Deng et al. 2019, arXiv:1801.07698, eq. 4): the own logit is
-scale * (cos(m1 * theta + m2) - m3), every other logit scale * cos(theta_j), under a softmax. With t > 1 the similarity
-adjustment g takes the place of both cosines (SphereFace2, arXiv:2108.01513, appendix D and table 12):
-scale * (g(cos(m1 * theta + m2)) - m3) and scale * g(cos(theta_j)).
+scale * (cos(m1 * theta + m2) - m3), every other logit scale * cos(theta_j), under a softmax. With an exponent t other
+than 1 the similarity adjustment g takes the place of both cosines (SphereFace2, arXiv:2108.01513, appendix D and table
+12): scale * (g(cos(m1 * theta + m2)) - m3) and scale * g(cos(theta_j)).
 """
 
 from math import cos, isfinite, pi, sin
@@ -29,8 +29,8 @@ def combined_margin(
 
     Past theta* = (pi - m2) / m1 the cosine of the margined angle would rise again; eq. 4 does not cover this range.
     `beyond` is the rule: "monotone" continues as cos(theta) - cos(theta*) - 1 - m3, which is continuous and strictly
-    decreasing in theta, with a kink; "plain" follows eq. 4 literally; "released" is ArcFace's published code,
-    cos(theta) - m2 * sin(m2) - m3, which jumps and is meaningful for m1 = 1 only.
+    decreasing in theta, with a kink; "plain" follows eq. 4 literally, as ArcFace's code does today; "released" is its
+    earlier code, cos(theta) - m2 * sin(m2) - m3, which jumps and is meaningful for m1 = 1 only.
 
     The gradient in the cosine is m1 * sin(m1 * theta + m2) / max(sin(theta), 1e-3), which is exact except for the lower
     limit, and finite at cosine = +-1. With m1 = 1 and m2 = 0 no angle is computed, and the result equals cosine - m3 to
@@ -109,7 +109,7 @@ class CombinedMargin(ClassLoss):
         gradient: "exact", or "detached": the margin changes the value of the own logit, whose slope is that without
             margin.
         beyond: the rule for the own logit where m1 * theta + m2 > pi, see `combined_margin`.
-        t: exponent of the similarity adjustment g, >= 1; 1 is no adjustment, SphereFace2 uses 3.
+        t: exponent of the similarity adjustment g, > 0; 1 is no adjustment, SphereFace2 uses 3.
 
     `set_strength` moves the margins in a straight line from (1, 0, 0) to (m1, m2, m3); t stays.
 
@@ -204,7 +204,7 @@ class SphereFace(CombinedMargin):
 class CosFace(CombinedMargin):
     """`margin` subtracted from the own cosine (Wang et al. 2018, arXiv:1801.09414); AM-Softmax is the same.
 
-    With t > 1, scale * (g(cosine) - margin) against scale * g(cosine) (SphereFace2, table 12).
+    With t other than 1, scale * (g(cosine) - margin) against scale * g(cosine) (SphereFace2, table 12).
     """
 
     _m3_name = "margin"
@@ -216,7 +216,7 @@ class CosFace(CombinedMargin):
 class ArcFace(CombinedMargin):
     """`margin` radians added to the own angle (Deng et al. 2019, arXiv:1801.07698, eq. 3).
 
-    With t > 1, scale * g(cos(theta + margin)) against scale * g(cosine) (SphereFace2, table 12).
+    With t other than 1, scale * g(cos(theta + margin)) against scale * g(cosine) (SphereFace2, table 12).
     """
 
     _m2_name = "margin"

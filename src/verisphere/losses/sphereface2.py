@@ -96,7 +96,8 @@ class SphereFace2(ClassLoss):
         margin: margin on the own class, m_p in eq. 3; None is the paper's value, 0.4 (C), 0.5 radians (A) or 1.7 (M).
         scale: r, 30 to 40 in the paper; a larger scale gives more weight to hard terms.
         balance: lambda, the weight of the positive term, in (0, 1); "balanced" is (N - 1) / N.
-        t: exponent of the similarity adjustment, >= 1; 1 is no adjustment.
+        t: exponent of the similarity adjustment, > 0; 1 is no adjustment. Below 1 the slope is clamped near cosine -1,
+            see `verisphere.losses.adjust.adjusted`.
         loss_weight: factor on the whole loss; 50 in the released code, for gradients of the size of a softmax loss's.
         negative_margin: added to the others' similarities (m_n in eq. 3); None is `margin` for C and 0 for A and M.
         bias: whether the loss has a learned bias b, shared by all classes. Its initial value makes dL/db = 0 at cosine

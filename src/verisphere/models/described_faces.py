@@ -7,7 +7,7 @@ from verisphere.files.disk import check_file
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.errors import errors_naming
 from verisphere.images.faces import Faces
-from verisphere.images.photos import Photos
+from verisphere.images.photos import LIST_SUFFIXES, Photos
 from verisphere.images.select import positions_of_listed
 from verisphere.models.named_class import build_named, names_class
 
@@ -33,6 +33,12 @@ def open_faces(
             `trust`; or a listed person is not in the set.
     """
     if path.suffix not in (".yaml", ".yml"):
+        if path.is_file() and path.suffix.lower() not in (".zip", *LIST_SUFFIXES):
+            raise ValueError(
+                f"{path}: no set of images; allowed are a folder Name/image.jpg, a .zip archive of one, a list "
+                f"({' '.join(LIST_SUFFIXES)}), and a YAML file that describes a data set (.yaml .yml)"
+                + ("; if it holds embeddings, `verisphere evaluate` takes it as it is" if path.suffix == ".npz" else "")
+            )
         return Photos(path, people, size=size)
     check_file(path)
     content = present_names(read_yaml_file(path))
