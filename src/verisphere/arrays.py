@@ -55,8 +55,9 @@ def text_column(field: str, values: Any, rows: int) -> np.ndarray:
             if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
                 raise ValueError(f"{field} must be text or whole numbers, but row {row} is {str(value)[:200]!r}")
         return column.astype(str)
-    if column.dtype.kind in "iu":
-        return column.astype(str)
-    if column.dtype.kind not in "US":
+    if column.dtype.kind not in "USiu":
         raise ValueError(f"{field} must be text or whole numbers, not {column.dtype}")
-    return column
+    try:
+        return column.astype(str, copy=False)
+    except UnicodeDecodeError:
+        raise ValueError(f"{field} holds bytes that are not ASCII; decode them to text") from None

@@ -205,8 +205,7 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
     possible = [f"{kind!r} at {_or_higher(comparisons, kind)}" for kind in ("confident", "expected") if comparisons]
     possible.append(f"'approximate' {_estimate(far, comparisons, people)}")
     return (
-        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; possible by --far and "
-        f"--guarantee: {', '.join(possible)}"
+        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; possible: {', '.join(possible)}"
     )
 
 

@@ -105,12 +105,10 @@ class ASoftmax(ClassLoss):
         """scale * cos(theta_j)."""
         return context[1] * cosine
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        return None if name == "scale" and self.by_length else super().argument(name)
+
     def bound(self) -> float | None:
         """The scale; None if it is the length of the embedding."""
         return None if self.by_length else self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        scale = "length" if self.by_length else f"{self.scale:g}"
-        annealing = f"start={self.start:g}, end={self.end:g}, rate={self.rate:g}"
-        return f"margin={self.margin:g}, scale={scale}, {annealing}, gradient={self.gradient}"

@@ -100,7 +100,3 @@ class AdaFace(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"margin={self.margin:g}, h={self.h:g}, scale={self.scale:g}, rate={self.rate:g}"

@@ -88,11 +88,11 @@ class AMLFS(ClassLoss):
         """-log(a_i * p + b_i)."""
         return piecewise_log(own, rest, self.slopes, self.offsets)
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        column = {"slopes": 0, "offsets": 1}.get(name)
+        return super().argument(name) if column is None else tuple(line[column] for line in self.lines)
+
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        lines = ", ".join(f"{slope:g} * p + {offset:g}" for slope, offset in self.lines)
-        return f"bins=({lines}), scale={self.scale:g}"

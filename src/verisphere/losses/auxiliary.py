@@ -74,6 +74,7 @@ class Inter(ClassLoss):
 
     def prepare(self, classes: int) -> None:
         """Set the number of other centers, which divides the mean."""
+        super().prepare(classes)
         self.pairs = classes - 1
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
@@ -151,6 +152,7 @@ class WeightedSum(ClassLoss):
 
     def prepare(self, classes: int) -> None:
         """Prepare every term."""
+        super().prepare(classes)
         for loss in self._losses():
             loss.prepare(classes)
 

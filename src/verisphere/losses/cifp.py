@@ -94,11 +94,6 @@ class CIFP(CombinedMargin):
         if far is not None:
             accepted_impostors(far, 1)  # raises if it is no rate
         self.far, self.alpha, self.penalty, self.nearest = far, alpha, penalty, nearest
-        self.classes = 0
-
-    def prepare(self, classes: int) -> None:
-        """Set the number of classes, which the overall FPR refers to."""
-        self.classes = classes
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The penalty of each row, times alpha and strength.
@@ -109,7 +104,7 @@ class CIFP(CombinedMargin):
         if rows.nearest is None:
             raise ValueError(f"rows.nearest is None; a head for CIFP must fill it with {self.nearest} cosines a row")
         own, batch = rows.own.detach(), len(rows.own)
-        allowed = batch if self.far is None else accepted_impostors(self.far, batch * (self.classes - 1))
+        allowed = batch if self.far is None else accepted_impostors(self.far, batch * ((self.classes or 1) - 1))
         passed, _ = passing(rows.nearest, own, allowed)
         if self.penalty == "squared":
             penalty = squared_penalty(passed, rows.nearest, own)
@@ -120,9 +115,3 @@ class CIFP(CombinedMargin):
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
         """scale * (cosine - margin - penalty)."""
         return self.scale * (self.margined(cosine) - context[0])
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        far = "1/(N-1)" if self.far is None else self.far
-        numbers = f"margin={self.m3:g}, scale={self.scale:g}, far={far}, alpha={self.alpha:g}"
-        return f"{numbers}, penalty={self.penalty}, nearest={self.nearest}"

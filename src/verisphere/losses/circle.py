@@ -59,7 +59,3 @@ class Circle(ClassLoss):
     def bound(self) -> float | None:
         """The value at cosine 1, scale * (1 - m**2) for a margin m, is largest at strength 0."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"margin={self.margin:g}, scale={self.scale:g}"

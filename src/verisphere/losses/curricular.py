@@ -81,7 +81,3 @@ class CurricularFace(CombinedMargin):
     def bound(self) -> float | None:
         """t is a mean of cosines, so cosine * (t + cosine) is at most 2."""
         return 2.0 * self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"{super().extra_repr()}, rate={self.rate:g}"

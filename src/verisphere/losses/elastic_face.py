@@ -121,8 +121,3 @@ class ElasticFace(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        numbers = f"margin={self.margin:g}, deviation={self.deviation:g}, scale={self.scale:g}"
-        return f"kind={self.kind}, {numbers}, plus={self.plus}"

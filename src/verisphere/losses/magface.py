@@ -87,10 +87,11 @@ class MagFace(ClassLoss):
         (length,) = context
         return super().finish(own, rest, length) + self.weight * length_regulariser(length, self.lengths[1])
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        names = ("shortest", "longest", "least_margin", "most_margin")
+        return dict(zip(names, self.lengths + self.margins, strict=True)).get(name) or super().argument(name)
+
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"lengths={self.lengths}, margins={self.margins}, weight={self.weight:g}, scale={self.scale:g}"

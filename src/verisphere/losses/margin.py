@@ -153,6 +153,10 @@ class CombinedMargin(ClassLoss):
         self.gradient, self.beyond = gradient, beyond
         self.t = checked_adjustment(t)
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        return getattr(self, {self._m1_name: "m1", self._m2_name: "m2", self._m3_name: "m3"}.get(name, name))
+
     def margins(self) -> tuple[float, float, float]:
         """(m1, m2, m3) at the present `strength`."""
         return 1.0 + self.strength * (self.m1 - 1.0), self.strength * self.m2, self.strength * self.m3
@@ -175,12 +179,6 @@ class CombinedMargin(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale times a number up to 1: the cosine, or g of it."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        margins = f"m1={self.m1:g}, m2={self.m2:g}, m3={self.m3:g}"
-        adjustment = "" if self.t == 1.0 else f", t={self.t:g}"
-        return f"{margins}, scale={self.scale:g}, gradient={self.gradient}, beyond={self.beyond}{adjustment}"
 
 
 class NormFace(CombinedMargin):

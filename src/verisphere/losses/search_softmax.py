@@ -120,6 +120,5 @@ class SearchSoftmax(ClassLoss):
         return self.scale
 
     def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        margin = additive_margin(self.factor, self.scale)
-        return f"factor={self.factor:g} (additive margin {margin:.4f}), scale={self.scale:g}"
+        """What `print(loss)` shows, with the additive margin that the factor equals."""
+        return f"{super().extra_repr()} (additive margin {additive_margin(self.factor, self.scale):.4f})"

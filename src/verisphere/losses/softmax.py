@@ -23,6 +23,6 @@ class Softmax(ClassLoss):
         super().__init__(scale=1.0)
         self.class_bias = bias
 
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"bias={self.class_bias}"
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        return self.class_bias if name == "bias" else super().argument(name)

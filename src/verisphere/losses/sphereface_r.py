@@ -58,7 +58,3 @@ class SphereFaceR(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"margin={self.margin:g}, scale={self.scale:g}, gradient={self.gradient}"

@@ -71,7 +71,3 @@ class VSoftmax(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine; the virtual ones are not among `others`."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"scale={self.scale:g}, virtual={self.virtual}"
