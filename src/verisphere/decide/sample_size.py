@@ -146,6 +146,9 @@ def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
 def promised_rate(far: Far) -> Fraction:
     """A FAR as the exact number that was written, if a guarantee can be about it.
 
+    >>> promised_rate("1e-3")
+    Fraction(1, 1000)
+
     Raises:
         ValueError: it is below 1e-12, or 1 or more.
     """
@@ -156,7 +159,11 @@ def promised_rate(far: Far) -> Fraction:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, as the sentences about promises state it."""
+    """A share in whole percent, as the sentences about promises state it.
+
+    >>> percent(0.95)
+    '95 %'
+    """
     return f"{100 * share:.0f} %"
 
 

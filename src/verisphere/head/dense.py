@@ -66,7 +66,13 @@ class DenseView(WholeView):
 
 @dataclass(frozen=True)
 class Dense(WholeEngine):
-    """Every cosine at once: B x N x K numbers, several times over, and plain autograd."""
+    """Every cosine at once: B x N x K numbers, several times over, and plain autograd.
+
+    >>> from verisphere.head import Head
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, engine=Dense()).engine
+    Dense()
+    """
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> DenseView:
         """The centers for a batch; their gradient goes to autograd."""

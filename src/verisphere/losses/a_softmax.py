@@ -46,6 +46,10 @@ class ASoftmax(ClassLoss):
     saved in checkpoints; with accumulated gradients every part of a step counts. It does not change in evaluation.
     `set_strength` multiplies the margin's share 1 / (1 + a); a strength of 0 gives the plain cosine.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> ASoftmax(margin=3.0, scale=32.0, start=0.0, end=0.0).forward(cosines, labels)
+    tensor(41.6000)
+
     Args:
         margin: m, the factor on the angle, >= 1. The paper uses 4; the loss-search paper 3.
         scale: factor from cosine to logit, or None for the length of the embedding, with its gradient (the paper). The

@@ -49,6 +49,10 @@ class AMLFS(ClassLoss):
 
     With one class p is 1, and the loss is -log(a + b) of the last bin. `set_strength` has no effect.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> AMLFS(slopes=(0.5, 0.8), offsets=(0.1, 0.0), scale=4.0).forward(cosines, labels)
+    tensor(0.5942)
+
     Args:
         slopes: a_i, one for each bin.
         offsets: b_i, one for each bin. All a = 1 and b = 0 is the softmax loss.

@@ -30,6 +30,10 @@ Query = Literal["embedding", "own_center", "none"]
 class Rows:
     """The batch as a loss may see it; `own`, `length` and `unit` carry gradient.
 
+    >>> own, length, labels = torch.tensor([0.5]), torch.tensor([20.0]), torch.tensor([3])
+    >>> Rows(own, length, torch.eye(1, 4), labels).nearest is None
+    True
+
     Attributes:
         own: own-class cosine (or product), pooled over the sub-centers; 0 for a row labelled -1.
         length: Euclidean length of the embedding.
@@ -53,6 +57,12 @@ class Rows:
 
 class ClassLoss(nn.Module):
     """Base of every class-center loss. Unchanged it is NormFace: every logit is `scale` times the cosine.
+
+    >>> class Doubled(ClassLoss):
+    ...     def own(self, cosine, *context):
+    ...         return self.scale * (2.0 * cosine - 1.0)
+    >>> Doubled(scale=4.0).forward(torch.tensor([[0.5, 0.3]]), torch.tensor([0]))  # log(1 + exp(4 * 0.3))
+    tensor(1.4633)
 
     Attributes:
         reduce: how the other classes combine: "logsumexp" (softmax losses) or "sum" (binary losses, which also accept

@@ -31,6 +31,13 @@ class MagFace(ClassLoss):
     Gradient flows through l where it is not clipped; an embedding of length 0 is treated as the shortest. With one
     class the loss is weight * g(l).
 
+    >>> import torch
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> MagFace(weight=0.0).forward(cosines, labels, norms=torch.tensor([10.0]))
+    tensor(14.4939)
+    >>> MagFace(weight=0.0).forward(cosines, labels, norms=torch.tensor([110.0]))
+    tensor(36.6653)
+
     Args:
         shortest: length with the margin `least_margin`, > 0.
         longest: length with the margin `most_margin`.

@@ -78,6 +78,10 @@ class SearchSoftmax(ClassLoss):
 
     `set_strength` scales the equivalent additive margin, log(1 - a) / scale.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> SearchSoftmax(factor=-1000.0).forward(cosines, labels)
+    tensor(0.9795)
+
     Args:
         factor: a, below 1; 0 is no margin, -10000 the strongest factor in the paper's table 3.
         scale: factor from cosine to logit; 32 in the paper.
