@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from verisphere.arrays import rows_of_numbers, text_column
 from verisphere.seeds import check_seed
 
 T = TypeVar("T")
@@ -155,9 +156,20 @@ class Origin:
         return (self.model, self.flip, self.precision) == (other.model, other.flip, other.precision)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Embeddings:
-    """One embedding a row, each with a name and an identity.
+    """One embedding a row, each with a name and an identity; made from arrays, tensors or lists.
+
+    >>> people = Embeddings([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], identities=["Ann", "Ann", "Ben"])
+    >>> len(people), people.embeddings.dtype, people.names.tolist()
+    (3, dtype('float32'), ['0', '1', '2'])
+
+    Args:
+        embeddings: numbers of any real type and any device; they are rounded to float32.
+        names: text or whole numbers; None numbers the rows.
+        identities: text or whole numbers.
+        domains: text or whole numbers, or None.
+        origin: see below.
 
     Attributes:
         embeddings: one row an image, as the model gave it (not normalised); finite and not of length zero.
@@ -165,6 +177,11 @@ class Embeddings:
         identities: the data set's name of the person; compared as strings, and never empty.
         domains: group of each row (capture condition, source, ...), where the set has groups.
         origin: what made them, where that is known.
+
+    Raises:
+        TypeError: there are no identities.
+        ValueError: a column has another shape or another type, a row is not finite or of length zero, an identity is
+            empty, or a name appears twice.
     """
 
     embeddings: Float32[np.ndarray, "rows dim"]
@@ -173,16 +190,24 @@ class Embeddings:
     domains: np.ndarray | None = None
     origin: Origin | None = None
 
-    def __post_init__(self) -> None:
-        rows = len(self.embeddings)
-        for field in ("names", "identities", "domains"):
-            column = getattr(self, field)
-            if column is None:
-                continue
-            if column.dtype.kind not in "US":
-                raise ValueError(f"{field} must be strings, not {column.dtype}")
-            if column.shape != (rows,):
-                raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
+    def __init__(
+        self, embeddings: Any, names: Any = None, identities: Any = None, domains: Any = None, origin: Any = None
+    ) -> None:
+        if identities is None:
+            raise TypeError("identities are missing; each row takes one: Embeddings(embeddings, identities=people)")
+        numbers = rows_of_numbers(embeddings)
+        rows = len(numbers)
+        columns = {
+            "names": np.arange(rows).astype(str) if names is None else text_column("names", names, rows),
+            "identities": text_column("identities", identities, rows),
+            "domains": None if domains is None else text_column("domains", domains, rows),
+        }
+        for field, value in {"embeddings": numbers, **columns, "origin": origin}.items():
+            object.__setattr__(self, field, value)
+        self._check()
+
+    def _check(self) -> None:
+        rows = len(self)
         bad = np.flatnonzero(~np.isfinite(self.embeddings).all(axis=1))
         if len(bad):
             raise ValueError(f"{len(bad)} of {rows} embeddings hold NaN or infinity, the first is {self._first(bad)}")
@@ -288,6 +313,10 @@ class OperatingPoint:
     Rates travel with their counts and with two-sided exact binomial 95 % bounds, which take comparisons as independent;
     bounds that respect shared people come from a bootstrap over identities.
 
+    >>> import verisphere
+    >>> print(verisphere.operating_point(genuine=[0.9, 0.8, 0.3], impostor=[0.5, 0.4, 0.2, 0.1], far="0.25"))
+    TAR 0.6667 (2 of 3 genuine, 95 % bounds 0.0943 to 0.9916) at FAR 0.25 (1 of 4 impostors), threshold 0.4
+
     Attributes:
         far_target: the FAR asked for, as it was given.
         rule: how the threshold was chosen from the impostor scores.
@@ -316,6 +345,15 @@ class OperatingPoint:
         check_rates(self)
         if math.isnan(self.threshold):
             raise ValueError("a threshold is NaN, which decides nothing")
+
+    def __str__(self) -> str:
+        """The point in words, which say where the impostors are too few for the FAR."""
+        few = "; too few impostors for this FAR, so none may pass" if self.below_resolution else ""
+        return (
+            f"TAR {self.tar:.4f} ({self.genuine_accepted:,} of {self.genuine_total:,} genuine, 95 % bounds "
+            f"{self.tar_lower_95:.4f} to {self.tar_upper_95:.4f}) at FAR {self.far_target} "
+            f"({self.impostor_accepted:,} of {self.impostor_total:,} impostors), threshold {self.threshold:.6g}{few}"
+        )
 
 
 def check_word(name: str, word: object, allowed: Any) -> None:

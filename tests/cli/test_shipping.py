@@ -208,7 +208,7 @@ def test_too_few_people_to_calibrate(place, refused, tmp_path):
     line = refused("calibrate", place / "run" / "others.npz", "--far", "1e-3", "--out", tmp_path / "c.json")
     assert line.endswith(
         "others.npz: guarantee 'confident' at FAR 1e-3 needs 5,990 people (2,995 comparisons that share no person); "
-        "got 24 people (12 comparisons); possible by --far and --guarantee: 'confident' at FAR 0.221 or higher, "
+        "got 24 people (12 comparisons); possible: 'confident' at FAR 0.221 or higher, "
         "'expected' at FAR 7.70e-2 or higher, 'approximate' only with 50 people or more"
     )
     assert not (tmp_path / "c.json").exists()

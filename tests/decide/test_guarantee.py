@@ -74,14 +74,14 @@ def test_too_few_says_how_many_and_what_can_be_done():
         independent_threshold(scores, "1e-2", "confident", people=301)
     assert str(refused.value) == (
         "guarantee 'confident' at FAR 1e-2 needs 598 people (299 comparisons that share no person); got 301 people "
-        "(150 comparisons); possible by --far and --guarantee: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
+        "(150 comparisons); possible: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
         "6.63e-3 or higher, 'approximate' at FAR 1e-2 with at most 77 % confidence"
     )
     with pytest.raises(TooFewComparisonsError) as refused:
         independent_threshold(scores, "1e-3", "confident")
     assert str(refused.value) == (
         "guarantee 'confident' at FAR 1e-3 needs 5,990 people (2,995 comparisons that share no person); got 150 "
-        "comparisons; possible by --far and --guarantee: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
+        "comparisons; possible: 'confident' at FAR 1.98e-2 or higher, 'expected' at FAR "
         "6.63e-3 or higher, 'approximate' only from an embeddings file"
     )
     with pytest.raises(

@@ -195,20 +195,20 @@ def test_where_confident_is_refused_the_limit_is_below_what_it_promises():
         (
             20,
             "0.5",
-            "needs 50 people; got 20 people; possible by --far and --guarantee: 'confident' at FAR 0.259 or higher, "
+            "needs 50 people; got 20 people; possible: 'confident' at FAR 0.259 or higher, "
             "'expected' at FAR 9.10e-2 or higher, 'approximate' only with 50 people or more",
         ),
         (
             60,
             "1e-2",
-            "needs 138 people; got 60 people; possible by --far and --guarantee: 'confident' at FAR 9.51e-2 or higher, "
+            "needs 138 people; got 60 people; possible: 'confident' at FAR 9.51e-2 or higher, "
             "'expected' at FAR 3.23e-2 or higher, 'approximate' at FAR 2.29e-2 or higher (at FAR 1e-2 its confidence "
             "would be at most 26 %, and 50 % is the least)",
         ),
         (
             1,
             "0.5",
-            "got 1 person; possible by --far and --guarantee: 'approximate' only with 50 people or more",
+            "got 1 person; possible: 'approximate' only with 50 people or more",
         ),
     ],
 )
@@ -218,7 +218,7 @@ def test_too_few_to_redraw_are_told_what_helps(people: int, far: str, message: s
 
 def test_one_comparison_is_in_the_singular():
     said = too_few("1e-2", "confident", 1, 2)
-    assert "got 2 people (1 comparison); possible by --far and --guarantee: 'confident' at FAR 0.950 or higher" in said
+    assert "got 2 people (1 comparison); possible: 'confident' at FAR 0.950 or higher" in said
 
 
 def test_the_far_that_a_refusal_names_is_not_refused():

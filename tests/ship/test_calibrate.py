@@ -193,7 +193,7 @@ def test_too_few_people_names_the_number(tmp_path: Path):
         calibrate(path, ["0.1", "1e-2"], "expected")
     assert str(refused.value) == (
         f"{path}: guarantee 'expected' at FAR 1e-2 needs 198 people (99 comparisons that share no person); got 61 "
-        "people (30 comparisons); possible by --far and --guarantee: 'confident' at FAR 9.51e-2 or higher, 'expected' "
+        "people (30 comparisons); possible: 'confident' at FAR 9.51e-2 or higher, 'expected' "
         "at FAR 3.23e-2 or higher, 'approximate' at FAR 2.29e-2 or higher (at FAR 1e-2 its confidence would be at most "
         "26 %, and 50 % is the least)"
     )

@@ -72,7 +72,7 @@ def test_nested_fields_on_the_command_line(recipe):
     ).recipe  # fmt: skip
     assert (read.optimizer.name, read.optimizer.rate) == ("adamw", 1e-3)
     assert read.schedule.milestones == (2.0, 4.5)
-    assert "m2=0.5" in read.loss.extra_repr()
+    assert "margin=0.5" in read.loss.extra_repr()
     assert (read.backbone.embedding_size, read.augment.crop) == (6, 0.1)
 
 

@@ -14,6 +14,14 @@ class Backbone(nn.Module):
 
     Embeddings keep their length, which quality-aware losses use; a score divides by it.
 
+    >>> import torch
+    >>> class Mean(Backbone):
+    ...     def embed(self, images):
+    ...         return images.mean((2, 3))
+    >>> network = Mean(embedding_size=3)
+    >>> network(network.normalise(torch.full((1, 3, 112, 112), 255, dtype=torch.uint8)))
+    tensor([[1., 1., 1.]])
+
     Attributes:
         embedding_size: numbers in an embedding.
         input_size: height and width of a face, in pixels.

@@ -31,6 +31,13 @@ def extract(
 
     The backbone is used in evaluation mode, on its device; afterwards it has its previous mode again.
 
+    >>> from verisphere.backbones import Pixels
+    >>> from verisphere.images import InMemory
+    >>> faces = InMemory(torch.randint(256, (2, 3, 112, 112), dtype=torch.uint8), ("a/1", "b/1"), ("a", "b"))
+    >>> people = extract(Pixels(side=8), faces)
+    >>> people.embeddings.shape, people.identities.tolist()
+    ((2, 64), ['a', 'b'])
+
     Args:
         backbone: the network.
         faces: aligned images of the backbone's input size.

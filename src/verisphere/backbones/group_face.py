@@ -50,6 +50,11 @@ class GroupFace(Backbone):
 
     Faces are those of the inner backbone.
 
+    >>> from verisphere.backbones import MobileFaceNet
+    >>> network = GroupFace(MobileFaceNet(embedding_size=64), groups=4, embedding_size=32, hidden=16)
+    >>> network.embedding_size, network.side_columns
+    (32, 4)
+
     Args:
         backbone: computes the shared feature; its `embedding_size` is the size of that feature.
         groups: number of groups; 32 in the paper.

@@ -10,6 +10,11 @@ from verisphere.backbones.backbone import Backbone
 class Pixels(Backbone):
     """The image itself, made smaller, as a vector; nothing is learned.
 
+    >>> import torch
+    >>> network = Pixels(side=8)
+    >>> network.embedding_size, network(torch.rand(2, 3, 112, 112)).shape
+    (64, torch.Size([2, 64]))
+
     Args:
         side: pixels a side after averaging.
         grey: average the colours.

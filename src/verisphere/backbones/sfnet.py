@@ -46,6 +46,9 @@ class _Block(nn.Module):
 class SFNet(Backbone):
     """SFNet-20 or SFNet-64 on 112 x 112 faces, normalised by (pixel - 127.5) / 127.5.
 
+    >>> sum(part.numel() for part in SFNet(20, embedding_size=128).parameters())
+    14871488
+
     Args:
         depth: 20 or 64 convolutions.
         embedding_size: numbers in an embedding.

@@ -10,6 +10,10 @@ from jaxtyping import Bool, Float64, Int64
 class Accuracy:
     """Accuracy over folds, each decided at the threshold that is best on the other folds.
 
+    >>> score, genuine = np.array([0.9, 0.4, 0.8, 0.3]), np.array([True, False, True, False])
+    >>> kfold_accuracy(score, genuine, folds=np.array([0, 0, 1, 1])).standard_error
+    0.25
+
     Attributes:
         mean: mean of the folds' accuracies.
         std: sample standard deviation over the folds (divided by folds - 1).
@@ -33,6 +37,10 @@ def best_cut(score: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " p
     """The cut with the highest accuracy, accepting iff score > cut.
 
     Cuts are minus infinity and every distinct score; among equally accurate ones the lower middle one is taken.
+
+    >>> score, genuine = np.array([0.9, 0.4, 0.8, 0.3]), np.array([True, False, True, False])
+    >>> best_cut(score, genuine)
+    0.4
     """
     cuts = np.unique(np.append(score, -np.inf))
     rejected_genuine = np.searchsorted(np.sort(score[genuine]), cuts, side="right")
@@ -46,6 +54,11 @@ def kfold_accuracy(
     scores: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " pairs"], folds: Int64[np.ndarray, " pairs"]
 ) -> Accuracy:
     """The accuracy of each fold at the threshold that is best on the other folds.
+
+    >>> score, genuine = np.array([0.9, 0.4, 0.8, 0.3]), np.array([True, False, True, False])
+    >>> accuracy = kfold_accuracy(score, genuine, folds=np.array([0, 0, 1, 1]))
+    >>> accuracy.mean, accuracy.per_fold, accuracy.thresholds
+    (0.75, (0.5, 1.0), (0.3, 0.4))
 
     Args:
         scores: score of each pair; higher is more alike.

@@ -36,6 +36,12 @@ COUNTS_HELD = 1 << 24  # numbers drawn at once; bounds the replicates of a run w
 class PairScores:
     """The scores and people that a bootstrap needs, of all pairs of a set of images or of a list of pairs.
 
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> pairs.impostor_total, pairs.complete
+    (3, True)
+
     Attributes:
         genuine: score of every genuine pair.
         genuine_person: number of the person of each genuine pair.
@@ -108,11 +114,23 @@ class PairScores:
 
 
 class TooFewScoresError(ValueError):
-    """The impostor scores that are present do not reach the target FAR in a replicate."""
+    """The impostor scores that are present do not reach the target FAR in a replicate.
+
+    >>> none, nobody = np.array([]), np.zeros((0, 2), np.int64)
+    >>> pairs = PairScores(none, np.zeros(0, np.int64), none, nobody, images=np.array([1, 1, 1]))
+    >>> redrawn_thresholds(pairs, "0.1", Redrawing(replicates=1))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    verisphere.decide.bootstrap.TooFewScoresError: 0 impostor scores do not reach the target FAR in a replicate
+    """
 
 
 def enough(far: Far, impostor_total: int, times: int = 2) -> int:
-    """How many of the highest impostor scores a bootstrap takes: `times` what the target accepts, and a margin."""
+    """How many of the highest impostor scores a bootstrap takes: `times` what the target accepts, and a margin.
+
+    >>> enough("1e-3", impostor_total=100_000_000)
+    220000
+    """
     return min(impostor_total, times * (int(exact_rate(far) * impostor_total) + 10_000))
 
 
@@ -121,6 +139,13 @@ def ask_deeper(ask: Callable[[int], T], times: int = 2) -> T:
 
     A replicate needs more of the highest scores than `enough` says where few people share most of these scores and one
     of those people was drawn often.
+
+    >>> def ask(times):
+    ...     if times < 8:
+    ...         raise TooFewScoresError
+    ...     return times
+    >>> ask_deeper(ask)
+    8
     """
     while True:
         try:
@@ -221,6 +246,12 @@ def redrawn_thresholds(
     pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> Float64[np.ndarray, " replicates"]:
     """The threshold at a target FAR in each replicate.
+
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> redrawn_thresholds(pairs, "0.4", Redrawing(replicates=4, seed=0))
+    array([ 0.4, -inf,  0.5,  0.4])
 
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.

@@ -17,6 +17,10 @@ POINTS = 1000  # about how many points a thinned curve has
 class Curve:
     """What each threshold accepts, thresholds descending, so that both rates rise along the curve.
 
+    >>> curve = roc(genuine=[0.9, 0.4], impostor=[0.4, 0.1])
+    >>> curve.frr.tolist(), curve.impostor_accepted.tolist()
+    ([1.0, 0.5, 0.0, 0.0], [0, 0, 1, 2])
+
     Attributes:
         thresholds: accept iff score > threshold; the last is minus infinity.
         impostor_accepted: impostors above each threshold.
@@ -115,6 +119,10 @@ def thinned_roc(genuine: Ordered, impostor: Ordered, points: int = POINTS) -> Cu
     Half of the thresholds are impostor scores whose ranks are even on a logarithmic scale from the highest, half are
     genuine scores whose ranks are so from the lowest: both tails are kept, where error rates are small.
 
+    >>> curve = thinned_roc(SortedScores([0.9, 0.4]), SortedScores([0.4, 0.1]), points=4)
+    >>> curve.thresholds.tolist()
+    [0.9, 0.4, 0.1, -inf]
+
     Raises:
         ValueError: a class is empty.
     """
@@ -127,6 +135,12 @@ def thinned_roc(genuine: Ordered, impostor: Ordered, points: int = POINTS) -> Cu
 
 def with_points(curve: Curve, points: Sequence[OperatingPoint]) -> Curve:
     """The curve with the thresholds of some operating points of the same scores among its own.
+
+    >>> from verisphere.decide import operating_point
+    >>> genuine, impostor = [0.9, 0.4], [0.4, 0.1]
+    >>> point = operating_point(genuine, impostor, far="0.5")
+    >>> with_points(curve_at(SortedScores(genuine), SortedScores(impostor), []), [point]).thresholds.tolist()
+    [0.1, -inf]
 
     Raises:
         ValueError: a point is of other scores.

@@ -44,7 +44,11 @@ class Counted(Protocol):
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """Counts of a group's comparisons, at a threshold that accepts iff score > threshold."""
+    """Counts of a group's comparisons, at a threshold that accepts iff score > threshold.
+
+    >>> GroupCounts(genuine_accepted=90, genuine_total=100, impostor_accepted=2, impostor_total=1000).impostor_total
+    1000
+    """
 
     genuine_accepted: int
     genuine_total: int
@@ -63,6 +67,10 @@ class GroupCounts:
 @dataclass(frozen=True)
 class Measure:
     """One figure of difference, or why there is none, with bounds.
+
+    >>> counts = GroupCounts(90, 100, 0, 1000)
+    >>> group_differences({"day": counts, "night": counts}, threshold=0.4, far_target="1e-3").far_max_min.undefined
+    'no false accept in any group'
 
     Attributes:
         value: None where it is undefined.
@@ -88,6 +96,10 @@ class Measure:
 @dataclass(frozen=True)
 class GroupDifferences:
     """How far apart the groups lie at one threshold; see `group_figures.py` for each figure.
+
+    >>> day, night = GroupCounts(90, 100, 2, 1000), GroupCounts(80, 100, 4, 1000)
+    >>> list(group_differences({"day": day, "night": night}, threshold=0.4, far_target="1e-3").measures)[:2]
+    ['far_max_min', 'far_max_geometric_mean']
 
     Attributes:
         far_target: the FAR that the threshold was chosen for.
@@ -173,7 +185,13 @@ def group_differences(
 
 
 def differences_of(result: OneThreshold, alpha: float = 0.5) -> GroupDifferences:
-    """How far domains lie apart at their one threshold."""
+    """How far domains lie apart at their one threshold.
+
+    >>> from verisphere.decide import one_threshold
+    >>> scores = {"bright": ([0.9, 0.8], [0.4, 0.1]), "dark": ([0.7, 0.2], [0.5, 0.3])}
+    >>> differences_of(one_threshold(scores, far="0.5")).frr_max_min.undefined
+    'no false reject in bright'
+    """
     return group_differences(result.domains, result.calibration_threshold, result.far_target, result.rule, alpha)
 
 
@@ -186,6 +204,12 @@ def with_redrawn_bounds(
     """The same with the middle 95 % over redrawn people as bounds, where the figure is defined.
 
     An undefined figure keeps its binomial bound: a group without a false accept has none in any replicate either.
+
+    >>> day, night = GroupCounts(90, 100, 2, 1000), GroupCounts(80, 100, 4, 1000)
+    >>> differences = group_differences({"day": day, "night": night}, threshold=0.4, far_target="1e-3")
+    >>> far, tar = np.array([[0.002, 0.003], [0.004, 0.004]]), np.array([[0.9, 0.91], [0.8, 0.82]])
+    >>> with_redrawn_bounds(differences, far, tar, people=50).far_max_min.bounds
+    'bootstrap'
 
     Args:
         differences: at the same threshold.

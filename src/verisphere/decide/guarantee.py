@@ -55,12 +55,23 @@ from verisphere.vocabulary import (
 
 
 class TooFewComparisonsError(ValueError):
-    """A guarantee was asked for that this many comparisons cannot give."""
+    """A guarantee was asked for that this many comparisons cannot give.
+
+    >>> independent_threshold([0.1, 0.2], "1e-2", "expected")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    verisphere.decide.guarantee.TooFewComparisonsError: guarantee 'expected' at FAR 1e-2 needs 198 people (99 ...
+    """
 
 
 @dataclass(frozen=True)
 class GenuineRate:
     """How many genuine comparisons pass a shipped threshold: measured, not promised.
+
+    >>> from verisphere.decide import operating_point
+    >>> rate = GenuineRate.at(operating_point([0.9, 0.8, 0.3], [0.5, 0.4], far="0.5"), "faces.npz")
+    >>> rate.accepted, rate.total, rate.file
+    (2, 3, 'faces.npz')
 
     Attributes:
         file: the embeddings or scores file that they are from.
@@ -100,6 +111,11 @@ class GenuineRate:
 @dataclass(frozen=True)
 class GuaranteedThreshold:
     """A threshold with what it promises: accept iff score > threshold.
+
+    >>> scores = [0.1, 0.5, 0.3, 0.2, 0.4, 0.0, -0.1, -0.2, -0.3]
+    >>> promise = independent_threshold(scores, "0.1", "expected")
+    >>> promise.threshold, promise.rank, promise.meaning().split(":")[0]
+    (0.5, 1, 'accept iff score > 0.5')
 
     Attributes:
         far_target: the FAR asked for, as it was given.
@@ -196,6 +212,11 @@ def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.nd
 
     Every matching and every choice of images is equally likely; with an odd number of people one is excluded.
 
+    >>> person = np.array([0, 0, 1, 2, 2, 3])
+    >>> pairs = disjoint_pairs(person, seed=0)
+    >>> len(pairs), sorted(person[pairs].ravel().tolist())
+    (2, [0, 1, 2, 3])
+
     Args:
         person: number of each row's person.
         seed: seed of the choice. Trying several seeds and keeping the best threshold breaks the guarantee.
@@ -264,6 +285,15 @@ def approximate_threshold(
 
     The quantile is a replicate's threshold: the smallest that 95 % of them do not exceed. What is claimed of it is the
     `confidence_limit` of so many people, not 95 %.
+
+    >>> people = np.arange(60)
+    >>> first, second = np.triu_indices(60, 1)
+    >>> scores = np.linspace(0.5, -0.5, len(first))
+    >>> none, nobody = np.array([]), np.zeros(0, np.int64)
+    >>> pairs = PairScores(none, nobody, scores, np.stack([first, second], 1), images=np.ones(60, np.int64))
+    >>> promise = approximate_threshold(pairs, "0.1", Redrawing(replicates=20))
+    >>> promise.confidence, promise.comparisons
+    (0.95, 1770)
 
     Args:
         pairs: the impostor scores with their people.

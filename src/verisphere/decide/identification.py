@@ -27,6 +27,11 @@ from verisphere.vocabulary import Rule, check_bounds, check_rate
 class ProbeScores:
     """The scores of many probes in one gallery, as far as identification needs them.
 
+    >>> matrix = np.array([[0.9, 0.2, 0.3], [0.5, 0.5, 0.1], [0.4, 0.6, 0.2]])
+    >>> scores = probe_scores(matrix, np.array(["a", "a", "z"]), np.array(["a", "b", "c"]))
+    >>> scores.rival.tolist(), scores.people
+    ([0.3, 0.5], 3)
+
     Attributes:
         mate: each mated probe's score with its own person.
         rival: its best score with anybody else; minus infinity where nobody else is enrolled.
@@ -105,6 +110,9 @@ def probe_scores(scores: Float64[np.ndarray, "probes images"], probes: np.ndarra
 def exact_fpir(fpir: Far) -> Fraction:
     """A target FPIR as the exact number that was written; see `exact_rate`.
 
+    >>> exact_fpir("1e-2")
+    Fraction(1, 100)
+
     Raises:
         ValueError: not a decimal number in [0, 1].
     """
@@ -119,6 +127,12 @@ class IdentificationPoint:
     """Open-set identification in one gallery at one threshold.
 
     Rates travel with their counts and the two-sided exact binomial 95 % bounds, which take probes as independent.
+
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> point = identification_point(scores, fpir="0.5")
+    >>> point.mated_identified, point.mated_total, point.nonmated_passed
+    (1, 2, 1)
 
     Attributes:
         fpir_target: the FPIR asked for, as it was given.
@@ -159,9 +173,8 @@ def identification_point(
 ) -> IdentificationPoint:
     """TPIR at a target FPIR, the threshold chosen as `threshold_at` does from the non-mated probes' best scores.
 
-    >>> scores = ProbeScores(
-    ...     np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2]), np.array([0.6, 0.3]), people=3
-    ... )
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
     >>> point = identification_point(scores, fpir="0.5")
     >>> point.threshold, point.tpir, point.fpir
     (0.3, 0.5, 0.5)
@@ -202,6 +215,12 @@ def identification_point(
 def identification_curve(scores: ProbeScores, rank: int = 1) -> Curve:
     """The exact curve of TPIR (its `tar`) over FPIR (its `far`), a point for each threshold that changes a decision.
 
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> curve = identification_curve(scores)
+    >>> curve.far.tolist(), curve.tar.tolist()
+    ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 0.5])
+
     Raises:
         ValueError: there are no mated or no non-mated probes; a bad rank.
     """
@@ -214,6 +233,9 @@ def identification_curve(scores: ProbeScores, rank: int = 1) -> Curve:
 @dataclass(frozen=True)
 class RankRate:
     """Closed-set identification in one gallery, without a threshold: the share of mated probes up to a rank.
+
+    >>> RankRate(rank=1, rate=0.5, identified=1, mated_total=2, lower_95=0.1, upper_95=0.9).rate
+    0.5
 
     Attributes:
         rank: the mate is among this many best people, ties lost.
@@ -236,6 +258,11 @@ class RankRate:
 def rank_rate(scores: ProbeScores, rank: int = 1) -> RankRate:
     """The rank-k identification rate of the mated probes.
 
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> rank_rate(scores).rate, rank_rate(scores, rank=2).rate
+    (0.5, 1.0)
+
     Raises:
         ValueError: there are no mated probes; a rank below 1.
     """
@@ -248,6 +275,9 @@ def rank_rate(scores: ProbeScores, rank: int = 1) -> RankRate:
 @dataclass(frozen=True)
 class Cmc:
     """The cumulative match characteristic of one gallery: rank-k rates for every k, where they rise.
+
+    >>> Cmc(rank=(1, 2), identified=(1, 2), mated_total=2, people=3).identified
+    (1, 2)
 
     Attributes:
         rank: ranks at which some mate lies, ascending.
@@ -271,6 +301,11 @@ class Cmc:
 def cmc(scores: ProbeScores) -> Cmc:
     """The cumulative match characteristic.
 
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> cmc(scores).rank, cmc(scores).identified
+    ((1, 2), (1, 2))
+
     Raises:
         ValueError: there are no mated probes.
     """
@@ -284,6 +319,12 @@ class MeanPoint:
     """Open-set rates averaged over galleries, each at its own threshold; galleries weigh the same.
 
     The mean is no rate of one experiment, so it has no exact bounds: the galleries' own points have.
+
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> point = identification_point(scores, fpir="0.5")
+    >>> mean_point([point, point]).galleries
+    2
     """
 
     fpir_target: str
@@ -297,7 +338,11 @@ class MeanPoint:
 
 @dataclass(frozen=True)
 class MeanRank:
-    """A rank-k rate averaged over galleries; see `MeanPoint`."""
+    """A rank-k rate averaged over galleries; see `MeanPoint`.
+
+    >>> MeanRank(rank=1, rate=0.5, galleries=2)
+    MeanRank(rank=1, rate=0.5, galleries=2)
+    """
 
     rank: int
     rate: float
@@ -306,6 +351,12 @@ class MeanRank:
 
 def mean_point(points: Sequence[IdentificationPoint]) -> MeanPoint:
     """The mean of one point of each gallery.
+
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> point = identification_point(scores, fpir="0.5")
+    >>> mean_point([point, point]).tpir
+    0.5
 
     Raises:
         ValueError: there are none, or they differ in target, rule or rank.
@@ -327,6 +378,11 @@ def mean_point(points: Sequence[IdentificationPoint]) -> MeanPoint:
 
 def mean_rank(rates: Sequence[RankRate]) -> MeanRank:
     """The mean of one rank-k rate of each gallery.
+
+    >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
+    >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
+    >>> mean_rank([rank_rate(scores, rank=2)]).rate
+    1.0
 
     Raises:
         ValueError: there are none, or they differ in rank.

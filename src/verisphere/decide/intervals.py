@@ -33,6 +33,9 @@ class Interval:
 
     `lower_95` and `upper_95` name the part of the replicates between them, not how often they hold the truth: see
     `MEASURED_COVERAGE`. An interval of a rate that is 0 or 1 in every replicate has no width.
+
+    >>> Interval(value=0.02, lower_95=-0.01, upper_95=0.05, replicates=1000).holds_zero
+    True
     """
 
     value: float
@@ -49,6 +52,13 @@ class Interval:
 @dataclass(frozen=True)
 class PointIntervals:
     """An operating point with the middle 95 % of each figure over redrawn people (see `Interval`).
+
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> (point,) = point_intervals(pairs, ["0.4"], Redrawing(replicates=20))
+    >>> point.tar.value, point.threshold.value, point.people
+    (1.0, 0.4, 3)
 
     Attributes:
         far_target: the FAR asked for, as it was given.
@@ -72,6 +82,11 @@ class PointIntervals:
 @dataclass(frozen=True)
 class PairedDifference:
     """A figure of one model less that of another, over the same comparisons.
+
+    >>> ours, theirs = np.array([True, True, False]), np.array([True, False, False])
+    >>> difference = PairedDifference.of(Interval(0.33, 0.0, 1.0, 1000), ours, theirs)
+    >>> difference.only_ours, difference.only_theirs, difference.compared
+    (1, 0, 3)
 
     Attributes:
         interval: the difference with its interval over redrawn people.
@@ -97,6 +112,13 @@ def point_intervals(
     pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at the fixed threshold, for each target FAR, with their intervals over redrawn people.
+
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> (point,) = point_intervals(pairs, ["0.4"], Redrawing(replicates=20))
+    >>> point.tar
+    Interval(value=1.0, lower_95=1.0, upper_95=1.0, replicates=20)
 
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
@@ -128,6 +150,12 @@ def point_intervals(
 def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarray, " fars"]:
     """The threshold of the set itself at each target FAR, by the rule `at_most`.
 
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> whole_thresholds(pairs, ["0.4", "0.7"])
+    array([0.4, 0.3])
+
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach a target FAR.
     """
@@ -136,6 +164,12 @@ def whole_thresholds(pairs: PairScores, fars: Sequence[Far]) -> Float64[np.ndarr
 
 def tar_interval(pairs: PairScores, far: Far, redrawing: Redrawing = REDRAWING) -> Interval:
     """TAR at a target FAR with its interval over redrawn people, the middle 95 % of the replicates.
+
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> tar_interval(pairs, "0.4", Redrawing(replicates=20)).value
+    1.0
 
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
@@ -154,6 +188,12 @@ def tar_difference(
 
     Both models use the same draws, so variation that is common to both cancels.
 
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> tar_difference(pairs, pairs, "0.4", Redrawing(replicates=20)).value  # of a model and itself
+    0.0
+
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach the target FAR in a replicate.
         ValueError: the two do not describe the same images of the same people.
@@ -168,7 +208,14 @@ def tar_differences_at(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> tuple[Interval, ...]:
-    """`tar_difference` at several target FARs, with the same draws."""
+    """`tar_difference` at several target FARs, with the same draws.
+
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> len(tar_differences_at(pairs, pairs, ["0.4", "0.7"], Redrawing(replicates=20)))
+    2
+    """
     if not np.array_equal(ours.images, theirs.images):
         raise ValueError("the two models were not given the same images of the same people")
     both = [redrawn_tars(pairs, fars, redrawing, progress) for pairs in (ours, theirs)]
@@ -193,6 +240,13 @@ def rates_at(
     """FAR and TAR of several sets of the same people at one fixed threshold, in each replicate.
 
     A rate is NaN where a replicate drew nobody who has such a pair.
+
+    >>> genuine, people = np.array([0.9, 0.8, 0.7]), np.array([0, 1, 2])
+    >>> impostor, two = np.array([0.5, 0.4, 0.3]), np.array([[0, 1], [1, 2], [0, 2]])
+    >>> pairs = PairScores(genuine, people, impostor, two, images=np.array([1, 1, 1]))
+    >>> far, tar = rates_at([pairs], threshold=0.45, redrawing=Redrawing(replicates=4))
+    >>> far.shape, tar.shape
+    ((1, 4), (1, 4))
 
     Raises:
         TooFewScoresError: a set's impostors do not reach down to the threshold.
@@ -220,6 +274,10 @@ def accuracy_interval(
     redrawing: Redrawing = REDRAWING,
 ) -> Interval:
     """Share of right decisions on listed pairs, with its interval over redrawn people.
+
+    >>> people = np.array([[0, 0], [0, 1], [1, 1], [1, 2]])
+    >>> accuracy_interval(np.array([1.0, 1.0, 0.0, 1.0]), people, redrawing=Redrawing(replicates=20)).value
+    0.75
 
     Args:
         right: 1 where the decision on a pair was right, else 0; decisions are fixed, at each fold's threshold.
@@ -255,6 +313,11 @@ def accuracy_difference(
     redrawing: Redrawing = REDRAWING,
 ) -> Interval:
     """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
+
+    >>> people = np.array([[0, 0], [0, 1], [1, 1], [1, 2]])
+    >>> ours, theirs = np.array([1.0, 1.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 1.0])
+    >>> accuracy_difference(ours, theirs, people, redrawing=Redrawing(replicates=20)).value
+    0.25
 
     Args:
         ours: 1 where our decision on a pair was right, else 0; see `accuracy_interval` for all arguments.

@@ -22,6 +22,11 @@ ThresholdSource = Literal["all", "within", "calibration"]
 class DomainResult:
     """One domain at the common threshold, and at its own.
 
+    >>> scores = {"bright": ([0.9, 0.8], [0.3, 0.1]), "dark": ([0.7, 0.4], [0.5, 0.2])}
+    >>> dark = one_threshold(scores, far="0.25").domains["dark"]
+    >>> dark.tar, dark.far, dark.threshold, dark.far_own
+    (1.0, 0.5, 0.5, 0.0)
+
     Attributes:
         tar: share of the domain's genuine comparisons that the common threshold accepts.
         far: share of its impostor comparisons that it accepts.
@@ -57,6 +62,11 @@ class DomainResult:
 @dataclass(frozen=True)
 class OneThreshold:
     """Every domain at one threshold.
+
+    >>> scores = {"bright": ([0.9, 0.8], [0.3, 0.1]), "dark": ([0.7, 0.4], [0.5, 0.2])}
+    >>> result = one_threshold(scores, far="0.25")
+    >>> list(result.domains), round(result.gamma, 4), result.far_is_bound
+    (['bright', 'dark'], 0.1414, ('bright',))
 
     Attributes:
         far_target: the FAR asked for, as it was given.
@@ -150,6 +160,11 @@ def compare_domains(
 ) -> OneThreshold:
     """The same from ordered scores of any kind, with the pooled impostors already chosen.
 
+    >>> from verisphere.decide import SortedScores
+    >>> day = SortedScores([0.9, 0.8]), SortedScores([0.3, 0.1])
+    >>> compare_domains({"day": day}, SortedScores([0.5, 0.3, 0.2, 0.1]), far="0.25").domains["day"].far
+    0.0
+
     Raises:
         ValueError: a domain without impostors or without genuine pairs, unless they are to be skipped; no domain left.
     """
@@ -221,6 +236,11 @@ def split_domains(
     score: np.ndarray | Tensor, genuine: np.ndarray, domains: np.ndarray
 ) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], np.ndarray]:
     """Scores by domain as `one_threshold` takes them, and the impostor scores of pairs across domains.
+
+    >>> score, genuine = np.array([0.9, 0.3, 0.2]), np.array([True, False, False])
+    >>> split, across = split_domains(score, genuine, np.array(["day", "day", ""]))
+    >>> split["day"], across
+    ((array([0.9]), array([0.3])), array([0.2]))
 
     Args:
         score: (n,) scores.

@@ -10,7 +10,11 @@ from torch import Tensor
 
 @runtime_checkable
 class Ordered(Protocol):
-    """Scores that answer questions of order; scans of all pairs answer them without holding the scores."""
+    """Scores that answer questions of order; scans of all pairs answer them without holding the scores.
+
+    >>> isinstance(SortedScores([0.2, 0.9, 0.5]), Ordered)
+    True
+    """
 
     @property
     def total(self) -> int:
@@ -30,7 +34,12 @@ ScoresLike: TypeAlias = Tensor | np.ndarray | Sequence[float]
 
 
 class SortedScores:
-    """Scores in memory, sorted once, in float64 (which holds every float32 and bfloat16 value exactly)."""
+    """Scores in memory, sorted once, in float64 (which holds every float32 and bfloat16 value exactly).
+
+    >>> scores = SortedScores([0.2, 0.9, 0.5])
+    >>> scores.total, scores.ranked(1), scores.above(0.5)
+    (3, 0.9, 1)
+    """
 
     def __init__(self, scores: ScoresLike, name: str = "scores") -> None:
         """Sort one-dimensional scores.
@@ -71,6 +80,13 @@ class SortedScores:
 
 def ordered(scores: "ScoresLike | Ordered", name: str) -> Ordered:
     """Scores as an `Ordered` that is not empty.
+
+    >>> ordered([0.2, 0.9, 0.5], "impostor").ranked(3)
+    0.2
+    >>> ordered([], "impostor")
+    Traceback (most recent call last):
+        ...
+    ValueError: there are no impostor scores, so no rate of them can be stated
 
     Raises:
         ValueError: there are no scores, or some are NaN.

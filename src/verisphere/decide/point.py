@@ -53,7 +53,11 @@ def short_far(far: Far) -> str:
 
 
 def accepted_impostors(far: Far, total: int) -> int:
-    """k = floor(far * total): how many of `total` impostors may pass, in exact arithmetic."""
+    """k = floor(far * total): how many of `total` impostors may pass, in exact arithmetic.
+
+    >>> accepted_impostors("0.29", 100)  # 0.29 * 100 is 28.999... in floating point
+    29
+    """
     return math.floor(exact_rate(far) * total)
 
 
@@ -69,6 +73,10 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
 
     The last two may exceed the target; they exist to compare with numbers published under them. Minus infinity where
     k >= n.
+
+    >>> impostor = ordered([0.5, 0.4, 0.2, 0.1], "impostor")
+    >>> threshold_at(impostor, "0.25"), threshold_at(impostor, "0.3", rule="interpolated")
+    (0.4, 0.36000000000000004)
 
     Raises:
         ValueError: the FAR is not in [0, 1], or the rule is unknown.
@@ -99,6 +107,11 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
 
 def point_at(genuine: Ordered, impostor: Ordered, threshold: float, far: Far, rule: str) -> OperatingPoint:
     """What one threshold accepts.
+
+    >>> genuine, impostor = ordered([0.9, 0.3], "genuine"), ordered([0.5, 0.4, 0.2, 0.1], "impostor")
+    >>> point = point_at(genuine, impostor, threshold=0.45, far="0.25", rule="shipped")
+    >>> point.tar, point.far
+    (0.5, 0.25)
 
     Args:
         genuine: scores of comparisons of one person.

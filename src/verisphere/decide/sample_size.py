@@ -145,6 +145,9 @@ def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
 def promised_rate(far: Far) -> Fraction:
     """A FAR as the exact number that was written, if a guarantee can be about it.
 
+    >>> promised_rate("1e-3")
+    Fraction(1, 1000)
+
     Raises:
         ValueError: it is below 1e-12, or 1 or more.
     """
@@ -155,7 +158,11 @@ def promised_rate(far: Far) -> Fraction:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, as the sentences about promises state it."""
+    """A share in whole percent, as the sentences about promises state it.
+
+    >>> percent(0.95)
+    '95 %'
+    """
     return f"{100 * share:.0f} %"
 
 
@@ -204,8 +211,7 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
     possible = [f"{kind!r} at {_or_higher(comparisons, kind)}" for kind in ("confident", "expected") if comparisons]
     possible.append(f"'approximate' {_estimate(far, comparisons, people)}")
     return (
-        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; possible by --far and "
-        f"--guarantee: {', '.join(possible)}"
+        f"guarantee {guarantee!r} at FAR {far_text(far)} needs {needed}; got {there}; possible: {', '.join(possible)}"
     )
 
 

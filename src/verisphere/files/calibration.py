@@ -103,6 +103,22 @@ class Calibration:
                 if [(point.far_target, point.threshold) for point in points] != stated:
                     raise ValueError(f"the check on {check.source.file!r} is not of the thresholds that are stated")
 
+    @property
+    def threshold(self) -> float:
+        """The one threshold: accept iff score > threshold.
+
+        Raises:
+            ValueError: there are several target FARs, each with its own threshold.
+        """
+        if len(self.thresholds) > 1:
+            targets = ", ".join(found.far_target for found in self.thresholds)
+            raise ValueError(f"there is one threshold for each FAR ({targets}): read thresholds[0].threshold and so on")
+        return self.thresholds[0].threshold
+
+    def meaning(self) -> str:
+        """The promise of each threshold and its rate of misses, a line for each sentence."""
+        return "\n".join(line for found in self.thresholds for line in (found.meaning(), found.misses()))
+
     def described(self) -> "Calibration":
         """The same calibration, each threshold completed by the source of its images and by its rate of misses.
 

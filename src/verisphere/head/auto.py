@@ -14,6 +14,11 @@ from verisphere.head.streamed import Streamed
 class Auto(WholeEngine):
     """Dense while the logits are few, else streamed.
 
+    >>> from verisphere.head import Head
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, engine=Auto(logits=2**20)).engine.logits
+    1048576
+
     Attributes:
         streamed: the engine for more logits.
         logits: the largest batch x centers that is computed at once.

@@ -1,6 +1,5 @@
 """The dense engine: every cosine at once, plain autograd; the reference that other engines are compared with."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from verisphere.head.interface import ViewRequest, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
-from verisphere.losses.class_loss import ClassLoss, compared_rows
+from verisphere.losses.class_loss import ClassLoss, compared_rows, reduced_others
 
 
 def dense_rest(
@@ -34,12 +33,7 @@ def dense_rest(
     """
     product = query @ compared_rows(centers, loss.similarity).flatten(0, 1).T
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
-    terms = loss.others(cosine, *(item[:, None] for item in context))
-    own_class = labels[:, None] == torch.arange(len(centers), device=labels.device)
-    if loss.reduce == "sum":
-        terms = terms.masked_fill(own_class, 0.0)
-        return (terms if class_weights is None else terms * class_weights).sum(1)
-    return terms.masked_fill(own_class, -math.inf).logsumexp(1)
+    return reduced_others(loss, cosine, labels, *context, class_weights=class_weights)
 
 
 class DenseView(WholeView):
@@ -72,7 +66,13 @@ class DenseView(WholeView):
 
 @dataclass(frozen=True)
 class Dense(WholeEngine):
-    """Every cosine at once: B x N x K numbers, several times over, and plain autograd."""
+    """Every cosine at once: B x N x K numbers, several times over, and plain autograd.
+
+    >>> from verisphere.head import Head
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, engine=Dense()).engine
+    Dense()
+    """
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> DenseView:
         """The centers for a batch; their gradient goes to autograd."""

@@ -36,6 +36,11 @@ _RENAMED = {
 class HeadOutput:
     """The result of a head for one batch.
 
+    >>> from verisphere.losses import ArcFace
+    >>> output = Head(ArcFace(), classes=10, size=4)(torch.randn(2, 4), torch.tensor([3, 7]))
+    >>> bool(output.loss.isclose(output.per_sample.mean()))
+    True
+
     Attributes:
         loss: mean over the batch of weight * loss, with gradient.
         per_sample: loss of each row before weights, without gradient.
@@ -53,6 +58,13 @@ class Head(nn.Module):
 
     Under `Sharded` a batch consists of the rows of all ranks: each rank passes its own rows, and receives the mean over
     all rows and the gradient of that mean in its own rows.
+
+    >>> from verisphere.losses import ArcFace
+    >>> head = Head(ArcFace(margin=0.5), classes=10, size=4)
+    >>> output = head(torch.randn(2, 4), torch.tensor([3, 7]))
+    >>> output.loss.backward()
+    >>> output.per_sample.shape, head.centers.grad.shape
+    (torch.Size([2]), torch.Size([10, 1, 4]))
 
     Args:
         loss: any `ClassLoss`; the head tells it the number of classes, and runs its `terms`.
@@ -80,7 +92,7 @@ class Head(nn.Module):
         self,
         loss: ClassLoss,
         classes: int,
-        size: int,
+        size: int | None = None,  # None is answered in words
         *,
         centers: SubCenters = SubCenters(),  # both are frozen
         engine: Engine = Auto(),
@@ -90,6 +102,14 @@ class Head(nn.Module):
         super().__init__()
         for name in renamed:
             raise TypeError(f"a head takes no {name}" + (f"; write {_RENAMED[name]}" if name in _RENAMED else ""))
+        if size is None:
+            raise TypeError("size is missing; write Head(loss, classes, size), the size being that of an embedding")
+        if not isinstance(loss, ClassLoss):
+            made = f"{loss.__name__}(...)" if isinstance(loss, type) else "ArcFace() or another of verisphere.losses"
+            raise TypeError(f"loss is {loss!r}; a head takes a loss: write {made}")
+        for name, count in (("classes", classes), ("size", size)):
+            if isinstance(count, bool) or not hasattr(count, "__index__"):
+                raise TypeError(f"{name} is {count!r}; a head takes a whole number: Head(loss, classes, size)")
         if not isinstance(centers, SubCenters):
             raise TypeError(f"centers is {centers!r}; a head takes SubCenters(...) of verisphere.head")
         if not isinstance(engine, Engine):

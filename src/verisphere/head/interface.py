@@ -23,6 +23,9 @@ from verisphere.vocabulary import NO_CLASS
 class SGDStep:
     """One step of `torch.optim.SGD`.
 
+    >>> SGDStep(rate=0.1, momentum=0.9).nesterov
+    False
+
     Attributes:
         rate: learning rate.
         momentum: share of the momentum buffer that stays.

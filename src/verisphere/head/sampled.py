@@ -121,6 +121,11 @@ class Sampled(WholeEngine):
     other. Otherwise the centers get a gradient of their size, 0 for classes that were not drawn, and an optimizer may
     change those too, by momentum and weight decay.
 
+    >>> from verisphere.head import Head
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, engine=Sampled(rate=0.5)).engine.rate
+    0.5
+
     Attributes:
         rate: share of the classes that a step uses, in (0, 1]; see `sample_size`.
         inner: the engine that computes with the classes drawn.

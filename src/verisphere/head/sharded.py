@@ -54,6 +54,11 @@ class Sharded:
     Every rank calls the head equally often; a rank may have no rows. Replicated results, and with them the parameters
     of the loss, are equal to the bit on all ranks that have the same hardware, PyTorch version and thread count.
 
+    >>> from verisphere.head import Head, Streamed
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, engine=Sharded(Streamed())).held  # of one process: all classes
+    range(0, 10)
+
     Attributes:
         inner: the engine that computes with the classes held by this rank.
         world: rank and world size; by default those of the present process group.

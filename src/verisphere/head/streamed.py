@@ -45,6 +45,11 @@ COMPILED_ELEMENTS = 2**20
 class Streamed(WholeEngine):
     """Chunks of classes, exactly.
 
+    >>> from verisphere.head import Head
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, engine=Streamed(chunk=4)).engine.chunk
+    4
+
     Attributes:
         precision: type of the products: "float32", or "bfloat16" with float32 sums over float32 centers. Embeddings or
             centers in float64 are computed in float64, and a loss with `exact_products` in float32 at least.

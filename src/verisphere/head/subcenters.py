@@ -23,6 +23,11 @@ Pooling = Literal["max", "softmax"]
 class SubCenters:
     """How many centers a class has, and how an embedding's cosines to them become one.
 
+    >>> from verisphere.head import Head
+    >>> from verisphere.losses import ArcFace
+    >>> Head(ArcFace(), 10, 4, centers=SubCenters(3)).centers.shape
+    torch.Size([10, 3, 4])
+
     Attributes:
         count: number of centers of each class, K.
         pooling: "max": as near as the nearest; "softmax": their mean, weighted by softmax(cosine / temperature).

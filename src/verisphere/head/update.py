@@ -21,6 +21,13 @@ class HeadSGD(torch.optim.SGD):
     Not for gradients that accumulate over several backward passes, are scaled by a loss scaler, are clipped together
     with the centers', or reach the centers by another term of the loss: use `torch.optim.SGD` there.
 
+    >>> from verisphere.losses import ArcFace
+    >>> head = Head(ArcFace(), classes=10, size=4)
+    >>> optimizer = HeadSGD(head.parameters(), head, lr=0.1, momentum=0.9)
+    >>> head(torch.randn(2, 4), torch.tensor([3, 7])).loss.backward()
+    >>> optimizer.step()
+    >>> optimizer.zero_grad()
+
     Args:
         params: parameters or groups, the head's centers among them.
         head: the head with these centers; it is set to defer their gradient.

@@ -19,6 +19,9 @@ _DRAWS = ("flip", "zoom", "shift_y", "shift_x", "degrade", "side", "brightness",
 class Augment:
     """The augmentation of training images; a step at 0 is off and costs nothing. By default images are only flipped.
 
+    >>> Augment(crop=0.1, low_resolution=0.2).flip  # the default stays
+    0.5
+
     Attributes:
         flip: probability of a mirror image.
         crop: jitter of the framing. The window's side is (1 - crop) to (1 + crop) of the image's, and its centre moves
@@ -61,7 +64,11 @@ class Augment:
 def normalise(
     images: UInt8[Tensor, "batch 3 height width"], mean: float = 127.5, scale: float = 127.5
 ) -> Float32[Tensor, "batch 3 height width"]:
-    """(images - mean) / scale, in channels-last memory."""
+    """(images - mean) / scale, in channels-last memory.
+
+    >>> normalise(torch.full((1, 3, 2, 2), 255, dtype=torch.uint8)).unique()
+    tensor([1.])
+    """
     _check_scale(scale)
     return (images.contiguous(memory_format=torch.channels_last) - mean).div_(scale)
 
@@ -79,6 +86,11 @@ def augment(
     Flip, crop and low resolution are linear in rows and in columns: together they are one matrix for the rows and one
     for the columns of each image. Brightness, contrast, saturation and grey together are one sum of the image, its luma
     and an offset; values are clipped to [0, 255] once, after that sum. Steps that are off are not computed.
+
+    >>> images = torch.arange(12, dtype=torch.uint8).view(1, 3, 2, 2)
+    >>> mirrored = augment(images, Augment(flip=1.0), seed=0)
+    >>> bool((mirrored == normalise(images.flip(3))).all())
+    True
 
     Args:
         images: RGB, [0, 255].

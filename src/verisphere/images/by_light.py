@@ -22,6 +22,11 @@ class ByLight(Faces):
 
     All images are read once when the set is created.
 
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.tensor([200, 20], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 3, 112, 112)
+    >>> ByLight(InMemory(pixels, ("a/1", "b/1"), ("a", "b")), names=("dark", "bright")).domains
+    ('bright', 'dark')
+
     Args:
         faces: the other set; its own domains are replaced.
         names: two or more names of domains, from dark to bright.

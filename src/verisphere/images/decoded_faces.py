@@ -16,6 +16,11 @@ _IMAGES_AT_ONCE = 256
 class InMemory(Faces):
     """Faces whose images are all in one tensor. Forked worker processes share the tensor; others get a copy.
 
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> len(faces), faces.people, faces.labels.tolist()
+    (4, ('a', 'b', 'c'), [0, 0, 1, 2])
+
     Args:
         pixels: the images, RGB, [0, 255].
         names, identities, domains: one entry for each image; see `Faces`.
@@ -53,6 +58,10 @@ class InMemory(Faces):
 
 def in_memory(faces: Faces, workers: int = 0, progress: Progress = quietly) -> InMemory:
     """Reads all images of a set once; they take 3 bytes per pixel (112 x 112: 38 MB per thousand images).
+
+    >>> from verisphere.images import SyntheticFaces
+    >>> in_memory(SyntheticFaces(people=2, images=1, size=48)).pixels.shape
+    torch.Size([2, 3, 48, 48])
 
     Raises:
         ValueError: the set is empty, or an image of it cannot be read.

@@ -17,6 +17,14 @@ class Faces(ABC):
     A data set outside this package derives from this class, and a recipe names it by its import path. It must be
     picklable: each worker process gets a copy.
 
+    >>> class Grey(Faces):
+    ...     names, identities = ("a/1", "a/2", "b/1"), ("a", "a", "b")
+    ...     def images(self, indices):
+    ...         return torch.full((len(indices), 3, 112, 112), 128, dtype=torch.uint8)
+    >>> faces = Grey()
+    >>> len(faces), faces.labels.tolist(), faces.select([2]).people
+    (3, [0, 0, 1], ('b',))
+
     Attributes:
         names: unique name of each image, such as `AJ_Cook/AJ_Cook_0001.jpg`.
         identities: name, in the data set, of the person on each image.

@@ -20,7 +20,15 @@ MOST_WORKERS = 256
 
 @dataclass(frozen=True)
 class Batch:
-    """Images, and the position of each in the set; `faces.labels[batch.indices]` are their labels."""
+    """Images, and the position of each in the set; `faces.labels[batch.indices]` are their labels.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> batch = next(batches(faces, torch.arange(4), batch_size=3))
+    >>> batch.images.shape, faces.labels[batch.indices].tolist()
+    (torch.Size([3, 3, 112, 112]), [0, 0, 1])
+    """
 
     images: UInt8[Tensor, "batch 3 height width"]
     indices: Int64[Tensor, " batch"]
@@ -38,6 +46,12 @@ def batches(
 
     Images stay uint8, which is the cheapest to transfer between processes; augmentation is faster on the device. The
     workers end when the iterator is exhausted or closed.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> [batch.indices.tolist() for batch in batches(faces, torch.tensor([3, 0, 2, 1]), batch_size=3)]
+    [[3, 0, 2], [1]]
 
     Args:
         faces: the set.
@@ -68,7 +82,11 @@ def batches(
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
-    """A permutation of `count` positions that depends on seed and epoch alone, so that a resumed run continues it."""
+    """A permutation of `count` positions that depends on seed and epoch alone, so that a resumed run continues it.
+
+    >>> epoch_order(5, seed=0, epoch=0).tolist(), epoch_order(5, seed=0, epoch=1).tolist()
+    ([2, 1, 0, 3, 4], [1, 4, 0, 3, 2])
+    """
     if seed < 0 or epoch < 0:
         raise ValueError(f"seed is {seed} and epoch {epoch}; allowed is 0 or more")
     return torch.randperm(count, generator=torch.Generator().manual_seed(image_order_seed(seed, epoch)))

@@ -38,6 +38,15 @@ class Photos(Faces):
     Names are paths below the shared folders (`Name/image.jpg`), or as the list spells them. Images are read and decoded
     on request; no file stays open between requests, so the set can be copied into worker processes.
 
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (Path(folder) / "Ann").mkdir()
+    ...     Image.new("RGB", (112, 112)).save(Path(folder) / "Ann" / "1.png")
+    ...     photos = Photos(folder)
+    ...     photos.names, photos.people, photos.images([0]).shape
+    (('Ann/1.png',), ('Ann',), torch.Size([1, 3, 112, 112]))
+
     Args:
         path: the folder, archive or list.
         people: a list of people, as `verisphere.files.lists.read_people` reads it; other people are excluded.

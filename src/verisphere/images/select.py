@@ -15,6 +15,12 @@ from verisphere.images.faces import Faces
 def with_people(faces: Faces, people: Collection[str]) -> Faces:
     """The images of these people, in the order of the set.
 
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> with_people(faces, ["a"]).names
+    ('a/1', 'a/2')
+
     Raises:
         ValueError: the set does not have some of the people; states their number and the first one.
     """
@@ -23,6 +29,12 @@ def with_people(faces: Faces, people: Collection[str]) -> Faces:
 
 def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> Faces:
     """The people with `at_least` images or more; of people with more than `at_most`, the first `at_most` images.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> with_images(faces, at_least=2).people, with_images(faces, at_most=1).names
+    (('a',), ('a/1', 'b/1', 'c/1'))
 
     Raises:
         ValueError: no person has `at_least` images, or `at_least` is below 1 or above `at_most`.
@@ -35,6 +47,13 @@ def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Face
 
     The draw depends on the seed and the names of the people alone, not on the order of images. Each part keeps the
     order of the set and has at least one person.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> first, second = split_people(faces, share=0.67, seed=0)
+    >>> len(first.people), len(second.people), set(first.people) & set(second.people)
+    (2, 1, set())
 
     Raises:
         ValueError: share outside (0, 1), or fewer than two people.
@@ -54,6 +73,14 @@ def split_people(faces: Faces, share: float, seed: int = 0) -> tuple[Faces, Face
 
 def require_people(faces: Faces, at_least: int = 2) -> None:
     """Refuses a set with too few people.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> require_people(faces, at_least=4)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: 3 people found ('a', 'b', 'c') but at least 4 are needed; ...
 
     Raises:
         ValueError: the set has fewer than `at_least` people; names the first few.

@@ -54,6 +54,13 @@ class AdaFace(ClassLoss):
     `observe` updates them by `rate` from the global batch, before they are used. A batch of one row has no standard
     deviation and does not change the running one. No gradient flows through q.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> loss = AdaFace()
+    >>> loss.forward(cosines, labels, norms=torch.tensor([20.0]))  # of average quality: CosFace
+    tensor(12.8000)
+    >>> loss.forward(cosines, labels, norms=torch.tensor([100.0]))
+    tensor(13.9064)
+
     Args:
         margin: m, in radians for the angular part and in cosine for the subtracted part; in [0, pi / 2].
         h: concentration of quality, > 0.
@@ -100,7 +107,3 @@ class AdaFace(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"margin={self.margin:g}, h={self.h:g}, scale={self.scale:g}, rate={self.rate:g}"

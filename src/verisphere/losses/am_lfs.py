@@ -49,6 +49,10 @@ class AMLFS(ClassLoss):
 
     With one class p is 1, and the loss is -log(a + b) of the last bin. `set_strength` has no effect.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> AMLFS(slopes=(0.5, 0.8), offsets=(0.1, 0.0), scale=4.0).forward(cosines, labels)
+    tensor(0.5942)
+
     Args:
         slopes: a_i, one for each bin.
         offsets: b_i, one for each bin. All a = 1 and b = 0 is the softmax loss.
@@ -88,11 +92,11 @@ class AMLFS(ClassLoss):
         """-log(a_i * p + b_i)."""
         return piecewise_log(own, rest, self.slopes, self.offsets)
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        column = {"slopes": 0, "offsets": 1}.get(name)
+        return super().argument(name) if column is None else tuple(line[column] for line in self.lines)
+
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        lines = ", ".join(f"{slope:g} * p + {offset:g}" for slope, offset in self.lines)
-        return f"bins=({lines}), scale={self.scale:g}"

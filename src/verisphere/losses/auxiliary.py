@@ -21,6 +21,11 @@ class Intra(ClassLoss):
     """The angle between embedding and own center as a share of 180 degrees, theta_y / pi; eq. 5 without its first term.
 
     The value is between 0 and 1, also with one class, and 0.5 for an embedding of length 0. It needs no other center.
+
+    >>> import torch
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> Intra().forward(cosines, labels)
+    tensor(0.3333)
     """
 
     reduce = "sum"
@@ -61,6 +66,13 @@ class Inter(ClassLoss):
     This is our reading of eq. 6, whose text says that the angle between different centers grows: 1 minus the mean angle
     over pi, a loss between 0 and 1. With one class it is 0. It depends on an embedding only through the choice of the
     nearest own sub-center, and gives it no gradient.
+
+    >>> import torch
+    >>> from verisphere.head import Head
+    >>> head = Head(Inter(), classes=2, size=2)
+    >>> _ = head.centers.data.copy_(torch.eye(2)[:, None])
+    >>> head(torch.ones(1, 2), torch.tensor([0])).loss  # centers at right angles
+    tensor(0.5000, grad_fn=<SumBackward0>)
     """
 
     reduce = "sum"
@@ -74,6 +86,7 @@ class Inter(ClassLoss):
 
     def prepare(self, classes: int) -> None:
         """Set the number of other centers, which divides the mean."""
+        super().prepare(classes)
         self.pairs = classes - 1
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
@@ -106,6 +119,12 @@ class WeightedSum(ClassLoss):
 
     Each term that needs other centers costs a pass over them. Labels of -1 are allowed if every term accepts them;
     `set_strength` sets the strength of every term.
+
+    >>> import torch
+    >>> from verisphere.losses import ArcFace
+    >>> loss = WeightedSum([ArcFace(), Intra()], weights=[1.0, 0.5])
+    >>> loss.forward(torch.tensor([[0.5, 0.3]]), torch.tensor([0]))
+    tensor(17.8565)
 
     Args:
         losses: the terms; sums among them are unrolled. They must agree in `similarity` and `class_bias`.
@@ -151,6 +170,7 @@ class WeightedSum(ClassLoss):
 
     def prepare(self, classes: int) -> None:
         """Prepare every term."""
+        super().prepare(classes)
         for loss in self._losses():
             loss.prepare(classes)
 

@@ -6,8 +6,11 @@ element-wise methods. A head calls `observe` (in training only), `context`, `own
 and `finish`, in this order.
 """
 
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
-from math import isfinite
+from inspect import signature
+from math import inf, isfinite
 from typing import Literal, NoReturn
 
 import torch
@@ -16,6 +19,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from verisphere.score.cosine import unit
+from verisphere.vocabulary import NO_CLASS
 
 Reduce = Literal["logsumexp", "sum"]
 Similarity = Literal["cosine", "product"]
@@ -25,6 +29,10 @@ Query = Literal["embedding", "own_center", "none"]
 @dataclass(frozen=True)
 class Rows:
     """The batch as a loss may see it; `own`, `length` and `unit` carry gradient.
+
+    >>> own, length, labels = torch.tensor([0.5]), torch.tensor([20.0]), torch.tensor([3])
+    >>> Rows(own, length, torch.eye(1, 4), labels).nearest is None
+    True
 
     Attributes:
         own: own-class cosine (or product), pooled over the sub-centers; 0 for a row labelled -1.
@@ -50,6 +58,12 @@ class Rows:
 class ClassLoss(nn.Module):
     """Base of every class-center loss. Unchanged it is NormFace: every logit is `scale` times the cosine.
 
+    >>> class Doubled(ClassLoss):
+    ...     def own(self, cosine, *context):
+    ...         return self.scale * (2.0 * cosine - 1.0)
+    >>> Doubled(scale=4.0).forward(torch.tensor([[0.5, 0.3]]), torch.tensor([0]))  # log(1 + exp(4 * 0.3))
+    tensor(1.4633)
+
     Attributes:
         reduce: how the other classes combine: "logsumexp" (softmax losses) or "sum" (binary losses, which also accept
             rows labelled -1).
@@ -69,6 +83,7 @@ class ClassLoss(nn.Module):
             near cosine 1 magnifies the rounding. Otherwise an engine may round products to bfloat16.
         scale: factor from cosine to logit.
         strength: share of the margin that the loss applies, see `set_strength`.
+        classes: number of classes, set by `prepare`; None before.
 
     Raises:
         ValueError: `scale` is not a positive finite number.
@@ -89,6 +104,7 @@ class ClassLoss(nn.Module):
             raise ValueError(f"scale is {scale}; it must be a positive finite number (64 is usual for softmax losses)")
         self.scale = scale
         self.strength = 1.0
+        self.classes: int | None = None
 
     def set_strength(self, share: float) -> None:
         """Set the share of its margin that the loss applies: 0 is no margin, 1 (the initial value) the whole margin.
@@ -111,7 +127,8 @@ class ClassLoss(nn.Module):
         return ((1.0, self),)
 
     def prepare(self, classes: int) -> None:
-        """Set the global number of classes; called once, when the head is built."""
+        """Set the global number of classes; called once, when the head is built. An override calls this too."""
+        self.classes = classes
 
     def observe(self, rows: Rows) -> None:
         """Update slow state (running means) from the global batch; called in training only, without gradient.
@@ -183,7 +200,7 @@ class ClassLoss(nn.Module):
         """
         return None
 
-    def forward(self, *inputs: object) -> NoReturn:
+    def __call__(self, *inputs: object, **named: object) -> NoReturn:
         """Always raises: a loss has no class centers, so it is called through a head.
 
         Raises:
@@ -192,12 +209,57 @@ class ClassLoss(nn.Module):
         name = type(self).__name__
         raise TypeError(
             f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
-            "size) and call head(embeddings, labels)"
+            "size) and call head(embeddings, labels); loss.forward(cosines, labels) takes cosines to every class"
         )
 
+    def forward(self, cosines: Tensor, labels: Tensor, *, norms: Tensor | None = None) -> Float[Tensor, ""]:
+        """The mean loss over a whole matrix of cosines: the reference value, without centers and without a change.
+
+        It is that of a head in evaluation mode: running state stays, and a random margin is the mean of its draws. A
+        loss that no head has prepared is computed as a head with this number of classes would prepare it.
+
+        >>> loss = ClassLoss(scale=64.0)
+        >>> loss.forward(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), torch.tensor([0, 1]))
+        tensor(0.3466)
+
+        Args:
+            cosines: (batch, classes); for similarity "product" the logits themselves, with their bias. Half precision
+                is computed in float32.
+            labels: (batch,) class numbers; -1, 'no known class', is for losses that sum over the classes.
+            norms: (batch,) lengths of the embeddings, for a loss that reads them.
+
+        Raises:
+            ValueError: shapes that do not fit, numbers that are no cosines, labels out of range, or a loss that needs
+                more than cosines.
+        """
+        cosines = checked_cosines(self, cosines, labels, norms)
+        loss = self
+        if loss.classes is None:
+            loss = deepcopy(self)
+            loss.prepare(cosines.shape[1])
+        if loss.classes not in (None, cosines.shape[1]):
+            raise ValueError(f"cosines have {cosines.shape[1]} columns, but the loss belongs to {loss.classes} classes")
+        with torch.autocast(cosines.device.type, enabled=False):
+            per_row = loss_of_cosines(loss, cosines, labels, norms)
+            if per_row.isnan().any():  # by NaN in place of what is not known
+                by_length = (
+                    norms is None and not loss_of_cosines(loss, cosines, labels, cosines[:, 0] + 20.0).isnan().any()
+                )
+                unknown = "the lengths of the embeddings: give norms=" if by_length else "the embeddings: use a head"
+                raise ValueError(f"{type(self).__name__} cannot be computed from cosines alone; it reads {unknown}")
+            return per_row.mean()
+
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name; a loss that stores it under another name overrides this."""
+        return getattr(self, name)
+
     def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"scale={self.scale:g}"
+        """The arguments under the names that the caller typed, which `print(loss)` shows."""
+        shown: list[str] = []
+        for name in signature(type(self)).parameters:
+            with suppress(AttributeError):  # of a loss from elsewhere, which keeps it under another name
+                shown.append(f"{name}={self.argument(name)!r}")
+        return ", ".join(shown)
 
 
 def follow(state: Float[Tensor, ""], value: Float[Tensor, ""], rate: float) -> None:
@@ -215,3 +277,87 @@ def follow(state: Float[Tensor, ""], value: Float[Tensor, ""], rate: float) -> N
 def compared_rows(rows: Float[Tensor, "*rows dim"], similarity: Similarity) -> Float[Tensor, "*rows dim"]:
     """Rows (embeddings or centers) ready for comparison: of unit length for "cosine", unchanged for "product"."""
     return unit(rows) if similarity == "cosine" else rows
+
+
+def reduced_others(
+    loss: ClassLoss,
+    cosines: Float[Tensor, "batch classes"],
+    labels: Int64[Tensor, "batch"],
+    *context: Float[Tensor, "batch"],
+    class_weights: Float[Tensor, "classes"] | None = None,
+) -> Float[Tensor, "batch"]:
+    """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
+
+    Args:
+        loss: gives the terms of the other classes.
+        cosines: of each row to every class.
+        labels: class of each row, which is excluded.
+        context: items of the loss's context, one number a row each.
+        class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
+    """
+    terms = loss.others(cosines, *(item[:, None] for item in context))
+    own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
+    if loss.reduce == "sum":
+        terms = terms.masked_fill(own_class, 0.0)
+        return (terms if class_weights is None else terms * class_weights).sum(1)
+    return terms.masked_fill(own_class, -inf).logsumexp(1)
+
+
+def loss_of_cosines(
+    loss: ClassLoss,
+    cosines: Float[Tensor, "batch classes"],
+    labels: Int64[Tensor, "batch"],
+    norms: Float[Tensor, "batch"] | None,
+) -> Float[Tensor, "batch"]:
+    """The loss of each row; NaN where it reads what cosines do not tell."""
+    known = labels != NO_CLASS
+    own_cosine = cosines.gather(1, labels.clamp(min=0)[:, None])[:, 0].masked_fill(~known, 0.0)
+    unknown = torch.full_like(own_cosine, torch.nan)
+    length = unknown if norms is None else norms.to(cosines)
+    count = min(max(term.nearest for _, term in loss.terms), cosines.shape[1] - 1)
+    own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
+    nearest = cosines.detach().masked_fill(own_class, -inf).topk(count).values
+    rows = Rows(own_cosine, length, unknown[:, None], labels, nearest)
+    total = torch.zeros_like(own_cosine)
+    for weight, term in loss.terms:
+        context = tuple(item.to(cosines.dtype).expand(len(labels)) for item in term.context(rows))
+        own = term.own(own_cosine, *context).masked_fill(~known, 0.0)
+        rest = torch.zeros_like(own) if term.query == "none" else reduced_others(term, cosines, labels, *context)
+        total = total + weight * term.finish(own, rest, *context)
+    return total
+
+
+def checked_cosines(
+    loss: ClassLoss, cosines: Tensor, labels: Tensor, norms: Tensor | None
+) -> Float[Tensor, "batch classes"]:
+    """The cosines in float32 at least.
+
+    Raises:
+        ValueError: shapes that do not fit, numbers that are no cosines, labels out of range, or a loss that compares
+            centers with each other.
+    """
+    name = type(loss).__name__
+    if any(term.query == "own_center" for _, term in loss.terms):
+        raise ValueError(f"{name} cannot be computed from cosines alone; it compares the centers: use a head")
+    if cosines.ndim != 2 or not cosines.numel() or not cosines.is_floating_point():
+        raise ValueError(
+            f"cosines are {cosines.dtype} of shape {tuple(cosines.shape)}; they must be floating-point numbers "
+            "(batch, classes)"
+        )
+    for column, values in (("labels", labels), ("norms", norms)):
+        if values is not None and values.shape != cosines.shape[:1]:
+            raise ValueError(f"{column} have shape {tuple(values.shape)}; a batch of {len(cosines)} takes one a row")
+    if labels.dtype != torch.int64:
+        raise ValueError(f"labels are {labels.dtype}; they must be int64 class numbers")
+    largest = float(cosines.detach().abs().max())
+    if not isfinite(largest) or (loss.similarity == "cosine" and largest > 1.01):
+        raise ValueError(
+            f"cosines reach {largest:.4g} in absolute value; they must lie in [-1, 1]: are they embeddings, or "
+            "scaled? a head takes embeddings"
+        )
+    lowest, highest = int(labels.min()), int(labels.max())
+    if highest >= cosines.shape[1] or lowest < NO_CLASS:
+        raise ValueError(f"labels reach from {lowest} to {highest}, but cosines have {cosines.shape[1]} classes")
+    if lowest == NO_CLASS and loss.reduce != "sum":
+        raise ValueError(f"a label is -1 ('no known class'), but {name} needs a class for every row")
+    return cosines.to(torch.promote_types(cosines.dtype, torch.float32))

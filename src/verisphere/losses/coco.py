@@ -35,6 +35,11 @@ class COCO(NormFace):
 
     The default of 30 is that of the code released with SphereFace2, where COCO is a baseline in table 5.
     `smallest_scale` gives a lower bound for a number of classes.
+
+    >>> import torch
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> COCO(scale=4.0).forward(cosines, labels)
+    tensor(0.3711)
     """
 
     def __init__(self, scale: float = 30.0) -> None:

@@ -31,6 +31,10 @@ class CurricularFace(CombinedMargin):
     own logit; the authors' code uses cos(theta + m) there even past theta + m = pi, where its logit follows another
     rule.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> CurricularFace().forward(cosines, labels)
+    tensor(4.2640)
+
     Args:
         margin: added to the own angle, radians.
         scale: factor from cosine to logit.
@@ -81,7 +85,3 @@ class CurricularFace(CombinedMargin):
     def bound(self) -> float | None:
         """t is a mean of cosines, so cosine * (t + cosine) is at most 2."""
         return 2.0 * self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"{super().extra_repr()}, rate={self.rate:g}"

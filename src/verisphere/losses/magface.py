@@ -31,6 +31,13 @@ class MagFace(ClassLoss):
     Gradient flows through l where it is not clipped; an embedding of length 0 is treated as the shortest. With one
     class the loss is weight * g(l).
 
+    >>> import torch
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> MagFace(weight=0.0).forward(cosines, labels, norms=torch.tensor([10.0]))
+    tensor(14.4939)
+    >>> MagFace(weight=0.0).forward(cosines, labels, norms=torch.tensor([110.0]))
+    tensor(36.6653)
+
     Args:
         shortest: length with the margin `least_margin`, > 0.
         longest: length with the margin `most_margin`.
@@ -87,10 +94,11 @@ class MagFace(ClassLoss):
         (length,) = context
         return super().finish(own, rest, length) + self.weight * length_regulariser(length, self.lengths[1])
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        names = ("shortest", "longest", "least_margin", "most_margin")
+        return dict(zip(names, self.lengths + self.margins, strict=True)).get(name) or super().argument(name)
+
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"lengths={self.lengths}, margins={self.margins}, weight={self.weight:g}, scale={self.scale:g}"

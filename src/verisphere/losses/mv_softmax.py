@@ -41,6 +41,10 @@ class MVSoftmax(CombinedMargin):
     The edge is the own cosine with its margin, by the same rule as the own logit, without gradient; the authors' code
     applies the margin to the logit only if the own cosine is large enough (above m for AM, above 0 for Arc).
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> MVSoftmax().forward(cosines, labels)
+    tensor(17.1649)
+
     Args:
         kind: "AM" (subtracted from the cosine) or "Arc" (added to the angle).
         margin: None is 0.35 (AM) or 0.5 radians (Arc).
@@ -77,7 +81,7 @@ class MVSoftmax(CombinedMargin):
         if not (isfinite(emphasis) and emphasis >= 0):
             raise ValueError(f"emphasis is {emphasis}; it must be a number >= 0 (0 is no emphasis)")
         check_word("weighting", weighting, Weighting)
-        self.emphasis, self.weighting = emphasis, weighting
+        self.kind, self.emphasis, self.weighting = kind, emphasis, weighting
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The edge, and t at the present strength."""
@@ -91,10 +95,10 @@ class MVSoftmax(CombinedMargin):
         edge, t = context
         return self.scale * misclassified_cosine(cosine, edge, t, self.weighting)
 
+    def argument(self, name: str) -> object:
+        """The value that the caller gave under this name."""
+        return self.m2 + self.m3 if name == "margin" else super().argument(name)
+
     def bound(self) -> float | None:
         """The value of a misclassified class at cosine 1."""
         return self.scale * (1.0 + (2.0 if self.weighting == "adaptive" else 1.0) * self.emphasis)
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"{super().extra_repr()}, emphasis={self.emphasis:g}, weighting={self.weighting}"

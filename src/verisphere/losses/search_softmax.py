@@ -78,6 +78,10 @@ class SearchSoftmax(ClassLoss):
 
     `set_strength` scales the equivalent additive margin, log(1 - a) / scale.
 
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> SearchSoftmax(factor=-1000.0).forward(cosines, labels)
+    tensor(0.9795)
+
     Args:
         factor: a, below 1; 0 is no margin, -10000 the strongest factor in the paper's table 3.
         scale: factor from cosine to logit; 32 in the paper.
@@ -120,6 +124,5 @@ class SearchSoftmax(ClassLoss):
         return self.scale
 
     def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        margin = additive_margin(self.factor, self.scale)
-        return f"factor={self.factor:g} (additive margin {margin:.4f}), scale={self.scale:g}"
+        """What `print(loss)` shows, with the additive margin that the factor equals."""
+        return f"{super().extra_repr()} (additive margin {additive_margin(self.factor, self.scale):.4f})"

@@ -33,6 +33,11 @@ class SphereFaceR(ClassLoss):
 
     `set_strength` moves the factor from 1 to `margin`.
 
+    >>> import torch
+    >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
+    >>> SphereFaceR().forward(cosines, labels)
+    tensor(9.0001)
+
     Args:
         margin: factor on the angle, >= 1. 1.5 and the scale of 30 are the defaults of the authors' released SphereFace;
             SphereFace2-M uses 1.7.
@@ -58,7 +63,3 @@ class SphereFaceR(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"margin={self.margin:g}, scale={self.scale:g}, gradient={self.gradient}"

@@ -39,6 +39,12 @@ class VSoftmax(ClassLoss):
     the global batch of the head. `set_strength` weighs the virtual classes: each counts as that share of a class, and a
     strength of 0 gives NormFace.
 
+    >>> from verisphere.head import Head
+    >>> head = Head(VSoftmax(scale=4.0), classes=2, size=2)
+    >>> _ = head.centers.data.copy_(torch.eye(2)[:, None])
+    >>> head(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).loss  # log(2 + exp(-4))
+    tensor(0.7023, grad_fn=<SumBackward0>)
+
     Args:
         scale: factor from cosine to logit; 32 in the loss-search paper.
         virtual: "own": one virtual class for each row, in its own direction (Chen et al.). "batch": the virtual classes
@@ -71,7 +77,3 @@ class VSoftmax(ClassLoss):
     def bound(self) -> float | None:
         """The other logits are scale * cosine; the virtual ones are not among `others`."""
         return self.scale
-
-    def extra_repr(self) -> str:
-        """What `print(loss)` shows."""
-        return f"scale={self.scale:g}, virtual={self.virtual}"

@@ -165,6 +165,11 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
 
     Files that `model.json` does not list are ignored.
 
+    >>> load("no-such-model")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: no-such-model: there is no such model folder
+
     Args:
         folder: the model folder.
         device: device of the backbone; by default a GPU if there is one.

@@ -50,6 +50,15 @@ class AnchorFace(PairTerm):
     `anchor_too_few_at_far_F`, the share of steps with too few negatives; `anchor_set_fill`, the share of the set's
     places with a usable feature.
 
+    >>> from verisphere.pairs import GlobalBatch, Step, Training
+    >>> embeddings, labels = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+    >>> step = Step(GlobalBatch.of(embeddings, labels), embeddings, labels)
+    >>> term = AnchorFace(far="0.5", after=0.0)
+    >>> term.prepare(Training(classes=2, embedding_size=2, batch_size=3))
+    >>> output = term(step)
+    >>> round(output.figures["anchor_tar_at_far_5e-1"], 4)
+    1.0
+
     Args:
         far: the anchor, between 0 and 1.
         tar_weight: lambda_2; 0 is the variant without TAR loss.

@@ -15,6 +15,13 @@ class GroupLabels(PairTerm):
     Logged: group_loss, and the shares of the batch in the largest and the smallest group (group_largest_share,
     group_smallest_share).
 
+    >>> import torch
+    >>> from verisphere.pairs import GlobalBatch
+    >>> embeddings, labels = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+    >>> step = Step(GlobalBatch.of(embeddings, labels), embeddings, labels, side=torch.zeros(3, 2))
+    >>> round(float(GroupLabels(weight=1.0)(step).loss), 4)  # two groups that are as likely: log 2
+    0.6931
+
     Args:
         weight: factor on the loss, lambda; 0.1 in the paper.
 

@@ -83,6 +83,13 @@ class OnlineSet(Memory):
 
     Each rank holds the features of its share of the identities, in order.
 
+    >>> memory = OnlineSet(features_per_identity=2, valid_steps=10)
+    >>> memory.prepare(identities=3, dim=2)
+    >>> memory.insert(torch.eye(2), torch.tensor([0, 2]), step=0).tolist()
+    [0, 4]
+    >>> memory.fill(step=0), memory.fill(step=10)  # 2 of 6 places, until they expire
+    (0.3333333333333333, 0.0)
+
     Args:
         features_per_identity: number of places for each identity, K.
         valid_steps: number of steps for which a feature is usable, M.
@@ -175,6 +182,12 @@ class FeatureQueue(Memory):
     """OneFace's feature and label queues (Liu et al. 2022, section 4.2): the last K batches, and each row's domain.
 
     Places are numbered through all batches; each rank holds its share of them, in order.
+
+    >>> queue = FeatureQueue(batches=2)
+    >>> queue.prepare(batch_size=2, dim=2)
+    >>> queue.insert(torch.eye(2), torch.tensor([0, 2]))
+    >>> queue.fill(), queue.stored().labels.tolist()
+    (0.5, [0, 2, -2, -2])
 
     Args:
         batches: number of batches that the queue holds, K.

@@ -24,6 +24,11 @@ from verisphere.score.cosine import unit
 class Training:
     """What a term may know of a training before it starts.
 
+    >>> Training(classes=0, embedding_size=512, batch_size=256)
+    Traceback (most recent call last):
+        ...
+    ValueError: classes is 0; it must be at least 1
+
     Attributes:
         classes: number of identities, N.
         embedding_size: numbers in an embedding, d.
@@ -64,6 +69,10 @@ class Training:
 @dataclass(frozen=True, eq=False)
 class GlobalBatch:
     """The rows of all ranks, as constants, and this rank's rows with gradient.
+
+    >>> batch = GlobalBatch.of(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([0, 1]))
+    >>> batch.units.tolist()[1], batch.sizes, batch.degenerate
+    ([0.0, 1.0], (2,), False)
 
     Attributes:
         units: rows of all ranks at length 1, as in evaluation: divided in float64, rounded once to float32.
@@ -115,6 +124,10 @@ class GlobalBatch:
 class Step:
     """A training step as a term sees it; `batch` has the rows of all ranks, all other tensors those of this rank.
 
+    >>> embeddings, labels = torch.eye(2), torch.tensor([0, 1])
+    >>> Step(GlobalBatch.of(embeddings, labels), embeddings, labels, number=100, epoch=1.5).epoch
+    1.5
+
     Attributes:
         batch: the rows of all ranks.
         embeddings: output of the backbone, with gradient.
@@ -142,6 +155,9 @@ class Step:
 class PairOutput:
     """The result of a term for one step.
 
+    >>> PairOutput(weights=torch.tensor([1.0, 0.5])).loss is None  # weights alone
+    True
+
     Attributes:
         loss: replicated loss, added to the class-center loss; None adds nothing.
         weights: constant weights of this rank's rows in the class-center loss; None changes none.
@@ -157,6 +173,13 @@ class PairTerm(nn.Module):
     """Base of the pair terms. A subclass defines `forward`, and `prepare` if it has state.
 
     State between steps is kept in buffers: they are in every checkpoint, and a resumed run continues with them.
+
+    >>> class Spread(PairTerm):
+    ...     def forward(self, step):
+    ...         return PairOutput(loss=step.embeddings.mean(0).square().sum())
+    >>> embeddings, labels = torch.eye(2), torch.tensor([0, 1])
+    >>> Spread()(Step(GlobalBatch.of(embeddings, labels), embeddings, labels)).loss
+    tensor(0.5000)
 
     Attributes:
         copies_centers: whether a step takes a copy of the class centers, in float32.

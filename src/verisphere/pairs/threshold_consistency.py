@@ -148,6 +148,15 @@ class ThresholdConsistency(PairTerm):
     (t_d - t_c)^2), tcp_capped (share of rows whose ratio was cut off), tcp_queue_fill, tcp_domain_loss (before lambda).
     For a domain without rows only its share is logged; a threshold that does not exist is not logged.
 
+    >>> import torch
+    >>> from verisphere.pairs import GlobalBatch, Step, Training
+    >>> embeddings, labels = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+    >>> step = Step(GlobalBatch.of(embeddings, labels), embeddings, labels, domains=torch.tensor([0, 0, 1]))
+    >>> term = ThresholdConsistency(far="0.5", domains="known", after=0.0, batches=2)
+    >>> term.prepare(Training(classes=2, embedding_size=2, batch_size=3, domains=("day", "night")))
+    >>> term(step).weights  # of the rows in the class-center loss: no threshold is positive yet
+    tensor([1., 1., 1.])
+
     Args:
         far: the FAR of all thresholds, a decimal in (0, 1).
         batches: number of batches that the queue holds, K.

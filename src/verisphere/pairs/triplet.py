@@ -26,6 +26,14 @@ class AngularTriplet(PairTerm):
     Logged: `triplet_loss`, the mean before its weight; `triplet_active`, the share of triplets that miss the margin;
     `triplet_anchors`, the number of rows of the batch that have a triplet.
 
+    >>> import torch
+    >>> from verisphere.pairs import GlobalBatch, Step, Training
+    >>> embeddings, labels = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+    >>> step = Step(GlobalBatch.of(embeddings, labels), embeddings, labels)
+    >>> output = AngularTriplet(margin=0.35)(step)
+    >>> output.figures["triplet_anchors"], round(float(output.loss), 4)
+    (2.0, 0.0331)
+
     Args:
         margin: m, in radians, in [0, pi]. The default is table 2's.
         mining: which triplets count. "all": every triplet. "hard": for each anchor the positive farthest from it and

@@ -3,17 +3,18 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import cycle, product
+from itertools import cycle, islice, product
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 from jaxtyping import UInt8
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from verisphere.decide import Curve
@@ -75,17 +76,24 @@ def roc_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     """TAR over FAR, with a logarithmic FAR axis that begins where the impostors resolve the FAR."""
     figure = new_figure(3.6)
     axes = figure.add_subplot()
-    for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
+    draw_roc(axes, curves)
+    _finish(axes, title, curves)
+    return figure
+
+
+def draw_roc(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    """Draws the curves of `roc_plot` into axes; those drawn there before keep their place."""
+    before = len(axes.lines)
+    left = min(_least_far(curves), axes.get_xlim()[0] if before else 1.0)
+    for (colour, dashes), (name, curve) in zip(_styles(before), curves.items(), strict=False):
         seen = curve.impostor_accepted > 0
         (line,) = axes.plot(curve.far[seen], curve.tar[seen], color=colour, linestyle=dashes, label=in_picture(name))
         line.set_drawstyle("steps-post" if seen.sum() < MOST_STEPS else "default")
     axes.set_xscale("log")
-    axes.set_xlim(_least_far(curves), 1)
+    axes.set_xlim(left, 1)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("TAR (true accept rate)")
-    _finish(axes, title, curves)
-    return figure
 
 
 def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
@@ -96,20 +104,34 @@ def det_plot(curves: Mapping[str, Curve], title: str) -> Figure:
     """
     figure = new_figure(3.6)
     axes = figure.add_subplot()
-    low_far = _least_far(curves)
+    draw_det(axes, curves)
+    _finish(axes, title, curves)
+    return figure
+
+
+def draw_det(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    """Draws the curves of `det_plot` into axes; those drawn there before keep their place."""
+    before = len(axes.lines)
+    # Normal deviates of the rates at the borders, for curves that were drawn before.
+    (left, _), (bottom, top) = (axes.get_xlim(), axes.get_ylim()) if before else ((np.inf, 0.0), (np.inf, -np.inf))
+    low_far = min(_least_far(curves), float(ndtr(left)))
     resolved = min(1 / max(curve.genuine_total for curve in curves.values()), 0.01)
     drawn: list[float] = []
-    for (colour, dashes), (name, curve) in zip(cycle(STYLES), curves.items(), strict=False):
+    for (colour, dashes), (name, curve) in zip(_styles(before), curves.items(), strict=False):
         inside = (curve.impostor_accepted > 0) & (curve.far < 1) & (curve.frr > 0) & (curve.frr < 1)
         far, frr = ndtri(curve.far[inside]), ndtri(curve.frr[inside])
         axes.plot(far, frr, color=colour, linestyle=dashes, label=in_picture(name))
         drawn += curve.frr[inside & (curve.far >= low_far) & (curve.far <= _LARGEST_FAR)].tolist()
     _deviates(axes.xaxis, low_far, _LARGEST_FAR)
-    _deviates(axes.yaxis, max(min(drawn, default=0.0) / 1.5, resolved), min(max([0.5, *drawn]) ** 0.8, 1 - resolved))
+    lowest, highest = max(min(drawn, default=0.0) / 1.5, resolved), min(max([0.5, *drawn]) ** 0.8, 1 - resolved)
+    _deviates(axes.yaxis, min(lowest, float(ndtr(bottom))), max(highest, float(ndtr(top))))
     axes.set_xlabel("FAR (false accept rate)")
     axes.set_ylabel("FRR = 1 - TAR (false reject rate)")
-    _finish(axes, title, curves)
-    return figure
+
+
+def _styles(drawn: int) -> Iterator[tuple[str, str]]:
+    """Colours and dashes, from those that follow as many lines."""
+    return islice(cycle(STYLES), drawn, None)
 
 
 def _least_far(curves: Mapping[str, Curve]) -> float:

@@ -38,7 +38,11 @@ _SECONDS_KEY_BY_KEY = 4e-9  # a pair where nearly all runs have a wanted key
 
 @dataclass(frozen=True)
 class Group:
-    """A kind of pair: its domain (None: across domains) and whether it shows one person."""
+    """A kind of pair: its domain (None: across domains) and whether it shows one person.
+
+    >>> Group(domain=None, genuine=False)  # impostor pairs across domains
+    Group(domain=None, genuine=False)
+    """
 
     domain: int | None
     genuine: bool
@@ -49,6 +53,13 @@ class AllPairs:
 
     Pairs of two domains form a group of their own. Without domains every pair belongs to domain 0. Genuine scores are
     held in memory, 8 bytes each, as soon as one is asked for; impostor scores never are.
+
+    >>> from verisphere.score import unit_rows
+    >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
+    >>> pairs = AllPairs(units, torch.tensor([0, 0, 1]))
+    >>> impostor = pairs.scores([Group(0, genuine=False)])
+    >>> impostor.total, round(impostor.ranked(1), 6)
+    (2, 0.8)
     """
 
     def __init__(
@@ -342,7 +353,14 @@ def _seconds(screen: Screen) -> float:
 
 
 class StreamedScores:
-    """The scores of some groups of `AllPairs`, answering questions of order."""
+    """The scores of some groups of `AllPairs`, answering questions of order.
+
+    >>> from verisphere.score import unit_rows
+    >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
+    >>> impostor = AllPairs(units, torch.tensor([0, 0, 1])).scores([Group(0, genuine=False)])
+    >>> impostor.total, impostor.above(0.7)  # 0.8 and 0.6
+    (2, 1)
+    """
 
     def __init__(self, pairs: AllPairs, groups: frozenset[int], genuine: bool) -> None:
         """The scores of the genuine, or of the impostor pairs of the groups with these numbers."""

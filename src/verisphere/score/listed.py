@@ -35,7 +35,14 @@ _KEY_STEPS = 1 << 14  # steps to 1 in which the products of a key are looked up
 
 
 class ListedPairs:
-    """Listed genuine and impostor pairs, screened once, which answer questions of order."""
+    """Listed genuine and impostor pairs, screened once, which answer questions of order.
+
+    >>> from verisphere.score import unit_rows
+    >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
+    >>> left, right, genuine = np.array([0, 0]), np.array([1, 2]), np.array([True, False])
+    >>> round(ListedPairs(units, left, right, genuine).scores(genuine=True).ranked(1), 6)
+    0.96
+    """
 
     def __init__(
         self,
@@ -151,7 +158,15 @@ class Window:
 
 
 class ListedScores:
-    """Exact order statistics of the genuine, or of the impostor pairs of a list."""
+    """Exact order statistics of the genuine, or of the impostor pairs of a list.
+
+    >>> from verisphere.score import unit_rows
+    >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
+    >>> left, right, genuine = np.array([0, 0]), np.array([1, 2]), np.array([True, False])
+    >>> impostor = ListedPairs(units, left, right, genuine).scores(genuine=False)
+    >>> impostor.total, impostor.above(0.7)
+    (1, 1)
+    """
 
     def __init__(self, pairs: ListedPairs, genuine: bool) -> None:
         """Scores of one kind of these pairs."""

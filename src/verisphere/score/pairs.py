@@ -21,6 +21,9 @@ COLUMNS_SUMMED = 1 << 14  # summed at once: torch splits longer sums over thread
 def unit_rows(embeddings: Float32[np.ndarray, "rows dim"]) -> Float32[Tensor, "rows dim"]:
     """The rows at length 1, computed in float64 and rounded once to float32.
 
+    >>> unit_rows(np.array([[3.0, 4.0]], np.float32))
+    tensor([[0.6000, 0.8000]])
+
     Raises:
         ValueError: a row has length zero, or is not finite.
     """
@@ -43,6 +46,10 @@ def pair_scores(
     others: Float[Tensor, "others dim"] | None = None,
 ) -> Float64[Tensor, " pairs"]:
     """Score of each listed pair of rows.
+
+    >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
+    >>> pair_scores(units, torch.tensor([0, 0]), torch.tensor([1, 2]))
+    tensor([0.9600, 0.8000], dtype=torch.float64)
 
     Args:
         units: rows of length 1, from `unit_rows`.

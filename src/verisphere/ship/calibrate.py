@@ -1,9 +1,10 @@
-"""Thresholds with a guarantee from an embeddings or scores file, and checks on this and on other files."""
+"""Thresholds with a guarantee from an embeddings or scores file or from arrays, and checks on this and other files."""
 
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -37,7 +38,7 @@ from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
 from verisphere.protocols import PairsOfSet
 from verisphere.score import pair_scores, unit_rows
-from verisphere.vocabulary import Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
+from verisphere.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
 
 __all__ = ["Calibration", "Check", "Source", "calibrate", "read_calibration"]
 
@@ -80,11 +81,54 @@ def calibrate(
             or a domain or check file has no genuine or impostor comparisons, unless these are skipped.
     """
     distinct_fars(fars)
-    own, *others = files = [_open(file, progress) for file in (path, *checks)]
+    files = [_open(file, progress) for file in (path, *checks)]
+    return _calibrated(files, fars, guarantee, independent, replicates, seed, skip_empty)
+
+
+def calibrate_set(
+    embeddings: Embeddings,
+    name: str,
+    fars: Sequence[Far],
+    guarantee: Guarantee = "confident",
+    redrawing: Redrawing = REDRAWING,
+    progress: Progress = quietly,
+) -> Calibration:
+    """The same from embeddings in memory, checked on themselves.
+
+    Args:
+        embeddings: the set. Domains without genuine or impostor comparisons are skipped, and named.
+        name: what the set is called in errors and in the calibration.
+        fars: target FARs, all different.
+        guarantee: see `verisphere.decide.guarantee`.
+        redrawing: how often people are redrawn for `approximate`; its seed is also that of the matching.
+        progress: shown over passes and replicates.
+
+    Raises:
+        TooFewComparisonsError: too few people for the guarantee; a ValueError.
+        ValueError: a FAR is not allowed, or the set has no impostor comparison.
+    """
+    distinct_fars(fars)
+    digest_of_set = sha256(np.ascontiguousarray(embeddings.embeddings).data)
+    digest_of_set.update("\0".join(embeddings.identities.tolist()).encode())
+    own = _EmbeddingsSet(embeddings, name, digest_of_set.hexdigest(), progress)
+    return _calibrated([own], fars, guarantee, False, redrawing.replicates, redrawing.seed, skip_empty=True)
+
+
+def _calibrated(
+    files: Sequence["_File"],
+    fars: Sequence[Far],
+    guarantee: Guarantee,
+    independent: bool,
+    replicates: int,
+    seed: int,
+    skip_empty: bool,
+) -> Calibration:
+    """Thresholds from the first file, checked on every file; see `calibrate`."""
+    own, *others = files
     for other in others:
         _same_model(own, other)
     lacking = [_refuse_empty(file, file is own, skip_empty) for file in files]
-    with errors_naming(path):
+    with errors_naming(own.name):
         thresholds = own.thresholds(fars, guarantee, independent, replicates, seed)
     checked = [_check(file, empty, thresholds, own) for file, empty in zip(files, lacking, strict=True)]
     return Calibration(own.source, own.origin, thresholds, tuple(checked)).described()
@@ -94,7 +138,7 @@ def calibrate(
 class _File(Protocol):
     """The interface of a file for calibration, of either kind."""
 
-    path: Path
+    name: str | Path  # in errors
     source: Source
     origin: Origin | None
     dim: int | None
@@ -115,16 +159,15 @@ class _File(Protocol):
         ...
 
 
-class _EmbeddingsFile:
-    """An embeddings file, whose comparisons are computed here."""
+class _EmbeddingsSet:
+    """Embeddings from a file or from memory, whose comparisons are computed here."""
 
-    def __init__(self, path: Path, progress: Progress) -> None:
-        self.path, self.progress = path, progress
-        self.embeddings: Embeddings = read_embeddings(path)
-        self.origin = self.embeddings.origin
-        self.dim: int | None = self.embeddings.embeddings.shape[1]
-        self.people: frozenset[str] | None = frozenset(self.embeddings.identities.tolist())
-        self.source = Source(path.name, digest(path), "embeddings", len(self.embeddings), len(self.people))
+    def __init__(self, embeddings: Embeddings, name: str | Path, digest_of_set: str, progress: Progress) -> None:
+        self.embeddings, self.name, self.progress = embeddings, name, progress
+        self.origin = embeddings.origin
+        self.dim: int | None = embeddings.embeddings.shape[1]
+        self.people: frozenset[str] | None = frozenset(embeddings.identities.tolist())
+        self.source = Source(Path(name).name, digest_of_set, "embeddings", len(embeddings), len(self.people))
 
     @cached_property
     def pairs(self) -> PairsOfSet:
@@ -181,7 +224,7 @@ class _ScoresFile:
     """A scores file: it contains the comparisons, without the people."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.name: str | Path = path
         self.scores = read_scores(path)
         self.origin: Origin | None = None
         self.dim: int | None = None
@@ -260,7 +303,7 @@ def _open(path: Path, progress: Progress) -> _File:
         return _ScoresFile(path)
     arrays = names_in_npz(path)
     if "embeddings" in arrays:
-        return _EmbeddingsFile(path, progress)
+        return _EmbeddingsSet(read_embeddings(path), path, digest(path), progress)
     if "score" in arrays:
         return _ScoresFile(path)
     raise ValueError(
@@ -277,14 +320,14 @@ def _same_model(own: _File, other: _File) -> None:
     """Raises ValueError where a file is known to belong to another model."""
     hint = "a threshold holds for the scores of one model alone"
     if own.dim is not None and other.dim is not None and own.dim != other.dim:
-        raise ValueError(f"{other.path}: {other.dim} numbers a row, but {own.path} has {own.dim}; {hint}")
+        raise ValueError(f"{other.name}: {other.dim} numbers a row, but {own.name} has {own.dim}; {hint}")
     if own.origin is None or other.origin is None:
         return
     ours, theirs = asdict(own.origin), asdict(other.origin)
     made = ("model", "flip", "precision")
     differing = [f"{name} {theirs[name]} against {ours[name]}" for name in made if ours[name] != theirs[name]]
     if differing:
-        raise ValueError(f"{other.path}: not made as {own.path} was ({', '.join(differing)}); {hint}")
+        raise ValueError(f"{other.name}: not made as {own.name} was ({', '.join(differing)}); {hint}")
 
 
 def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
@@ -296,7 +339,7 @@ def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str,
     empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
     whole = empty.get(ALL, ())
     if calibrating and "impostor" in whole:
-        raise ValueError(f"{file.path}: it has no impostor comparison, so it can set no threshold")
+        raise ValueError(f"{file.name}: it has no impostor comparison, so it can set no threshold")
     if calibrating and whole:
         return empty  # genuine comparisons are for its check alone
     if empty and not skip_empty:
@@ -304,7 +347,7 @@ def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str,
         domains = {name: kinds for name, kinds in empty.items() if name != ALL}
         parts += [lacking_text(domains)] if domains else []
         raise ValueError(
-            f"{file.path}: {', '.join(parts)}, so no rate can be checked; skip such ones by --skip-empty "
+            f"{file.name}: {', '.join(parts)}, so no rate can be checked; skip such ones by --skip-empty "
             "(skip_empty=True)"
         )
     return empty
@@ -316,7 +359,7 @@ def _check(
     """The rates of the thresholds on a file, without the domains that lack comparisons."""
     points: dict[str, tuple[OperatingPoint, ...]] = {}
     if ALL not in empty:
-        with errors_naming(file.path):
+        with errors_naming(file.name):
             points = {
                 name: tuple(
                     point_at(genuine, impostor, found.threshold, found.far_target, found.guarantee)

@@ -37,6 +37,10 @@ class SyntheticFaces(Faces):
     numbers of the person and the image, but not on the size of the set: a second set with the same seed and a
     `first_person` past the last person of the first set holds unseen people.
 
+    >>> faces = SyntheticFaces(people=4, images=2, size=48)
+    >>> faces.names[:2], faces.domains[::2]
+    (('studio/p00000/i00000.png', 'studio/p00000/i00001.png'), ('studio', 'street', 'night', 'lookalike'))
+
     Args:
         people: number of identities.
         images: photographs of each person; at most `MOST_IMAGES` of all people together.

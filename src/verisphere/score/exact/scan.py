@@ -38,7 +38,17 @@ State = Mapping[str, np.ndarray]
 
 @runtime_checkable
 class StateStore(Protocol):
-    """Keeps the state of a scan somewhere that outlives the process."""
+    """Keeps the state of a scan somewhere that outlives the process.
+
+    >>> class InMemoryStore:
+    ...     state = None
+    ...     def load(self):
+    ...         return self.state
+    ...     def save(self, state):
+    ...         self.state = state
+    >>> InMemoryStore().load() is None  # pass one to `AllPairs(..., store=...)`
+    True
+    """
 
     def load(self) -> State | None:
         """The state that was saved last, or None."""

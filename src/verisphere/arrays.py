@@ -1,0 +1,63 @@
+"""Arrays of what a caller handed over, whatever it was: arrays, tensors of any device, or lists."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+
+def array_of(name: str, values: Any) -> np.ndarray:
+    """An array of what a caller handed over: an array, a tensor on any device, or lists of numbers, text or tensors.
+
+    >>> array_of("weights", [1.5, 2.5])
+    array([1.5, 2.5])
+
+    Raises:
+        ValueError: rows of different lengths.
+    """
+    if hasattr(values, "detach"):  # a tensor; torch is not imported here, so that the command line starts quickly
+        values = values.detach().cpu()
+        return values.float().numpy() if str(values.dtype) == "torch.bfloat16" else values.numpy()
+    if isinstance(values, list | tuple) and any(hasattr(value, "detach") for value in values):
+        values = [array_of(name, value) for value in values]
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; all take as many numbers") from None
+
+
+def rows_of_numbers(embeddings: Any) -> Float32[np.ndarray, "rows dim"]:
+    """Embeddings as float32; what float32 cannot hold becomes infinite.
+
+    Raises:
+        ValueError: not two-dimensional, or not real numbers.
+    """
+    rows = array_of("embeddings", embeddings)
+    if rows.ndim != 2:
+        raise ValueError(f"embeddings has shape {rows.shape}; it takes one row an image: (rows, dim)")
+    if rows.dtype.kind not in "fiu":
+        raise ValueError(f"embeddings must be real numbers, not {rows.dtype}")
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32, copy=False)
+
+
+def text_column(field: str, values: Any, rows: int) -> np.ndarray:
+    """One text a row; whole numbers become text.
+
+    Raises:
+        ValueError: another shape, or neither text nor whole numbers.
+    """
+    column = array_of(field, values)
+    if column.shape != (rows,):
+        raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
+    if column.dtype.kind == "O":  # a column of pandas
+        for row, value in enumerate(column.tolist()):
+            if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+                raise ValueError(f"{field} must be text or whole numbers, but row {row} is {str(value)[:200]!r}")
+        return column.astype(str)
+    if column.dtype.kind not in "USiu":
+        raise ValueError(f"{field} must be text or whole numbers, not {column.dtype}")
+    try:
+        return column.astype(str, copy=False)
+    except UnicodeDecodeError:
+        raise ValueError(f"{field} holds bytes that are not ASCII; decode them to text") from None

@@ -1,0 +1,91 @@
+"""Figures from arrays in memory: the call that a user of NumPy or PyTorch makes first."""
+
+from typing import Any, overload
+
+from verisphere.decide import Far, exact_rate
+from verisphere.protocols import all_pairs, require_pairs
+from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
+
+
+def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
+    """A set from arrays, or as it was given.
+
+    Args:
+        embeddings: `Embeddings`, or whatever they can be made of.
+        identities: one for each row; None for `Embeddings`, which have them.
+
+    Raises:
+        TypeError: identities are missing, or were given twice.
+        ValueError: see `Embeddings`.
+    """
+    if not isinstance(embeddings, Embeddings):
+        if identities is None:
+            raise TypeError("identities are missing; give one for each row of embeddings")
+        return Embeddings(embeddings, identities=identities)
+    if identities is not None:
+        raise TypeError("identities came beside Embeddings, which have their own; give one of the two")
+    return embeddings
+
+
+@overload
+def evaluate(
+    embeddings: Any, identities: Any = None, far: Far = "1e-4", rule: Rule = "at_most", *, progress: Progress = ...
+) -> OperatingPoint: ...
+
+
+@overload
+def evaluate(
+    embeddings: Any,
+    identities: Any = None,
+    far: list[Far] | tuple[Far, ...] = ...,
+    rule: Rule = "at_most",
+    *,
+    progress: Progress = ...,
+) -> list[OperatingPoint]: ...
+
+
+def evaluate(
+    embeddings: Any,
+    identities: Any = None,
+    far: Far | list[Far] | tuple[Far, ...] = "1e-4",
+    rule: Rule = "at_most",
+    *,
+    progress: Progress = quietly,
+) -> OperatingPoint | list[OperatingPoint]:
+    """TAR at a FAR over all pairs of a set, with threshold, counts and exact 95 % bounds.
+
+    Every two rows are compared once by their cosine, genuine where their identities agree; the counts are exact, and no
+    matrix of all scores is held.
+
+    >>> people = [[9.0, 1.0], [8.0, 2.0], [1.0, 9.0], [2.0, 9.0]]
+    >>> point = evaluate(people, ["Ann", "Ann", "Ben", "Ben"], far="0.25")
+    >>> point.tar, point.genuine_total, point.impostor_accepted, point.impostor_total
+    (1.0, 2, 1, 4)
+
+    Args:
+        embeddings: one row an image: array, tensor of any device or lists; or `Embeddings`, without identities beside
+            them. The rows need no unit length.
+        identities: the person of each row, as text or whole numbers.
+        far: target FAR, as a decimal string or a number; or several in a list.
+        rule: see `verisphere.decide.threshold_at`.
+        progress: shown for each pass over the pairs.
+
+    Returns:
+        One point for one FAR, a list for a list. Where the set has too few impostor pairs for a FAR, `below_resolution`
+        says so and none of them may pass.
+
+    Raises:
+        TypeError: identities are missing.
+        ValueError: the arrays do not fit together (see `Embeddings`), there is no genuine or no impostor pair, or a FAR
+            is not in [0, 1].
+    """
+    fars = list(far) if isinstance(far, list | tuple) else [far]
+    if not fars:
+        raise ValueError("far is empty; name a FAR, such as 1e-4")
+    for target in fars:
+        exact_rate(target)  # refused before the pairs are compared
+    people = set_of(embeddings, identities)
+    require_pairs(people, "identities")
+    without_domains = Embeddings(people.embeddings, people.names, people.identities)
+    points = list(all_pairs(without_domains, fars, rule, progress=progress).operating_points)
+    return points if isinstance(far, list | tuple) else points[0]

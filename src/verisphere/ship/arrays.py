@@ -1,0 +1,55 @@
+"""A promised threshold from arrays in memory."""
+
+from typing import Any
+
+from verisphere.decide import Far, Guarantee
+from verisphere.files.calibration import Calibration
+from verisphere.measure.arrays import set_of
+from verisphere.ship.calibrate import calibrate_set
+from verisphere.vocabulary import Progress, Redrawing, check_word, quietly
+
+
+def calibrate(
+    embeddings: Any,
+    identities: Any = None,
+    far: Far | list[Far] | tuple[Far, ...] = "1e-2",
+    guarantee: Guarantee = "confident",
+    *,
+    seed: int = 0,
+    replicates: int = 1000,
+    progress: Progress = quietly,
+) -> Calibration:
+    """A threshold that carries a promise about people who are not in the set.
+
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=(1200, 16))
+    >>> calibration = calibrate(draws, np.arange(1200) // 2, far="1e-2")
+    >>> promise = calibration.thresholds[0]
+    >>> promise.threshold == calibration.threshold, promise.people, promise.comparisons, promise.confidence
+    (True, 600, 300, 0.95)
+    >>> print(calibration.meaning().splitlines()[0])  # doctest: +ELLIPSIS
+    accept iff score > 0.6...: with 95 % confidence, of comparisons of two new people ... at most 1e-2 are accepted ...
+
+    Args:
+        embeddings: as for `evaluate`. They must not be of people that the model was trained on.
+        identities: the person of each row.
+        far: target FAR, or several, all different.
+        guarantee: `confident` (FAR at most the target with 95 % confidence), `expected` (on average over calibrations)
+            or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`.
+        seed: of the random matching of people. To choose among several seeds breaks the guarantee.
+        replicates: redrawings of the people, for `approximate`.
+        progress: shown over passes and replicates.
+
+    Returns:
+        The thresholds with their promises, and the rates over all pairs of the set. `write_json` writes it for
+        `verisphere export --calibration`.
+
+    Raises:
+        TooFewComparisonsError: too few people for this guarantee at this FAR; says what they are enough for.
+        TypeError: identities are missing.
+        ValueError: the arrays do not fit together, all rows are of one person, or a FAR cannot be promised.
+    """
+    check_word("guarantee", guarantee, Guarantee)
+    fars = list(far) if isinstance(far, list | tuple) else [far]
+    people = set_of(embeddings, identities)
+    return calibrate_set(people, "embeddings", fars, guarantee, Redrawing(replicates, seed), progress)
