@@ -148,7 +148,7 @@ _parted: list[Any] = []
 
 
 def _let_go() -> None:
-    """Of what an error holds that nobody caught, or somebody did, at the program's end; then of the groups."""
+    """At the program's end, release what the last error still refers to, and then the groups."""
     for name in ("last_exc", "last_value", "last_traceback", "last_type"):
         if hasattr(sys, name):
             setattr(sys, name, None)

@@ -203,7 +203,7 @@ READERS = {
     "data sets": Reader(("data set",), lambda folder: open_faces(folder / "faces.yaml")),
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
-    "all-pairs sweeps": Reader(("kept sweep",), _saved_scan),
+    "all-pairs scans": Reader(("saved scan",), _saved_scan),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),
     "model folders": Reader(("model folder",), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model),
     "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),

@@ -218,7 +218,7 @@ def _arrays(folder: Path) -> dict[str, Files]:
         "embeddings": {"set.npz": (folder / "set.npz").read_bytes()},
         "plain embeddings": {"set.npz": plain.getvalue()},
         "scores.npz": {"scores.npz": scores.getvalue()},
-        "kept sweep": {"sweep.npz": _saved_scan(folder / "sweep.npz")},
+        "saved scan": {"sweep.npz": _saved_scan(folder / "sweep.npz")},
     }
 
 

@@ -192,7 +192,7 @@ def _evaluation(
         name,
         run,
         shared=shared,
-        less_memory="lower --replicates, leave out the lowest --far, or measure fewer images at a time",
+        less_memory="lower --replicates, drop the lowest --far, or measure fewer images at a time",
     )
     verb.add_argument(
         "--far",
@@ -214,7 +214,7 @@ def _evaluation(
         default="all",
         help="impostor pairs across domains count for the one threshold (all), or do not (within)",
     )
-    verb.add_argument("--skip-empty", action="store_true", help="leave out domains without impostors or genuine pairs")
+    verb.add_argument("--skip-empty", action="store_true", help="exclude domains without impostors or genuine pairs")
     verb.add_argument(
         "--alpha",
         type=float,

@@ -64,7 +64,7 @@ def add_calibrate(verbs: Verbs) -> None:
     )
     verb.add_argument("--replicates", type=int, default=1000, help="of the bootstrap of approximate (1000)")
     verb.add_argument("--seed", type=int, default=0, help="of the matching of people, or of the bootstrap (0)")
-    verb.add_argument("--skip-empty", action="store_true", help="leave out domains without impostors or genuine pairs")
+    verb.add_argument("--skip-empty", action="store_true", help="exclude domains without impostors or genuine pairs")
 
 
 def export(options: argparse.Namespace) -> str:

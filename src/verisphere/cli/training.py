@@ -61,7 +61,7 @@ def _dry_run(options: argparse.Namespace) -> str:
     from verisphere.train.dry_run.text import dry_run
 
     if options.out is not None or options.resume or options.tensorboard:
-        raise ValueError("--dry-run trains nothing: leave out --out, --resume, --tensorboard (--json writes figures)")
+        raise ValueError("--dry-run trains nothing: omit --out, --resume, --tensorboard (--json writes figures)")
     if not world().first:
         return ""
     if options.json is not None:

@@ -11,11 +11,11 @@ class Histogram:
     """Counts of scores between neighbouring edges; scores beyond the outermost edges are in the totals alone.
 
     Attributes:
-        edges: ascending.
+        edges: edges of the bins, ascending.
         genuine: genuine scores in each bin.
         impostor: impostor scores in each bin.
         genuine_total: number of genuine scores, those beyond the edges included.
-        impostor_total: the same of impostors.
+        impostor_total: number of impostor scores, likewise.
     """
 
     edges: Float64[np.ndarray, " edges"]

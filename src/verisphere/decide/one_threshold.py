@@ -79,7 +79,7 @@ class OneThreshold:
             number of impostors.
         far_is_bound: the domains for which that was done.
         gamma: sqrt(mean over domains of (t_d - t_c)^2).
-        skipped: domains left out for want of impostors or genuine pairs; their impostors still count for t_c.
+        skipped: domains excluded for want of impostors or genuine pairs; their impostors still count for t_c.
     """
 
     far_target: str
@@ -129,7 +129,7 @@ def one_threshold(
         calibration: impostor scores of a separate set, which alone then set t_c.
         rule: see `threshold_at`.
         union: `within` leaves `across` out.
-        skip_empty: leave out, and name, domains without impostors or without genuine pairs instead of refusing them.
+        skip_empty: exclude, and name, domains without impostors or without genuine pairs instead of refusing them.
 
     Raises:
         ValueError: NaN scores; no impostors at all; an empty domain without `skip_empty`; no domain left.

@@ -131,7 +131,7 @@ def mean_difference(ours: Sequence[Redrawn], theirs: Sequence[Redrawn]) -> Inter
     lengths = {len(one.replicates) for one in (*ours, *theirs)}
     if len(lengths) != 1:
         raise ValueError(f"figures over {sorted(lengths)} replicates are not of the same draws")
-    with np.errstate(invalid="ignore"):  # two infinite figures have no difference: NaN, which is left out
+    with np.errstate(invalid="ignore"):  # two infinite figures have no difference: NaN, which is excluded
         values = [np.float64(one.value) - other.value for one, other in zip(ours, theirs, strict=True)]
         replicates = [one.replicates - other.replicates for one, other in zip(ours, theirs, strict=True)]
         interval = percentile_interval(float(np.mean(values)), np.mean(replicates, axis=0))

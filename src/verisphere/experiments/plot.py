@@ -17,7 +17,7 @@ _TITLES = {
     "neg_log10_far_std_over_domains": "spread of -log10 FAR, FAR {}",
 }
 _ROW, _HEAD = 0.24, 0.75  # inches: of a row, and of a panel's title and ticks
-_WIDTH, _COLUMNS = 9.6, 2
+_WIDTH, _COLUMNS = 4.8, 2  # inches of a panel, and how many stand side by side
 
 
 def experiment_plot(
@@ -47,10 +47,11 @@ def experiment_plot(
     if not panels:
         return None
     height = _ROW * max(len(results), 2) + _HEAD
-    rows = -(-len(panels) // _COLUMNS)
+    columns = min(len(panels), _COLUMNS)
+    rows = -(-len(panels) // columns)
     picture = new_figure(height * rows + 0.6)
-    picture.set_figwidth(_WIDTH)
-    grid = picture.subplots(rows, _COLUMNS, squeeze=False).flatten()
+    picture.set_figwidth(_WIDTH * columns)
+    grid = picture.subplots(rows, columns, squeeze=False).flatten()
     for axes in grid[len(panels) :]:
         axes.remove()
     for axes, (key, by_arm) in zip(grid, panels.items(), strict=False):
@@ -76,10 +77,10 @@ def experiment_plot(
         axes.grid(axis="x", color=LINES, linewidth=0.7)
     several = any(len(figure.per_seed) > 1 for by_arm in panels.values() for figure in by_arm.values())
     pale = "of people or seeds" if several else "of people; one seed does not say what another would change"
-    picture.supxlabel(
-        f"dot: mean, rings: seeds, bar: 95 % of the difference over people; pale: inside the noise {pale}",
-        color=INK,
-        fontsize=8,
+    marks = (
+        f"dot: mean, rings: seeds, bar: 95 % of the difference to {in_picture(baseline)} over people",
+        f"pale: inside the noise {pale}",
     )
-    picture.suptitle(in_picture(f"{measured}: difference to {baseline}"), x=0.02, ha="left", color=INK, fontsize=11)
+    picture.supxlabel(("; " if columns > 1 else "\n").join(marks), color=INK, fontsize=8)
+    picture.suptitle(in_picture(measured), x=0.02, ha="left", color=INK, fontsize=11)
     return picture

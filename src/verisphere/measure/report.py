@@ -90,10 +90,10 @@ def make_report(
         out: folder; a former report there is replaced, anything else is not.
         fars: target FARs of the operating points.
         one_far: target FAR of the one threshold, of the headline and of the sample pairs.
-        title: of the page.
+        title: title of the page.
         calibration: thresholds to show, and to try on the sets that the same model made.
-        replicates: of the bootstrap over people; its memory grows with `one_far`.
-        seed: of its draws.
+        replicates: replicates of the bootstrap over people; its memory grows with `one_far`.
+        seed: seed of the bootstrap.
         progress: shown over passes and replicates.
 
     Raises:

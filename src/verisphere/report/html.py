@@ -27,7 +27,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
     Args:
         name: of the element.
         children: what it holds.
-        attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are left out.
+        attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are omitted.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'

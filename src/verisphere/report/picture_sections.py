@@ -126,9 +126,14 @@ def sample_pairs(contents: Contents) -> Markup:
             _cards("Hardest genuine pairs: one person, lowest score first", samples.genuine),
             _cards("Closest impostor pairs: two people, highest score first", samples.impostor),
         ]
-    if any(not found.samples.missing for found in contents.findings):
+    if any(not found.samples.missing and not _drawn(found) for found in contents.findings):
         parts.append(tag("p", "These pictures are of people: mind to whom the page is given.", class_="note"))
     return joined(*parts)
+
+
+def _drawn(found: Findings) -> bool:
+    """Whether the images are known to be drawn, of people who do not exist."""
+    return found.origin is not None and bool(found.origin.drawn)
 
 
 def _cards(heading: str, pairs: Sequence[SamplePair]) -> Markup:

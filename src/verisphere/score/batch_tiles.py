@@ -156,7 +156,7 @@ class BatchTiles:
 def fastest(device: str, dim: int, stored: torch.dtype) -> Precision:
     """The type whose products, with the rounding of stored rows to it, take this machine the least time.
 
-    int8 is left out: rounding the stored rows each time costs most of what its products gain, and 200 MB.
+    int8 is not offered: rounding the stored rows each time costs most of what its products gain, and 200 MB.
     """
     if device != "cpu":
         return "bfloat16"

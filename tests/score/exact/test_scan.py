@@ -1,4 +1,4 @@
-"""Sweeps in several processes, interrupted ones, other screens, galleries: always the same integers."""
+"""Scans in several processes, interrupted ones, other screens, galleries: always the same integers."""
 
 import math
 import os

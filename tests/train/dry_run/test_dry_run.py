@@ -511,7 +511,7 @@ def test_the_command_line(written, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dry-run", "--out", "run"], "--dry-run trains nothing: leave out --out"),
+        (["--dry-run", "--out", "run"], "--dry-run trains nothing: omit --out"),
         (["--out", "run", "--memory", "4"], "--memory belongs to --dry-run"),
         ([], "--out is missing"),
         (["--dry-run", "--classes", str(10**20)], f"--classes is {10**20}; a dry run takes at most 2^40"),

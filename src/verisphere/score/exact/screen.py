@@ -228,7 +228,7 @@ class Screen:
         self.product_type = torch.float64 if self.dtype == torch.float64 else torch.float32
         #: no product lies beyond; rounding by a coarse unit may lengthen rows
         self.reach = max(1.5, 1.001 * lengths)
-        #: of int8 products: how many bits are left out of a key
+        #: of int8 products: how many bits of a key are dropped
         self.coarse = (
             max(int(self.reach / self.unit + 2).bit_length() - KEY_RANGE.bit_length() + 2, 0) if self.in_steps else 0
         )
