@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -32,7 +33,7 @@ def dense_rest(
         context: items of the loss's context, one number a row each.
         class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
     """
-    product = query @ compared_rows(centers, loss.similarity).flatten(0, 1).T
+    product = _Product.apply(query, compared_rows(centers, loss.similarity).flatten(0, 1))
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
     terms = loss.others(cosine, *(item[:, None] for item in context))
     own_class = labels[:, None] == torch.arange(len(centers), device=labels.device)
@@ -40,6 +41,24 @@ def dense_rest(
         terms = terms.masked_fill(own_class, 0.0)
         return (terms if class_weights is None else terms * class_weights).sum(1)
     return terms.masked_fill(own_class, -math.inf).logsumexp(1)
+
+
+class _Product(torch.autograd.Function):
+    """rows @ centers.T, whose backward an autocast around it does not round to half precision."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, centers: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, centers)
+        return rows @ centers.T
+
+    @staticmethod
+    def backward(ctx: Any, by_product: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        rows, centers = ctx.saved_tensors
+        with torch.autocast(by_product.device.type, enabled=False):
+            return (
+                by_product @ centers if ctx.needs_input_grad[0] else None,
+                by_product.T @ rows if ctx.needs_input_grad[1] else None,
+            )
 
 
 class DenseView(WholeView):
