@@ -87,7 +87,7 @@ def computed_gradients(module: nn.Module) -> list[Tensor]:
 def _refuse(function: object) -> NoReturn:
     raise ValueError(
         f"{function} needs the gradient of the head's centers, which is deferred to HeadSGD.step: step with that "
-        "HeadSGD, or set head.deferred = False before the backward pass, and the centers get a gradient"
+        "HeadSGD, wrap the backbone alone if DDP asks for it, or set head.deferred = False before the backward pass"
     )
 
 

@@ -269,16 +269,25 @@ class Head(nn.Module):
         Raises:
             ValueError: see `check_step`; or the buffer does not fit the momentum.
         """
-        self.check_step()
-        if self.deferred_gradient is None:
-            return False
-        if (buffer is None) != (step.momentum == 0):
+        if self.deferred_gradient is not None and (buffer is None) != (step.momentum == 0):
             raise ValueError(f"momentum is {step.momentum} and the buffer {'absent' if buffer is None else 'given'}")
-        gradient = self.deferred_gradient.gradient
-        self.drop_deferred()
+        gradient = self.take_deferred()
+        if gradient is None:
+            return False
         with torch.autocast(self.centers.device.type, enabled=False):
             gradient.apply(step, buffer)
         return True
+
+    def take_deferred(self) -> DeferredGradient | None:
+        """Take the deferred gradient out of `centers.grad`, to apply it; None if there is none.
+
+        Raises:
+            ValueError: see `check_step`.
+        """
+        self.check_step()
+        deferred = self.deferred_gradient
+        self.drop_deferred()
+        return None if deferred is None else deferred.gradient
 
     @property
     def deferred_gradient(self) -> DeferredTensor | None:

@@ -63,19 +63,18 @@ class HeadSGD(torch.optim.SGD):
             with torch.enable_grad():
                 result = closure()
         group, centers = self._group(), self.head.centers
-        self.head.check_step()
-        if self.head.deferred_gradient is not None:
-            buffer: Tensor | None = None
-            if group["momentum"]:
-                buffer = self.state[centers].get("momentum_buffer")
-                if buffer is None:
-                    buffer = torch.zeros_like(centers)
-            self.head.step(
-                SGDStep(float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"]), buffer
-            )
-            if buffer is not None:
-                self.state[centers]["momentum_buffer"] = buffer
-        super().step()  # the centers have no gradient any more, unless their engine computed it
+        gradient = self.head.take_deferred()
+        super().step()
+        if gradient is None:
+            return result
+        buffer: Tensor | None = None
+        if group["momentum"]:
+            buffer = self.state[centers].get("momentum_buffer")
+            if buffer is None:
+                buffer = self.state[centers]["momentum_buffer"] = torch.zeros_like(centers)
+        step = SGDStep(float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"])
+        with torch.autocast(centers.device.type, enabled=False):
+            gradient.apply(step, buffer)
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
