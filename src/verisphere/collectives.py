@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -129,6 +129,20 @@ def scale_gradient(replicated: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*sha
     """
     size = world().size
     return replicated if size == 1 else _Scaled.apply(replicated, 1.0 / size)
+
+
+def summed_by_ddp(rows: Float[Tensor, "rows *shape"]) -> Float[Tensor, "rows *shape"]:
+    """The identity, with the gradient multiplied by the world size, for the output of a model in DDP.
+
+    DDP divides the sum of the ranks' gradients by the world size, as losses need that are the mean of a rank's own
+    rows. The loss of a head under `Sharded` is the mean over the rows of all ranks, and its gradients are to be added:
+
+        head(summed_by_ddp(ddp(images)), labels).loss.backward()
+
+    Rows in half precision become float32, since a product with three is not exact in bfloat16.
+    """
+    size = world().size
+    return rows if size == 1 else _Scaled.apply(rows.to(torch.promote_types(rows.dtype, torch.float32)), float(size))
 
 
 def _reduced(partial: Tensor, operation: Any, kind: str) -> Tensor:

@@ -82,5 +82,26 @@ def fused(function: Callable[..., Any], device: str, loss: type | None = None) -
     return run
 
 
+def left_eager(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which stays eager inside a model that the user compiles: the graph breaks at it.
+
+    The compiler is not imported before something is compiled; `torch.compiler.disable` alone would import it at once.
+    """
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **named: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            return function(*arguments, **named)
+        disabled = getattr(
+            function, "_disabled", None
+        )  # an attribute, since the tracer does not follow closures' writes
+        if disabled is None:
+            disabled = torch.compiler.disable(function)
+            function._disabled = disabled  # type: ignore[attr-defined]
+        return disabled(*arguments, **named)
+
+    return run
+
+
 def _of_compiler(error: Exception) -> bool:
     return any(kind.__module__.startswith(_COMPILER) for kind in type(error).__mro__)

@@ -1,6 +1,7 @@
 """The dense engine: every cosine at once, plain autograd; the reference that other engines are compared with."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -31,9 +32,27 @@ def dense_rest(
         context: items of the loss's context, one number a row each.
         class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
     """
-    product = query @ compared_rows(centers, loss.similarity).flatten(0, 1).T
+    product = _Product.apply(query, compared_rows(centers, loss.similarity).flatten(0, 1))
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
     return reduced_others(loss, cosine, labels, *context, class_weights=class_weights)
+
+
+class _Product(torch.autograd.Function):
+    """rows @ centers.T, whose backward an autocast around it does not round to half precision."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, centers: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, centers)
+        return rows @ centers.T
+
+    @staticmethod
+    def backward(ctx: Any, by_product: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        rows, centers = ctx.saved_tensors
+        with torch.autocast(by_product.device.type, enabled=False):
+            return (
+                by_product @ centers if ctx.needs_input_grad[0] else None,
+                by_product.T @ rows if ctx.needs_input_grad[1] else None,
+            )
 
 
 class DenseView(WholeView):

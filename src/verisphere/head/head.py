@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
+from verisphere.compiling import left_eager
 from verisphere.head.auto import Auto
+from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, prepare
+from verisphere.head.deferred import DeferredTensor
 from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
@@ -57,7 +60,9 @@ class Head(nn.Module):
     autocast, since half-precision cosines times a scale of 64 are off by a quarter of a logit.
 
     Under `Sharded` a batch consists of the rows of all ranks: each rank passes its own rows, and receives the mean over
-    all rows and the gradient of that mean in its own rows.
+    all rows and the gradient of that mean in its own rows. The ranks' gradients in a backbone are then to be added, but
+    DDP divides their sum by the world size: wrap the backbone alone in DDP, and call
+    `head(summed_by_ddp(backbone(images)), labels)`, with `summed_by_ddp` of `verisphere.collectives`.
 
     >>> from verisphere.losses import ArcFace
     >>> head = Head(ArcFace(margin=0.5), classes=10, size=4)
@@ -82,9 +87,11 @@ class Head(nn.Module):
         draws: random state of the engine; None for an engine without randomness.
         noise: the random numbers that the loss asks for; None for a loss that asks for none.
         deferred: whether the gradient of `centers` is deferred to `step`, if the engine can. `HeadSGD` sets it.
+            `centers.grad` is then a `DeferredTensor`, which stands for a gradient that has not been computed.
 
     Raises:
-        ValueError: a number outside its range, or a class bias beside a cosine.
+        ValueError: a number outside its range, a class bias beside a cosine, or a loss with state that another head
+            has; give each head a loss of its own.
         TypeError: centers or engine are not objects of their kind, or a keyword of earlier versions.
     """
 
@@ -131,11 +138,11 @@ class Head(nn.Module):
         numbers = max(term.noise for _, term in loss.terms)
         self.noise = Noise(numbers, seed) if numbers else None
         self.deferred = False
-        self._deferred_gradient: DeferredGradient | None = None
+        self._deferred: DeferredTensor | None = None
         self.held = self.engine.held(classes)
         self.centers = nn.Parameter(torch.empty(len(self.held), centers.count, size + loss.class_bias))
         self.reset_parameters()
-        loss.prepare(classes)
+        prepare(loss, self, classes)
 
     def reset_parameters(self) -> None:
         """Draw new centers, with bias 0; the centers of a class do not depend on which rank holds it."""
@@ -153,28 +160,43 @@ class Head(nn.Module):
         if self.loss.class_bias:
             nn.init.zeros_(self.centers[..., -1])
 
+    @left_eager
     def forward(
         self,
         embeddings: Float[Tensor, "batch dim"],
-        labels: Int64[Tensor, "batch"],
+        labels: Integer[Tensor, "batch"],
         weights: Float[Tensor, "batch"] | None = None,
     ) -> HeadOutput:
         """The mean loss of a batch and the loss of each row.
 
+        `torch.compile` of a model with a head compiles what is around the head; the engines compile their own work.
+
         Args:
             embeddings: as a backbone gives them, any length, any floating type.
-            labels: class numbers; -1 means 'no known class' and is for `sum` losses only.
+            labels: class numbers, of any integer type; -1 means 'no known class' and is for `sum` losses only.
             weights: a constant for each row (no gradient flows into it); the mean divides by the batch size, not by
                 the sum of the weights.
 
         Raises:
-            ValueError: an empty batch, counts that disagree, embeddings of another size, or labels out of range.
+            ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, or
+                `torch.export`; or the gradient is deferred although several ranks hold all classes.
+            TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
         """
-        self._check_rows(embeddings, labels, weights)
+        if torch.compiler.is_exporting() or torch.jit.is_tracing():
+            raise ValueError("a head is a part of the training and cannot be exported: export the backbone alone")
+        check_rows(embeddings, labels, weights, self.size)
+        if torch.is_grad_enabled():
+            if self.deferred:
+                check_ranks(self.held, self.classes)
+            if len(self.held) < self.classes:
+                check_ddp(self.centers)
+        labels = labels.long()
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
             batch = self.engine.batch(embeddings.to(precision), labels, weights)
-            self._check_labels(batch.labels)  # the whole batch, so that all ranks raise the same error
+            check_labels(
+                batch.labels, self.classes, self.loss
+            )  # the whole batch, so that all ranks raise the same error
             # factor of each row's loss in the mean
             share = embeddings.new_full((len(batch.labels),), 1 / len(batch.labels), dtype=precision)
             if batch.weights is not None:
@@ -267,16 +289,33 @@ class Head(nn.Module):
         Raises:
             ValueError: see `check_step`; or the buffer does not fit the momentum.
         """
-        self.check_step()
-        gradient = self._deferred_gradient
+        if self.deferred_gradient is not None and (buffer is None) != (step.momentum == 0):
+            raise ValueError(f"momentum is {step.momentum} and the buffer {'absent' if buffer is None else 'given'}")
+        gradient = self.take_deferred()
         if gradient is None:
             return False
-        if (buffer is None) != (step.momentum == 0):
-            raise ValueError(f"momentum is {step.momentum} and the buffer {'absent' if buffer is None else 'given'}")
-        self._deferred_gradient = None
         with torch.autocast(self.centers.device.type, enabled=False):
             gradient.apply(step, buffer)
         return True
+
+    def take_deferred(self) -> DeferredGradient | None:
+        """Take the deferred gradient out of `centers.grad`, to apply it; None if there is none.
+
+        Raises:
+            ValueError: see `check_step`.
+        """
+        self.check_step()
+        deferred = self.deferred_gradient
+        self.drop_deferred()
+        return None if deferred is None else deferred.gradient
+
+    @property
+    def deferred_gradient(self) -> DeferredTensor | None:
+        """The deferred gradient; None before a backward pass, and after the centers' gradient was set to None."""
+        deferred = self._deferred
+        if deferred is not None and deferred.placed and self.centers.grad is None:
+            self._deferred = None
+        return self._deferred
 
     def check_step(self) -> None:
         """Raise what `step` would raise, before anything has changed.
@@ -284,26 +323,30 @@ class Head(nn.Module):
         Raises:
             ValueError: the centers have a gradient beside the deferred one, or have changed since its backward pass.
         """
-        if self._deferred_gradient is None:
+        deferred = self.deferred_gradient
+        if deferred is None:
             return
-        if self.centers.grad is not None:
+        if self.centers.grad is not None and self.centers.grad is not deferred:
             raise ValueError(
-                "the centers have a gradient beside the deferred one: does another term of the loss reach them? that "
-                "needs torch.optim.SGD and deferred = False"
+                "the centers have a gradient beside the deferred one: does another term of the loss reach them, or is "
+                "the head inside DDP? another term needs torch.optim.SGD and deferred = False; of DDP, wrap the "
+                "backbone alone"
             )
-        if not self._deferred_gradient.current:
+        if not deferred.gradient.current:
             raise ValueError(
                 "the centers have changed since the backward pass of the deferred gradient; step before that"
             )
 
     def drop_deferred(self) -> None:
-        """Drop the deferred gradient, as `zero_grad` drops the others."""
-        self._deferred_gradient = None
+        """Drop the deferred gradient, as `zero_grad` does."""
+        if self._deferred is not None and self.centers.grad is self._deferred:
+            self.centers.grad = None
+        self._deferred = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop every gradient and the deferred one, which `zero_grad` of a module around the head does not reach."""
-        super().zero_grad(set_to_none)
+        """Drop every gradient, the deferred one too."""
         self.drop_deferred()
+        super().zero_grad(set_to_none)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load centers that were trained with another engine: a random state is kept, or skipped."""
@@ -316,49 +359,23 @@ class Head(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy, without the deferred gradient, as copied parameters have no gradients."""
-        return {**self.__dict__, "_deferred_gradient": None}
+        return {**self.__dict__, "_deferred": None}
 
     def _defer(self, gradient: DeferredGradient) -> None:
-        if self._deferred_gradient is not None:
+        """Take the gradient during a backward pass; at its end the gradient becomes visible in `centers.grad`."""
+        if self.deferred_gradient is not None:
             raise ValueError(
                 "a second backward pass came before the step of the first: gradients that accumulate need "
-                "torch.optim.SGD and deferred = False; to drop the first gradient call zero_grad of the head or of its "
-                "HeadSGD, since that of a module around the head does not reach it"
+                "torch.optim.SGD and deferred = False; zero_grad drops the first one"
             )
-        self._deferred_gradient = gradient
+        deferred = self._deferred = DeferredTensor(self.centers, gradient, len(self.held) < self.classes)
 
-    def _check_rows(
-        self,
-        embeddings: Float[Tensor, "rows dim"],
-        labels: Int64[Tensor, "labelled"],
-        weights: Float[Tensor, "*weighted"] | None,
-    ) -> None:
-        if len(embeddings) != len(labels):
-            raise ValueError(f"{len(embeddings)} embeddings came with {len(labels)} labels; each row takes one")
-        if embeddings.shape[1] != self.size:
-            raise ValueError(
-                f"embeddings have {embeddings.shape[1]} columns but the head was built for {self.size}; "
-                "does its size match the backbone's?"
-            )
-        if weights is not None and weights.shape != labels.shape:
-            raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
+        def place() -> None:
+            if self.centers.grad is None and self._deferred is deferred:
+                self.centers.grad, deferred.placed = deferred, True
 
-    def _check_labels(self, labels: Int64[Tensor, "batch"]) -> None:
-        if len(labels) == 0:
-            raise ValueError("the batch is empty: a mean over no rows has no value")
-        lowest, highest = (int(end) for end in torch.stack(labels.aminmax()).tolist())  # one wait for the device
-        if highest >= self.classes:
-            raise ValueError(
-                f"labels reach {highest} but the head has {self.classes} classes; "
-                "was the class count taken from another list?"
-            )
-        if lowest < NO_CLASS:
-            raise ValueError(f"labels reach down to {lowest}; the lowest allowed is -1, which means 'no known class'")
-        if lowest == NO_CLASS and (self.loss.reduce != "sum" or self.loss.query == "own_center"):
-            raise ValueError(
-                f"{int((labels == NO_CLASS).sum())} labels are -1 ('no known class'), but {type(self.loss).__name__} "
-                "needs a class for every row; only losses that sum over the classes accept them"
-            )
+        # at the end: autograd would add the gradient of another term of the loss to one that stood here before
+        torch.autograd.Variable._execution_engine.queue_callback(place)
 
     def extra_repr(self) -> str:
         """What `print(head)` shows."""

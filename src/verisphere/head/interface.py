@@ -5,7 +5,7 @@ partial results, which `to_replicated` of `verisphere.collectives` turns into re
 back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -55,6 +55,14 @@ class DeferredGradient(Protocol):
             step: rate, momentum and weight decay.
             buffer: momentum buffer; None where the step has no momentum.
         """
+        ...
+
+    def blocks(self) -> Iterator[Float[Tensor, "centers columns"]]:
+        """Compute the gradient block by block, without those classes for which it is 0 by design."""
+        ...
+
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """Multiply the gradient by a number."""
         ...
 
 

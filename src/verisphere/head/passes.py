@@ -181,6 +181,12 @@ class OtherClasses:
         self._row_weight = row_gradient if self._over_sums is None else row_gradient * self._over_sums
         self._weighted = None
 
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """Multiply the row gradient that was set by a number."""
+        assert self._row_weight is not None, "set_row_gradient comes before"
+        self._row_weight = self._row_weight * factor
+        self._weighted = None
+
     def product_gradient(self, chunks: Chunks, chunk: Chunk) -> Float[Tensor, "centers columns"]:
         """For each center of a chunk the sum over the rows of dL / d product * query; after `set_row_gradient`."""
         if self._kept is not None:
@@ -313,6 +319,29 @@ class CenterGradient:
         centers.index_add_(0, self.labels, self.own, alpha=-step.rate * ahead)
         if buffer is not None:
             buffer.index_add_(0, self.labels, self.own)
+
+    def blocks(self) -> Iterator[Float[Tensor, "centers columns"]]:
+        """Compute the gradient chunk by chunk; only after `complete`, and while `current`."""
+        assert self.own is not None, "complete comes before"
+        write = self.chunks.run(write_gradient)
+        for chunk in self.chunks:
+            gradient = torch.empty_like(chunk.stored)
+            write(gradient, self._by_product(chunk), chunk.stored, chunk.inverse)
+            by_class = chunk.by_class(self.chunks.centers.shape[1])
+            here = ((self.labels >= chunk.first) & (self.labels < chunk.first + len(by_class))).nonzero()[:, 0]
+            own = self.own[here].to(gradient)
+            gradient.view_as(by_class).index_add_(0, self.labels[here] - chunk.first, own)
+            yield gradient
+
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """Multiply the gradient by a number; only after `complete`."""
+        assert self.own is not None, "complete comes before"
+        self.own = self.own * factor
+        for others in self.others:
+            others.scale(factor)
+        if self.pull is not None:
+            weight, columns = self.pull
+            self.pull = weight * factor, columns
 
     def _by_product(self, chunk: Chunk) -> Float[Tensor, "centers columns"]:
         """The sum of `product_gradient` over the losses, plus the gradient of the spread.

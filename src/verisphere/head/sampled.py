@@ -6,7 +6,7 @@ sum and gradient are unbiased; a softmax runs over the classes drawn, uncorrecte
 time and memory that grow with the number of classes drawn, not with that of all classes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -191,7 +191,7 @@ class SampledGradient:
     """The deferred gradient of the classes drawn; see `DeferredGradient`.
 
     Attributes:
-        centers: all centers.
+        centers: the centers of all classes, as stored.
         version: version of the centers that the gradient belongs to.
         classes: the classes drawn, each once.
         copies: copies of their centers, which `inner` updates.
@@ -216,6 +216,14 @@ class SampledGradient:
         self.centers.index_copy_(0, self.classes, self.copies)
         if buffer is not None and momentum is not None:
             buffer.index_copy_(0, self.classes, momentum)
+
+    def blocks(self) -> Iterator[Float[Tensor, "centers columns"]]:
+        """Compute the gradient of the classes drawn."""
+        return self.inner.blocks()
+
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """Multiply the gradient by a number."""
+        self.inner.scale(factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +250,14 @@ class ComputedGradient:
             buffer.mul_(step.momentum).add_(change)
             change = change.add_(buffer, alpha=step.momentum) if step.nesterov else buffer
         self.centers.add_(change, alpha=-step.rate)
+
+    def blocks(self) -> Iterator[Float[Tensor, "centers columns"]]:
+        """The gradient, in one block."""
+        yield self.gradient.flatten(0, 1)
+
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """Multiply the gradient by a number."""
+        self.gradient.mul_(factor)
 
 
 class _Copies(torch.autograd.Function):

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from verisphere.head.checks import check_ranks
 from verisphere.head.head import Head
 from verisphere.head.interface import SGDStep
 
@@ -18,8 +19,9 @@ class HeadSGD(torch.optim.SGD):
     others. State and results are those of `torch.optim.SGD`, results to within rounding, so a training may continue
     with either from a checkpoint of the other.
 
-    Not for gradients that accumulate over several backward passes, are scaled by a loss scaler, are clipped together
-    with the centers', or reach the centers by another term of the loss: use `torch.optim.SGD` there.
+    `torch.nn.utils.clip_grad_norm_` and `torch.amp.GradScaler` reach a deferred gradient, each by one more pass over
+    the classes; see `DeferredTensor`. Not for gradients that accumulate over several backward passes, or reach the
+    centers by another term of the loss: use `torch.optim.SGD` and `head.deferred = False` there.
 
     >>> from verisphere.losses import ArcFace
     >>> head = Head(ArcFace(), classes=10, size=4)
@@ -37,7 +39,8 @@ class HeadSGD(torch.optim.SGD):
         nesterov: whether to look ahead along the momentum.
 
     Raises:
-        ValueError: the head's centers are not among the parameters, or their group has a dampening or maximizes.
+        ValueError: the head's centers are not among the parameters, their group has a dampening or maximizes, or
+            several ranks hold all classes, as under DDP: give the head `Sharded`, and DDP the backbone alone.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class HeadSGD(torch.optim.SGD):
         super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
         self.head = head
         self._group()
+        check_ranks(head.held, head.classes)
         head.deferred = True
 
     @torch.no_grad()
@@ -66,24 +70,25 @@ class HeadSGD(torch.optim.SGD):
             with torch.enable_grad():
                 result = closure()
         group, centers = self._group(), self.head.centers
-        self.head.check_step()
+        gradient = self.head.take_deferred()
         super().step()
+        if gradient is None:
+            return result
         buffer: Tensor | None = None
         if group["momentum"]:
             buffer = self.state[centers].get("momentum_buffer")
             if buffer is None:
-                buffer = torch.zeros_like(centers)
+                buffer = self.state[centers]["momentum_buffer"] = torch.zeros_like(centers)
         step = SGDStep(float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"])
-        stepped = self.head.step(step, buffer)
-        if stepped and buffer is not None:
-            self.state[centers]["momentum_buffer"] = buffer
+        with torch.autocast(centers.device.type, enabled=False):
+            gradient.apply(step, buffer)
         return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop every gradient, the deferred one too."""
-        super().zero_grad(set_to_none)
         self.head.drop_deferred()
         self.head.centers.grad = None  # zeros would be a gradient beside the deferred one
+        super().zero_grad(set_to_none)
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy; torch's own keeps a fixed list of names."""

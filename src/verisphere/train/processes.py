@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.collectives import summed_by_ddp
 from verisphere.distributed import World, world
 
 T = TypeVar("T")
@@ -50,9 +51,7 @@ class SummedBackbone:
 
     def __call__(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
         """The embeddings of this rank's images."""
-        embeddings = self._ddp(images)
-        # in float32 at least: a product with three is not exact in bfloat16, and the head computes in float32
-        return _Times.apply(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)), float(world().size))
+        return summed_by_ddp(self._ddp(images))
 
     def local_gradients(self) -> AbstractContextManager[None]:
         """Gradients accumulate on each rank inside this context; the next backward outside it sums them."""
@@ -79,19 +78,6 @@ class _Through(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self._run(images)
-
-
-class _Times(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor."""
-
-    @staticmethod
-    def forward(ctx: Any, numbers: Tensor, factor: float) -> Tensor:
-        ctx.factor = factor
-        return numbers.view_as(numbers)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient * ctx.factor, None
 
 
 def share_buffers(module: nn.Module) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.collectives import gather_text, highest
+from verisphere.head.deferred import computed_gradients
 from verisphere.train.objective import Objective, Position
 from verisphere.train.sample import Sample
 
@@ -81,7 +82,7 @@ def finite_norm(
         ValueError: the loss of the batch differs between ranks by more than rounding.
     """
     backbone, *others = (
-        torch.nn.utils.get_total_norm([weight.grad for weight in part.parameters() if weight.grad is not None])
+        torch.nn.utils.get_total_norm(computed_gradients(part))
         for part in (objective.backbone, objective.head, objective.terms)
     )
     # the largest magnitude is NaN where any is

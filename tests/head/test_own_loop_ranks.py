@@ -1,0 +1,165 @@
+"""A head in a loop of several ranks: what DDP reaches and what it does not, clipping and scaling of shards."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from processes import run
+from verisphere.collectives import summed_by_ddp
+from verisphere.distributed import world
+from verisphere.head.dense import Dense
+from verisphere.head.head import Head
+from verisphere.head.sharded import Sharded
+from verisphere.head.streamed import Streamed
+from verisphere.head.update import HeadSGD
+from verisphere.losses.margin import ArcFace
+
+CLASSES, SIZE, ROWS = 12, 6, 8
+
+
+class Network(nn.Module):
+    def __init__(self, engine) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.backbone = nn.Linear(SIZE, SIZE)
+        self.head = Head(ArcFace(), CLASSES, SIZE, engine=engine)
+        self.double()
+
+    def forward(self, rows, labels):
+        return self.head(self.backbone(rows), labels).loss
+
+
+def batch(seed: int, whole: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of this rank."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(ROWS, SIZE, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, CLASSES, (ROWS,), generator=generator)
+    share = slice(None) if whole else slice(world().share(ROWS).start, world().share(ROWS).stop)
+    return rows[share], labels[share]
+
+
+def refusal(action) -> str:
+    try:
+        action()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def inside_ddp(engine, unused: bool) -> str:
+    network = Network(engine)
+    wrapped = DistributedDataParallel(network, find_unused_parameters=unused)
+    return refusal(lambda: wrapped(*batch(0)).backward())
+
+
+def replicated_head() -> str:
+    network = Network(Streamed())
+    return refusal(lambda: HeadSGD(network.parameters(), network.head, lr=0.1))
+
+
+def head_deferred_before() -> str:
+    network = Network(Streamed())
+    network.head.deferred = True  # as by a HeadSGD from before the group was joined
+    wrapped = DistributedDataParallel(network, find_unused_parameters=True)
+    return refusal(lambda: wrapped(*batch(0)).backward())
+
+
+def backbone_gradients() -> list[torch.Tensor]:
+    """The gradient beside a sharded head: in plain DDP, and with the remedy."""
+    gradients = []
+    for remedy in (lambda embeddings: embeddings, summed_by_ddp):
+        network = Network(Sharded(Streamed()))
+        wrapped, (rows, labels) = DistributedDataParallel(network.backbone), batch(0)
+        network.head(remedy(wrapped(rows)), labels).loss.backward()
+        gradients.append(network.backbone.weight.grad)
+    return gradients
+
+
+def three_steps(network: Network, optimizer: torch.optim.Optimizer, embed, whole: bool) -> list:
+    """Clipped and scaled steps, of which the second has an infinite scale: the norms, the scale, the centers."""
+    scaler, norms = torch.amp.GradScaler("cpu", init_scale=1024.0), []
+    for step in range(3):
+        optimizer.zero_grad()
+        rows, labels = batch(step, whole)
+        loss = scaler.scale(network.head(embed(rows), labels).loss)
+        (loss * torch.inf if step == 1 else loss).backward()
+        scaler.unscale_(optimizer)
+        if step != 1:
+            norms.append(torch.nn.utils.clip_grad_norm_(network.parameters(), 1e-3).item())
+        scaler.step(optimizer)
+        scaler.update()
+    return [torch.tensor(norms), scaler.get_scale(), network.head.centers.detach(), network.backbone.weight.detach()]
+
+
+def sharded_steps() -> list:
+    network = Network(Sharded(Streamed(chunk=4)))
+    wrapped = DistributedDataParallel(network.backbone)
+    optimizer = HeadSGD(network.parameters(), network.head, lr=0.1, momentum=0.9)
+    return three_steps(network, optimizer, lambda rows: summed_by_ddp(wrapped(rows)), whole=False)
+
+
+def overflow_on_one_rank() -> list:
+    """The scale after a step in which the deferred gradient of rank 0 alone is not finite."""
+    network = Network(Sharded(Streamed(chunk=4)))
+    optimizer = HeadSGD([network.head.centers], network.head, lr=0.1)
+    scaler, before = torch.amp.GradScaler("cpu", init_scale=1024.0), network.head.centers.detach().clone()
+    scaler.scale(network.head(*batch(0)).loss).backward()
+    if world().first:
+        network.head.centers.grad.mul_(torch.inf)
+    scaler.step(optimizer)
+    scaler.update()
+    return [scaler.get_scale(), torch.equal(network.head.centers, before)]
+
+
+def work() -> dict:
+    return {
+        "replicated": replicated_head(),
+        "deferred before": head_deferred_before(),
+        "sharded inside": inside_ddp(Sharded(Streamed()), unused=False),
+        "sgd inside": inside_ddp(Streamed(), unused=False),
+        "gradients": backbone_gradients(),
+        "steps": sharded_steps(),
+        "overflow": overflow_on_one_rank(),
+    }
+
+
+@pytest.fixture(scope="module")
+def of_ranks() -> list[dict]:
+    return run(work, 2)
+
+
+def test_a_deferred_gradient_of_all_classes_is_refused_on_several_ranks(of_ranks):
+    for result in of_ranks:
+        for case in ("replicated", "deferred before"):
+            assert "each of 2 ranks holds all 12 classes" in result[case]
+            assert "DDP does not average a deferred gradient" in result[case]
+        assert result["sgd inside"] == ""
+
+
+def test_a_sharded_head_inside_ddp_is_refused(of_ranks):
+    assert all("a sharded head is inside DDP" in result["sharded inside"] for result in of_ranks)
+
+
+def test_ddp_divides_the_gradient_beside_a_sharded_head_and_the_remedy_does_not(of_ranks):
+    network = Network(Dense())
+    network(*batch(0, whole=True)).backward()
+    for result in of_ranks:
+        plain, remedied = result["gradients"]
+        torch.testing.assert_close(plain, network.backbone.weight.grad / 2)
+        torch.testing.assert_close(remedied, network.backbone.weight.grad)
+
+
+def test_clipping_and_scaling_reach_the_shards_of_all_ranks(of_ranks):
+    network = Network(Dense())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    norms, scale, centers, weight = three_steps(network, optimizer, network.backbone, whole=True)
+    for result in of_ranks:
+        torch.testing.assert_close(result["steps"][0], norms)
+        assert result["steps"][1] == scale == 512.0
+        torch.testing.assert_close(result["steps"][3], weight)
+    torch.testing.assert_close(torch.cat([result["steps"][2] for result in of_ranks]), centers)
+
+
+def test_a_gradient_that_is_not_finite_on_one_rank_skips_the_step_of_all(of_ranks):
+    assert [result["overflow"] for result in of_ranks] == [[512.0, True], [512.0, True]]
