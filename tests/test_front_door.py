@@ -39,10 +39,63 @@ NAMES = [
 PUBLIC_ROOMS = ("losses", "pairs", "backbones", "images", "score", "decide", "head")
 
 
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+#: What is typed, and the line that answers it. Outside the tests no type checker comes first.
+MISTAKES = {
+    "ArcFace(margin=28.6)": "ValueError: margin is 28.6; it must be in [0, pi) radians: is it in degrees?",
+    "CosFace(margin=-1.0)": "ValueError: margin is -1.0; it is subtracted from the cosine and must be a number >= 0 "
+    "(0 is no margin)",
+    "SphereFace(margin=0)": "ValueError: margin is 0; it multiplies the angle and must be a positive number (1 is no "
+    "margin)",
+    "ArcFace()(torch.ones(2, 8), torch.tensor([0, 1]))": "TypeError: ArcFace has no class centers, so it cannot be "
+    "called: write head = verisphere.Head(ArcFace(...), classes, size) and call head(embeddings, labels); "
+    "loss.forward(cosines, labels) takes cosines to every class",
+    "verisphere.pairs.AngularTriplet()(torch.ones(2, 8), torch.tensor([0, 1]))": "TypeError: AngularTriplet takes one "
+    "Step of verisphere.pairs: write term(Step(GlobalBatch.of(embeddings, labels), embeddings, labels))",
+    "Head(ArcFace(), 10)": "TypeError: size is missing; write Head(loss, classes, size), the size being that of an "
+    "embedding",
+    "Head(ArcFace(), 10, embedding_size=512)": "TypeError: a head takes no embedding_size; write size=...",
+    "Head(ArcFace(), '10', 512)": "TypeError: classes is '10'; a head takes a whole number: Head(loss, classes, size)",
+    "Head(ArcFace(), 10, 512.0)": "TypeError: size is 512.0; a head takes a whole number: Head(loss, classes, size)",
+    "Head(ArcFace(), True, 512)": "TypeError: classes is True; a head takes a whole number: Head(loss, classes, size)",
+    "Head(ArcFace(), 0, 512)": "ValueError: classes is 0; a head needs at least 1",
+    "Head(ArcFace(), 10, -512)": "ValueError: size is -512; a head needs at least 1",
+    "Head(10, 512, ArcFace())": "TypeError: loss is 10; a head takes a loss: write ArcFace() or another of "
+    "verisphere.losses",
+    "Head(ArcFace, 10, 512)": "TypeError: loss is <class 'verisphere.losses.margin.ArcFace'>; a head takes a loss: "
+    "write ArcFace(...)",
+    "verisphere.calibrate([[1.0], [1.0]], ['a', 'b'], guarantee='certain')": "ValueError: guarantee is 'certain'; "
+    "allowed are expected, confident, approximate",
+}
+
+#: Run where nothing is loaded and nothing checks types before verisphere does.
+FRESH = """
+import json, sys
+bare = set(sys.modules)
+import verisphere
+new = set(sys.modules) - bare
+result = {"dir": dir(verisphere), "count": len(new), "libraries": sorted(new & {"torch", "numpy", "matplotlib"})}
+kinds = [verisphere.losses.ArcFace, verisphere.evaluate, verisphere.calibrate, verisphere.score]
+import torch, verisphere.measure.evaluate, verisphere.ship.calibrate
+kinds.append(verisphere.evaluate)
+result["kinds"] = [type(kind).__name__ for kind in kinds]
+from verisphere import Head
+from verisphere.losses import ArcFace, CosFace, SphereFace
+result["said"] = {}
+for typed in MISTAKES:
+    try:
+        result["said"][typed] = repr(eval(typed))
+    except Exception as error:
+        result["said"][typed] = f"{type(error).__name__}: {error}"
+print(json.dumps(result))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh() -> dict:
+    code = FRESH.replace("MISTAKES", repr(list(MISTAKES)))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    return json.loads(done.stdout)
 
 
 def faces(people: int = 30, images: int = 4, size: int = 16) -> tuple[np.ndarray, np.ndarray]:
@@ -62,20 +115,14 @@ def test_the_names_are_these_and_each_is_there():
         assert getattr(verisphere, name) is not None
 
 
-def test_a_fresh_import_loads_no_library_and_shows_the_same_names():
-    code = (
-        "import sys; bare = set(sys.modules); import verisphere; new = set(sys.modules) - bare\n"
-        "print(dir(verisphere) == verisphere.__all__, len(new), sorted(new & {'torch', 'numpy', 'matplotlib'}))\n"
-        "print(verisphere.losses.ArcFace.__name__, verisphere.evaluate.__name__, verisphere.score.__name__)\n"
-        "import verisphere.measure.evaluate, verisphere.ship.calibrate\n"
-        "print(callable(verisphere.evaluate), callable(verisphere.calibrate), dir(verisphere) == verisphere.__all__)"
-    )
-    first, second, third = run(code).splitlines()
-    same, count, libraries = first.split(maxsplit=2)
-    assert (same, libraries) == ("True", "[]")
-    assert int(count) < 50  # numpy alone is 100 modules, torch 1,400
-    assert second == "ArcFace evaluate verisphere.score"
-    assert third == "True True True"
+def test_a_fresh_import_loads_no_library_and_shows_the_same_names(fresh):
+    assert fresh["dir"] == NAMES
+    assert fresh["libraries"] == []
+    assert fresh["count"] < 50  # numpy alone is 100 modules, torch 1,400
+
+
+def test_rooms_load_on_first_use_and_hide_no_function(fresh):
+    assert fresh["kinds"] == ["type", "function", "function", "module", "function"]
 
 
 def test_type_checkers_see_every_name():
@@ -335,42 +382,9 @@ def test_a_plot_says_what_is_missing(arguments, said):
 
 # ------------------------------------------------------------------------------------ mistakes, as a user types them
 
-#: What is typed, and the line that answers it. Outside the tests no type checker comes first.
-MISTAKES = {
-    "ArcFace(margin=28.6)": "ValueError: margin is 28.6; it must be in [0, pi) radians: is it in degrees?",
-    "CosFace(margin=-1.0)": "ValueError: margin is -1.0; it is subtracted from the cosine and must be a number >= 0 "
-    "(0 is no margin)",
-    "SphereFace(margin=0)": "ValueError: margin is 0; it multiplies the angle and must be a positive number (1 is no "
-    "margin)",
-    "ArcFace()(torch.ones(2, 8), torch.tensor([0, 1]))": "TypeError: ArcFace has no class centers, so it cannot be "
-    "called: write head = verisphere.Head(ArcFace(...), classes, size) and call head(embeddings, labels); "
-    "loss.forward(cosines, labels) takes cosines to every class",
-    "Head(ArcFace(), 10)": "TypeError: size is missing; write Head(loss, classes, size), the size being that of an "
-    "embedding",
-    "Head(ArcFace(), 10, embedding_size=512)": "TypeError: a head takes no embedding_size; write size=...",
-    "Head(ArcFace(), '10', 512)": "TypeError: classes is '10'; a head takes a whole number: Head(loss, classes, size)",
-    "Head(ArcFace(), 10, 512.0)": "TypeError: size is 512.0; a head takes a whole number: Head(loss, classes, size)",
-    "Head(ArcFace(), True, 512)": "TypeError: classes is True; a head takes a whole number: Head(loss, classes, size)",
-    "Head(ArcFace(), 0, 512)": "ValueError: classes is 0; a head needs at least 1",
-    "Head(ArcFace(), 10, -512)": "ValueError: size is -512; a head needs at least 1",
-    "Head(10, 512, ArcFace())": "TypeError: loss is 10; a head takes a loss: write ArcFace() or another of "
-    "verisphere.losses",
-    "Head(ArcFace, 10, 512)": "TypeError: loss is <class 'verisphere.losses.margin.ArcFace'>; a head takes a loss: "
-    "write ArcFace(...)",
-    "verisphere.calibrate([[1.0], [1.0]], ['a', 'b'], guarantee='certain')": "ValueError: guarantee is 'certain'; "
-    "allowed are expected, confident, approximate",
-}
 
-
-def test_a_mistake_gets_one_line_that_names_what_was_typed():
-    code = (
-        "import json, torch, verisphere\nfrom verisphere import Head\nfrom verisphere.losses import ArcFace, CosFace, SphereFace\n"
-        f"said = {{}}\nfor typed in {list(MISTAKES)!r}:\n"
-        "    try:\n        said[typed] = repr(eval(typed))\n"
-        "    except Exception as error:\n        said[typed] = f'{type(error).__name__}: {error}'\n"
-        "print(json.dumps(said))"
-    )
-    assert json.loads(run(code)) == MISTAKES
+def test_a_mistake_gets_one_line_that_names_what_was_typed(fresh):
+    assert fresh["said"] == MISTAKES
 
 
 # -------------------------------------------------------------------------------------------- docstrings, reference
@@ -390,7 +404,37 @@ def test_every_public_docstring_has_an_example():
     assert len(public()) > 150
 
 
+REFERENCE = (Path(__file__).parents[1] / "docs" / "reference" / "public.md").read_text(encoding="utf-8")
+
+
 def test_the_reference_names_what_is_public():
-    text = (Path(__file__).parents[1] / "docs" / "reference" / "public.md").read_text(encoding="utf-8")
-    for name in [*NAMES, *PUBLIC_ROOMS]:
-        assert f"`{name}`" in text or f"`verisphere.{name}`" in text, name
+    table = REFERENCE.split("## Names")[1].split("Also public")[0]
+    named = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `")))
+    assert sorted(named) == NAMES
+    rest = REFERENCE.split("Also public")[1]
+    assert all(f"`{name}`" in rest for name in ("verisphere.head", "Auto", "Dense", "Streamed", "Sampled", "Sharded"))
+
+
+def test_the_reference_states_the_version_of_every_format():
+    from verisphere.files import calibration, images_json
+    from verisphere.measure import report_folder
+    from verisphere.models import checkpoint, model_json, onnx_file
+
+    stated = dict(re.findall(r"^\| ([^|]+) \| ([\d, ]+) \|", REFERENCE, re.MULTILINE))
+    assert stated == {
+        "calibration (`verisphere calibrate --out`)": str(calibration.FORMAT),
+        "model folder": str(model_json.FORMAT),
+        "checkpoint, and a checkpoint split over ranks": f"{checkpoint.FORMAT}, {checkpoint.SPLIT_FORMAT}",
+        "ONNX file of a model": onnx_file.FORMAT,
+        "`images.json`": str(images_json.FORMAT),
+        "report": str(report_folder.VERSION),
+    }
+
+
+def test_the_calls_of_the_reference_can_be_copied():
+    (code,) = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
+    draws = np.random.default_rng(0).normal(size=(1196, 8))
+    names = {"embeddings": draws, "others": draws[::-1], "identities": np.arange(1196) // 2}
+    exec(code, names)
+    assert names["calibration"].threshold > 0
+    assert len(names["axes"].get_lines()) == 2

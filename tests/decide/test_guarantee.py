@@ -250,7 +250,7 @@ def test_approximate_is_the_quantile_of_redrawn_thresholds():
 def test_approximate_refuses_what_it_cannot_estimate():
     pairs = impostor_pairs(draw_faces(np.random.default_rng(0), 60, 1, 1.0))
     with pytest.raises(
-        TooFewComparisonsError, match="'approximate' at FAR 1e-2 needs 138 people; got 60 people; possible "
+        TooFewComparisonsError, match="'approximate' at FAR 1e-2 needs 138 people; got 60 people; possible: "
     ):
         approximate_threshold(pairs, "1e-2")
     with pytest.raises(ValueError, match="replicates must be at least 1, got 0"):

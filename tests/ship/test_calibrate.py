@@ -131,7 +131,7 @@ def test_approximate_takes_all_pairs_with_people(tmp_path: Path):
         == calibrate(path, ["0.1"], "approximate", replicates=50, seed=2).thresholds[0].threshold
     )
     with pytest.raises(
-        ValueError, match=r"set.npz: guarantee 'approximate' at FAR 1e-2 needs 138 people; got 60 people; possible "
+        ValueError, match=r"set.npz: guarantee 'approximate' at FAR 1e-2 needs 138 people; got 60 people; possible: "
     ):
         calibrate(path, ["1e-2"], "approximate")
 

@@ -187,6 +187,19 @@ class PairTerm(nn.Module):
 
     copies_centers: bool = False
 
+    def __call__(self, *inputs: Any, **named: Any) -> PairOutput:
+        """Compute a step.
+
+        Raises:
+            TypeError: the only argument is not a `Step`; says how to make one.
+        """
+        if len(inputs) != 1 or named or not isinstance(inputs[0], Step):
+            raise TypeError(
+                f"{type(self).__name__} takes one Step of verisphere.pairs: write "
+                "term(Step(GlobalBatch.of(embeddings, labels), embeddings, labels))"
+            )
+        return super().__call__(inputs[0])
+
     def prepare(self, training: Training) -> None:
         """Allocate the state; called once on every rank, before the training.
 
