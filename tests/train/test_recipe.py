@@ -190,13 +190,10 @@ def test_values_that_a_field_does_not_allow(recipe, overrides, message):
         read_recipe(recipe(TINY), overrides)
 
 
-RECIPES = [path for path in sorted(Path(__file__).parents[2].glob("recipes/*.yaml")) if "\ndata:" in path.read_text()]
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_our_recipes_name_fields_that_exist(path):
+@pytest.mark.parametrize("name", ["arcface_r50", "lfw", "photos"])
+def test_our_recipes_name_fields_that_exist(name):
     # the data need not be here: another set stands in for them
-    read = read_recipe(path, ["--data", "own_parts.Noise", "--validation", "null"])
+    read = read_recipe(name, ["--data", "own_parts.Noise", "--validation", "null"])
     assert read.recipe.epochs > 0
 
 
@@ -273,7 +270,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("pair_terms: [verisphere.pairs.PairTerm]", "pair_terms: PairTerm computes nothing; name one that derives"),
         ("epochs: 1\nepochs: 2", "'epochs' is there twice, in line 6 and in line 7"),
         ("optimizer: {rate: 0.1}\noptimizer.rate: 0.2", "'optimizer.rate': write it as 'rate' under 'optimizer'"),
-        ("recipe: other.yaml", "there is no field 'recipe': one recipe cannot bring in another"),
+        ("recipe: other.yaml", "there is no field 'recipe': a recipe stands on another one by base: NAME"),
         ("data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 2000000000}}",
          "people is 2,000,000,000 and images is 10; a set has at most 10,000,000 images"),
         ("backbone: {class_path: verisphere.backbones.MobileFaceNet, init_args: {width: 200}}",

@@ -88,7 +88,11 @@ def add_train(verbs: Verbs) -> None:
         less_memory="lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: "
         "false; --dry-run says beforehand what a training takes",
     )
-    verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
+    verb.add_argument(
+        "recipe",
+        type=Path,
+        help="YAML recipe, or a name that `verisphere recipes` lists; any field can follow as --field value",
+    )
     verb.add_argument("--out", type=Path, help="folder of the run")
     verb.add_argument("--resume", action="store_true", help="continue from the run's newest checkpoint")
     verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
@@ -147,7 +151,8 @@ def add_experiment(verbs: Verbs) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="YAML: a recipe, or an experiment of named arms; any field can follow as --field value",
+        help="YAML: a recipe, or an experiment of named arms; or a name that `verisphere recipes` lists; any field can "
+        "follow as --field value",
     )
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the experiment")
     verb.add_argument(
