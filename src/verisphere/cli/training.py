@@ -115,6 +115,14 @@ def add_train(verbs: Verbs) -> None:
     )
     verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
     add_device(verb)
+    _list_recipe_fields(verb)
+
+
+def _list_recipe_fields(verb: argparse.ArgumentParser) -> None:
+    """List the fields of a recipe in the help; from a text, since importing the recipe's class takes seconds."""
+    verb.formatter_class = argparse.RawDescriptionHelpFormatter
+    text = Path(__file__).with_name("recipe_fields.txt").read_text(encoding="utf-8")
+    verb.add_argument_group("fields of a recipe, which may follow, each with its default", text)
 
 
 def experiment(options: argparse.Namespace) -> str:
