@@ -12,7 +12,7 @@ SEED ?= 16
 INPUTS ?= 10000
 OPTIONS ?=
 
-.PHONY: demo test test-full fuzz pinned faults lint format bench promises figures clean gone
+.PHONY: demo test test-full fuzz pinned faults lint format bench promises figures reference clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -55,6 +55,10 @@ promises: $(VENV)/.core
 # The pictures of docs/losses.md, in place; ONLY=NAME for one.
 figures: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY))
+
+# The pages of docs/reference, and the fields that `train --help` lists, from the docstrings.
+reference: $(VENV)/.core
+	PYTHONPATH=docs $(BIN)/python -m reference
 
 clean:
 	rm -rf $(VENV)

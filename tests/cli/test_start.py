@@ -19,7 +19,7 @@ from verisphere.vocabulary import FARS
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 # A network without weights: the pixels themselves.
-RECIPE = Path(__file__).parents[2] / "recipes" / "pixels.yaml"
+RECIPE = "pixels"
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ READERS = {
     "landmarks": Reader(("landmarks.json", "landmarks.csv"), _landmarks),
     "image files": Reader(("photos",), _photos),
     "image archives": Reader(("stored archive", "deflated archive"), _photos),
-    "recipes": Reader(("recipe", "recipe with terms"), _recipe, ("recipe",), trusted=True),
+    "recipes": Reader(("recipe", "recipe with terms", "recipe over a base"), _recipe, ("recipe",), trusted=True),
     "data sets": Reader(("data set",), lambda folder: open_faces(folder / "faces.yaml")),
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),

@@ -186,6 +186,7 @@ def _recipes() -> dict[str, Files]:
         "recipe": {"recipe.yaml": RECIPE.encode()},
         "data set": {"faces.yaml": DATA_SET.encode()},
         "recipe with terms": {"recipe.yaml": (RECIPE + TERMS).encode(), **photos},
+        "recipe over a base": {"recipe.yaml": b"base: shared.yaml\nepochs: 1\n", "shared.yaml": RECIPE.encode()},
         "experiment": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
     }
 

@@ -16,6 +16,7 @@ from interrupting import Interrupting
 from verisphere.backbones.extract import extract
 from verisphere.decide import operating_point
 from verisphere.decide.point import short_far
+from verisphere.files.packaged_recipes import FOLDER
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace, CosFace
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -30,7 +31,7 @@ from verisphere.train.session import train_run
 from verisphere.vocabulary import Embeddings
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
-RECIPES = Path(__file__).parents[2] / "recipes" / "anchorface"
+RECIPES = FOLDER / "anchorface"
 
 
 def anchor(classes: int = 3, dim: int = 2, **options: Any) -> AnchorFace:
@@ -574,4 +575,3 @@ def test_recipes_have_the_paper_s_settings(name):
     # in iterations of 512 of the 5,822,653 images
     iterations = [round(epoch * 11_372 / 1000) for epoch in (*found.schedule.milestones, found.epochs, term.after)]
     assert iterations == [110, 190, 220, 240, 20]
-    assert "data.path is a folder" in path.read_text().replace("\n# ", " ")

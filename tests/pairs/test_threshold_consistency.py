@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from torch import Tensor, nn
 
 from interrupting import Interrupting
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import one_threshold, operating_point, short_far
+from verisphere.files.bases import read_based
+from verisphere.files.packaged_recipes import FOLDER
 from verisphere.head.head import Head
 from verisphere.losses.margin import ArcFace
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
@@ -409,11 +410,11 @@ def metrics(run: Path) -> list[dict[str, float]]:
 # --- recipes and refusals ---
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes" / "oneface").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((FOLDER / "oneface").glob("*.yaml")), ids=lambda path: path.stem)
 def test_its_recipes_read(path):
     with torch.device("meta"):  # no memory is filled with weights
         recipe = read_recipe(path, ["--data", "verisphere.images.SyntheticFaces", "--data.people", "2"]).recipe
-    named = [one["class_path"] for one in yaml.safe_load(path.read_text()).get("pair_terms", [])]
+    named = [one["class_path"] for one in read_based(path).content.get("pair_terms", [])]
     assert [f"verisphere.pairs.{type(term).__name__}" for term in recipe.pair_terms] == named
     for term in recipe.pair_terms:
         domains = ("day", "night") if getattr(term, "domains", "") == "known" else None
@@ -425,7 +426,7 @@ def test_its_recipes_read(path):
 
 @pytest.mark.parametrize("name", ["arcface", "cosface"])
 def test_its_recipes_have_the_paper_s_numbers(name):
-    settings = yaml.safe_load((ROOT / "recipes" / "oneface" / f"{name}.yaml").read_text())
+    settings = read_based(FOLDER / "oneface" / f"{name}.yaml").content
     (term,) = settings["pair_terms"]
     assert term["init_args"] == {
         "far": "1e-4",

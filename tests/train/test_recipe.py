@@ -11,7 +11,7 @@ import yaml
 
 from verisphere.losses.margin import ArcFace
 from verisphere.models.build import untrained
-from verisphere.train.recipe import Recipe, read_recipe
+from verisphere.train.recipe import Recipe, read_recipe, resolve_recipe
 
 PLAIN = """\
 data:
@@ -190,14 +190,82 @@ def test_values_that_a_field_does_not_allow(recipe, overrides, message):
         read_recipe(recipe(TINY), overrides)
 
 
-RECIPES = [path for path in sorted(Path(__file__).parents[2].glob("recipes/*.yaml")) if "\ndata:" in path.read_text()]
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_our_recipes_name_fields_that_exist(path):
+@pytest.mark.parametrize("name", ["arcface_r50", "lfw", "photos"])
+def test_our_recipes_name_fields_that_exist(name):
     # the data need not be here: another set stands in for them
-    read = read_recipe(path, ["--data", "own_parts.Noise", "--validation", "null"])
+    read = read_recipe(name, ["--data", "own_parts.Noise", "--validation", "null"])
     assert read.recipe.epochs > 0
+
+
+# --- bases ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def based(recipe, tmp_path: Path):
+    def write(text: str, base: str = TINY) -> Path:
+        (tmp_path / "shared.yaml").write_text(base)
+        return recipe(f"base: shared.yaml\n{text}")
+
+    return write
+
+
+def test_a_recipe_over_a_base_is_the_recipe_written_out(based, recipe):
+    whole = read_recipe(recipe(TINY.replace("0.3", "0.4") + "epochs: 3\n"), ["--batch_size", "8"])
+    short = read_recipe(based("epochs: 3\nloss: {init_args: {margin: 0.4}}\n"), ["--batch_size", "8"])
+    assert short.yaml == whole.yaml
+    assert list(short.resolved) == list(Recipe.__dataclass_fields__)
+
+
+def test_the_command_line_goes_over_the_base(based):
+    read = read_recipe(based("epochs: 3\n"), ["--loss.margin", "0.1", "--loss.scale=16", "--epochs=2"])
+    assert (read.resolved["loss"]["init_args"]["margin"], read.recipe.loss.scale, read.recipe.epochs) == (0.1, 16, 2)
+
+
+def test_another_loss_takes_no_argument_of_the_base_s(based):
+    resolved = resolve_recipe(based("loss: {class_path: verisphere.losses.CosFace}\n"), [])
+    assert resolved["loss"]["init_args"] == {"margin": 0.35, "scale": 64.0, "t": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "message"),
+    [
+        ("", "epochs: many\n", "epochs: expected float, got many (line 9 of its base {base})"),
+        ("epochs: many\n", "epochs: 1\n", "epochs: expected float, got many (line 2)"),
+        ("", "optimizer:\n  lr: 1\n", "optimizer: there is no field 'lr'; allowed are name, rate, momentum, "
+         "weight_decay (line 10 of its base {base})"),
+        ("loss:\n  init_args:\n    scale: -1\n", "", "scale is -1.0; it must be a positive finite number (line 4)"),
+        ("seed: 1\n", "optimizer: {name: adamw, rate: 9}\n",
+         "optimizer.rate is 9.0, which adamw does not survive; 1e-3 is usual (line 9 of its base {base})"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_with_the_line_that_set_it(based, tmp_path: Path, own: str, base: str, message: str):
+    path = based(own, TINY + base)
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        read_recipe(path, [])
+    assert str(caught.value) == f"{path}: {message.format(base=tmp_path / 'shared.yaml')}"
+
+
+def test_a_wrong_value_of_the_command_line_has_no_line(based):
+    with pytest.raises(ValueError, match=r"epochs: expected float, got few\Z"):
+        read_recipe(based("", TINY + "epochs: 1\n"), ["--epochs", "few"])
+
+
+def test_a_base_holds_no_more_than_a_recipe_may(based, tmp_path: Path):
+    for line, message in (("recipe: x", "there is no field 'recipe'"), ("optimizer.rate: 1", "write it as 'rate'")):
+        with pytest.raises(ValueError, match=message) as caught:
+            read_recipe(based("", f"{TINY}{line}\n"), [])
+        assert str(caught.value).startswith(f"{tmp_path / 'shared.yaml'}: ")
+
+
+def test_a_packaged_recipe_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()  # as a user's folder of faces is often called
+    data = ["--data", "own_parts.Noise", "--data.people", "2"]
+    assert read_recipe("photos", data).recipe.batch_size == 64
+    with pytest.raises(ValueError, match=r"\Aphotos: epochs: expected float, got few"):
+        read_recipe("photos", [*data, "--epochs", "few"])
+    with pytest.raises(FileNotFoundError, match=r"recipes/photos\.yaml: .* verisphere has it under the name photos"):
+        read_recipe("recipes/photos.yaml", data)
 
 
 # --- values of every wrong kind ---------------------------------------------------------------------------------------
@@ -273,7 +341,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("pair_terms: [verisphere.pairs.PairTerm]", "pair_terms: PairTerm computes nothing; name one that derives"),
         ("epochs: 1\nepochs: 2", "'epochs' is there twice, in line 6 and in line 7"),
         ("optimizer: {rate: 0.1}\noptimizer.rate: 0.2", "'optimizer.rate': write it as 'rate' under 'optimizer'"),
-        ("recipe: other.yaml", "there is no field 'recipe': one recipe cannot bring in another"),
+        ("recipe: other.yaml", "there is no field 'recipe': a recipe stands on another one by base: NAME"),
         ("data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 2000000000}}",
          "people is 2,000,000,000 and images is 10; a set has at most 10,000,000 images"),
         ("backbone: {class_path: verisphere.backbones.MobileFaceNet, init_args: {width: 200}}",

@@ -101,7 +101,8 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument(
         "model",
         type=Path,
-        help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, for its untrained network",
+        help="folder of a run, checkpoint or exported model, or its .onnx; or a recipe, by file or name, "
+        "for its untrained network",
     )
     verb.add_argument(
         "faces",

@@ -19,6 +19,7 @@ from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show, show_traceback
 from verisphere.cli.parsing import Parser
+from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.training import add_demo, add_experiment, add_train
@@ -28,6 +29,7 @@ VERBS = (
     add_demo,
     add_render,
     add_align,
+    add_recipes,
     add_train,
     add_experiment,
     add_embed,

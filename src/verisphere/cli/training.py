@@ -88,7 +88,11 @@ def add_train(verbs: Verbs) -> None:
         less_memory="lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: "
         "false; --dry-run says beforehand what a training takes",
     )
-    verb.add_argument("recipe", type=Path, help="YAML recipe; any field can follow as --field value")
+    verb.add_argument(
+        "recipe",
+        type=Path,
+        help="YAML recipe, or a name that `verisphere recipes` lists; any field can follow as --field value",
+    )
     verb.add_argument("--out", type=Path, help="folder of the run")
     verb.add_argument("--resume", action="store_true", help="continue from the run's newest checkpoint")
     verb.add_argument("--tensorboard", action="store_true", help="write TensorBoard events too (extra: track)")
@@ -111,6 +115,14 @@ def add_train(verbs: Verbs) -> None:
     )
     verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
     add_device(verb)
+    _list_recipe_fields(verb)
+
+
+def _list_recipe_fields(verb: argparse.ArgumentParser) -> None:
+    """List the fields of a recipe in the help; from a text, since importing the recipe's class takes seconds."""
+    verb.formatter_class = argparse.RawDescriptionHelpFormatter
+    text = Path(__file__).with_name("recipe_fields.txt").read_text(encoding="utf-8")
+    verb.add_argument_group("fields of a recipe, which may follow, each with its default", text)
 
 
 def experiment(options: argparse.Namespace) -> str:
@@ -147,7 +159,8 @@ def add_experiment(verbs: Verbs) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="YAML: a recipe, or an experiment of named arms; any field can follow as --field value",
+        help="YAML: a recipe, or an experiment of named arms; or a name that `verisphere recipes` lists; any field can "
+        "follow as --field value",
     )
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the experiment")
     verb.add_argument(

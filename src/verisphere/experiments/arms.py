@@ -2,7 +2,7 @@
 
 An experiment is YAML:
 
-    recipe: arcface.yaml                # relative to this file
+    recipe: arcface.yaml                # relative to this file, or the name of a packaged one
     set: {batch_size: 64}               # fields of all trainings, the warm one included
     warm: {epochs: 4}                   # a first training, whose weights all arms start from
     arms:                               # fields of each arm; {} is the recipe itself
@@ -33,10 +33,11 @@ from verisphere.experiments.grid import (
     split_options,
     split_settings,
 )
+from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import check_file
-from verisphere.files.documents import LARGEST_YAML, read_text, read_yaml
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
+from verisphere.files.packaged_recipes import find_recipe, locate_recipe
 
 _ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
 SEED, START = "seed", "start"
@@ -82,12 +83,13 @@ class Experiment:
 
 
 def read_experiment(
-    path: Path, overrides: Sequence[str] = (), grid: Sequence[str] = (), seeds: Sequence[int] | None = None
+    path: str | Path, overrides: Sequence[str] = (), grid: Sequence[str] = (), seeds: Sequence[int] | None = None
 ) -> Experiment:
     """Read an experiment from a file and the options of the command line.
 
     Args:
-        path: YAML file; one with `recipe` or `arms` is an experiment, any other a recipe.
+        path: YAML file, or the name of a packaged one. One with `recipe` or `arms` is an experiment, any other a
+            recipe.
         overrides: `--field value` options of all trainings.
         grid: `FIELD=V1,V2,...` options; they replace the values of the same field in the file's grid.
         seeds: replace the seeds of the file.
@@ -97,19 +99,18 @@ def read_experiment(
         ValueError: the file is not YAML or has an unknown key; a field is given in two places; an arm, seed or baseline
             is invalid.
     """
-    check_file(path, "recipe or experiment")
-    options, text = parse_grid(grid), read_text(path, LARGEST_YAML)
-    try:
-        content = read_yaml(text)
-        if not isinstance(content, Mapping) or not ({"recipe", "arms"} & content.keys()):
-            content = {"recipe": path.name}
-        return _experiment(path, content, list(overrides), options, seeds)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    file = find_recipe(path, what="recipe or experiment")
+    options, based = parse_grid(grid), read_based(file.path)
+    with errors_naming(file.name):
+        if not isinstance(based.content, Mapping) or not ({"recipe", "arms"} & based.content.keys()):
+            alone = {"recipe": file.path.name}
+            return _experiment(file.path.parent, alone, list(overrides), options, seeds)
+        named_in, _ = based.origin(["recipe"]) or (file.path, 0)
+        return _experiment(named_in.parent, based.content, list(overrides), options, seeds)
 
 
 def _experiment(
-    path: Path,
+    folder: Path,
     content: Mapping[str, Any],
     overrides: list[str],
     grid: dict[str, list[Scalar]],
@@ -118,7 +119,9 @@ def _experiment(
     _check_keys(content)
     recipe = content.get("recipe")
     if not isinstance(recipe, str):
-        raise ValueError(f"recipe is {shown(recipe)}; expected the path of a recipe, relative to this file")
+        raise ValueError(
+            f"recipe is {shown(recipe)}; expected the path of a recipe, relative to this file, or its name"
+        )
     shared = _settings("set", content.get("set"))
     warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
     listed = content.get("arms")
@@ -141,7 +144,7 @@ def _experiment(
     whole, inside = split_settings(shared)
     options, options_inside = split_options(overrides)
     return Experiment(
-        recipe=path.parent / recipe,
+        recipe=locate_recipe(recipe, folder) or folder / recipe,  # one that is not there is reported by its reader
         common=(*as_options(whole), *options),
         warm=warm,
         arms=crossing,

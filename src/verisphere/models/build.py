@@ -8,8 +8,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
-from verisphere.files.documents import read_yaml_file
 from verisphere.files.json_values import shown
 from verisphere.models.named_class import build_named, names_class
 from verisphere.seeds import seed_start_weights
@@ -82,12 +82,13 @@ def _all_ours(description: dict[str, Any], depth: int = 0) -> bool:
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], int]:
-    """A backbone's description and the seed of its start weights, from a recipe or a YAML file of its own.
+    """A backbone's description and the seed of its start weights, from a recipe or a YAML file of its own, with its
+    bases.
 
     Raises:
         ValueError: the file is not YAML, names no backbone, or has an invalid seed.
     """
-    content = read_yaml_file(path)
+    content = read_based(path).content
     description = content.get("backbone", content) if isinstance(content, dict) else None
     if not isinstance(description, dict) or "class_path" not in description:
         raise ValueError(f"{path}: names no backbone (a class_path, by itself or under backbone)")

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from verisphere.files.class_paths import present_names
-from verisphere.files.disk import check_file
-from verisphere.files.documents import read_yaml_file
+from verisphere.files.bases import read_based
 from verisphere.files.errors import errors_naming
 from verisphere.images.faces import Faces
 from verisphere.images.photos import LIST_SUFFIXES, Photos
@@ -40,8 +38,7 @@ def open_faces(
                 + ("; if it holds embeddings, `verisphere evaluate` takes it as it is" if path.suffix == ".npz" else "")
             )
         return Photos(path, people, size=size)
-    check_file(path)
-    content = present_names(read_yaml_file(path))
+    content = read_based(path).content
     description = content.get("data", content) if isinstance(content, dict) else None
     if not isinstance(description, dict) or not names_class(description):
         raise ValueError(f"{path}: names no data set (a class_path, by itself or under data)")

@@ -8,8 +8,9 @@ import torch
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.distributed import world
-from verisphere.files.disk import check_file, check_writable, refuse_overwriting
+from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.packaged_recipes import find_recipe, nearest_recipes, packaged_recipes
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.loader import MOST_WORKERS
@@ -43,7 +44,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
 
     Args:
         model: folder of a run (its newest checkpoint), of one checkpoint, or an exported one; an exported ONNX file,
-            which runs on the CPU; or a YAML file.
+            which runs on the CPU; or a YAML file, or the name of a packaged recipe.
         device: device of the backbone.
         trust: also build classes from outside verisphere, which runs their code.
 
@@ -51,16 +52,19 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
         FileNotFoundError: there is nothing at `model`.
         ValueError: it holds no backbone, or a damaged one.
     """
-    if model.suffix in (".yaml", ".yml"):
-        check_file(model)
-        return EmbeddingModel(_placed(untrained(model, trust), device))
+    if model.suffix in (".yaml", ".yml") or (str(model) in packaged_recipes() and not model.exists()):
+        return EmbeddingModel(_placed(untrained(find_recipe(model, what="file").path, trust), device))
     if model.suffix == ".onnx":
         file = read_onnx(model)
         return EmbeddingModel(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
     if is_model_folder(model):
         exported = load(model, device, trust)
         return EmbeddingModel(exported.backbone, exported.sha256, exported.flip)
-    checkpoint = read_checkpoint(model)
+    try:
+        checkpoint = read_checkpoint(model)
+    except FileNotFoundError as error:
+        near = "" if model.exists() else nearest_recipes(str(model))
+        raise FileNotFoundError(f"{error}{near}") from None
     description = checkpoint.state.get("backbone")
     if not isinstance(description, dict):
         raise ValueError(f"{checkpoint.path / 'state.json'}: names no backbone")

@@ -1,23 +1,20 @@
 """A recipe: a training described as data. Reads YAML into a typed object, and writes the resolved YAML."""
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 import jsonargparse
-import yaml
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
-from verisphere.files.class_paths import present_name, present_names
-from verisphere.files.disk import check_file
-from verisphere.files.documents import LARGEST_YAML, YAML_FLOAT, check_yaml, read_text, yaml_problem
+from verisphere.files.bases import Based
 from verisphere.files.json_values import shown
+from verisphere.files.packaged_recipes import find_recipe
 from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.head.streamed import Precision
 from verisphere.head.subcenters import Pooling
@@ -29,11 +26,17 @@ from verisphere.pairs.pair_term import PairTerm
 from verisphere.seeds import seed_start_weights
 from verisphere.train.explain import check_given, explain
 from verisphere.train.optimizer import Optimizer
+from verisphere.train.recipe_text import (
+    BOUNDED,
+    CLASS_FIELDS,
+    check_words,
+    read_recipe_text,
+    recipe_yaml,
+    with_origin,
+    with_present_names,
+)
 from verisphere.train.schedule import Schedule
 
-#: Fields that name classes.
-_CLASS_FIELDS = ("data", "backbone", "loss", "pair_terms", "validation")
-_EXAMPLE = "verisphere.losses.ArcFace"
 #: Smallest and largest value of each count. The largest are beyond any training, and small enough that a mistake is
 #: reported before it fills the memory or exceeds 64-bit sizes.
 _ALLOWED = {
@@ -193,42 +196,95 @@ class ReadRecipe:
     @property
     def yaml(self) -> str:
         """The resolved recipe as YAML, which reads back to the same training."""
-        return yaml.dump(self.resolved, Dumper=_Dumper, sort_keys=False)
+        return recipe_yaml(self.resolved)
 
 
-def read_recipe(path: Path | None, overrides: list[str]) -> ReadRecipe:
-    """Read a YAML recipe; options `--field value` override any field.
+def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
+    """Read a YAML recipe, which may stand on others by `base`; options `--field value` override any field.
 
     The seed is set before the backbone is built, so a recipe always gives the same start weights.
 
+    Args:
+        path: a file, or the name of a packaged recipe; None takes the fields from the options alone.
+        overrides: words of the command line.
+
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a field is unknown, or a value has the wrong type or is not allowed.
+        FileNotFoundError: there is no such recipe, or no such base.
+        ValueError: a field is unknown, or a value has the wrong type or is not allowed; names file and line.
     """
-    if path is not None:
-        check_file(path, "recipe")
-        _check_file(path)
-    overrides = [_with_present_names(word) for word in overrides]
-    _check_words(overrides)
-    # No abbreviations: --epoch would silently mean --epochs, and become an error with another field of that beginning.
-    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=_BOUNDED)
-    parser.add_argument("--recipe", action="config")
-    parser.add_class_arguments(Recipe)
-    where = "recipe" if path is None else str(path)
-    try:
-        settings = parser.parse_args([*([] if path is None else ["--recipe", str(path)]), *overrides])
-        del settings["recipe"]
-        resolved = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
-        check_given(Recipe, resolved)
+    given = _Given.of(path, overrides)
+    with given.errors():
+        settings, resolved = given.parsed()
         seed_start_weights(settings["seed"] % 2**31)  # the recipe itself refuses a larger seed
-        built = _built(parser, settings, resolved)
+        built = _built(given.parser, settings, resolved)
         _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
-    except jsonargparse.ArgumentError as error:
-        raise ValueError(f"{where}: {explain(error, Recipe)}") from None
-    except ValueError as error:
-        raise ValueError(f"{where}: {explain(error, Recipe)}") from error
     return ReadRecipe(recipe, resolved)
+
+
+def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, Any]:
+    """All fields of a recipe with their values, as plain data; nothing is built, so the images need not be here.
+
+    Raises:
+        FileNotFoundError: as `read_recipe`.
+        ValueError: as `read_recipe`, for what can be seen before the objects are built.
+    """
+    given = _Given.of(path, overrides)
+    with given.errors():
+        return given.parsed()[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What is given of a recipe: a file or none, and words of the command line."""
+
+    name: str
+    based: Based | None
+    overrides: list[str]
+    parser: jsonargparse.ArgumentParser
+
+    @classmethod
+    def of(cls, path: str | Path | None, overrides: list[str]) -> "_Given":
+        named = None if path is None else find_recipe(path)
+        based = None if named is None else read_recipe_text(named.path)
+        overrides = [with_present_names(word) for word in overrides]
+        check_words(overrides)
+        # No abbreviations: --epoch would silently mean --epochs, and become an error with another field of that
+        # beginning.
+        parser = jsonargparse.ArgumentParser(
+            exit_on_error=False, prog="recipe", allow_abbrev=False, parser_mode=BOUNDED
+        )
+        parser.add_argument("--recipe", action="config")
+        parser.add_class_arguments(Recipe)
+        return cls("recipe" if named is None else named.name, based, overrides, parser)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Errors of the parser and of the objects as one line each."""
+        try:
+            yield
+        except jsonargparse.ArgumentError as error:
+            raise ValueError(self._line(error)) from None
+        except ValueError as error:
+            raise ValueError(self._line(error)) from error
+
+    def _line(self, error: Exception) -> str:
+        return with_origin(explain(error, Recipe), self.name, self.based, self.overrides)
+
+    def parsed(self) -> tuple[jsonargparse.Namespace, dict[str, Any]]:
+        """The values as the parser keeps them, and as plain data."""
+        settings = self.parser.parse_args([*self._file(), *self.overrides])
+        del settings["recipe"]
+        resolved = json.loads(self.parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+        check_given(Recipe, resolved)
+        return settings, resolved
+
+    def _file(self) -> list[str]:
+        """The file as the parser takes it: its path, or the fields where bases are merged into them."""
+        if self.based is None:
+            return []
+        (file, *bases) = self.based.files
+        return ["--recipe", recipe_yaml(self.based.content) if bases else str(file.path)]
 
 
 def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace, resolved: dict[str, Any]) -> Any:
@@ -257,7 +313,7 @@ def _raised_by_user_code(error: BaseException, resolved: Mapping[str, Any]) -> s
         trace = trace.tb_next
     own = [
         f"{field} {path}"
-        for field in _CLASS_FIELDS
+        for field in CLASS_FIELDS
         for path in _class_paths(resolved[field])
         if path.partition(".")[0] != "verisphere" and path.rpartition(".")[0] in modules
     ]
@@ -289,124 +345,3 @@ def _check_built(built: jsonargparse.Namespace) -> None:
     for name, kind, instance in objects:
         if not isinstance(instance, kind):
             raise ValueError(f"{name}: expected a {kind.__name__}, but what it names made {shown(instance)}")
-
-
-def _bounded_yaml(text: str) -> Any:
-    check_yaml(text)
-    return present_names(jsonargparse.get_loader("yaml")(text))
-
-
-#: Name of the loader by which jsonargparse reads recipes and values on the command line.
-_BOUNDED = "bounded yaml"
-jsonargparse.set_loader(_BOUNDED, _bounded_yaml, exceptions=(yaml.YAMLError,))
-
-
-def _with_present_names(word: str) -> str:
-    """A word of the command line, such as `--backbone=PATH` or `PATH`, with a class path as it is spelled today."""
-    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return f"{option}{equals}{present_name(value)}"
-
-
-def _check_words(overrides: list[str]) -> None:
-    """Refuse values of the command line that would take more memory to read than a recipe may.
-
-    Raises:
-        ValueError: names the field.
-    """
-    field = ""
-    for word in overrides:
-        value = word
-        if word.startswith("--"):
-            field, _, value = word.partition("=")
-        if field == "--recipe":
-            raise ValueError("--recipe: there is one recipe, and it comes before the fields")
-        try:
-            if field.removeprefix("--").removesuffix("+") in _CLASS_FIELDS or field.endswith(".class_path"):
-                named = _bounded_yaml(value)
-                _check_classes(named)
-                _import(named)
-            check_yaml(value)
-        except yaml.YAMLError:
-            continue  # plain text
-        except ValueError as error:
-            raise ValueError(f"{field or shown(word)}: {error}") from None
-
-
-def _check_file(path: Path) -> None:
-    """Refuse a file from which no recipe can be read.
-
-    Raises:
-        ValueError: it is too long, is not YAML, or has a name that `_check_names` refuses.
-    """
-    text = read_text(path, LARGEST_YAML)
-    try:
-        _check_names(_bounded_yaml(text))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not YAML: {yaml_problem(error)}") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def _check_names(content: object) -> None:
-    """Refuse names by which a recipe could set a field twice, or include another file.
-
-    Raises:
-        ValueError: there is such a name; the message holds it.
-    """
-    if not isinstance(content, dict):
-        return
-    if "recipe" in content:
-        raise ValueError("there is no field 'recipe': one recipe cannot bring in another")
-    for name, value in content.items():
-        if isinstance(name, str) and "." in name:
-            group, _, field = name.partition(".")
-            raise ValueError(f"{shown(name)}: write it as {shown(field)} under {shown(group)}")
-        if name in _CLASS_FIELDS:
-            _check_classes(value)
-            _import(value)
-        elif isinstance(value, dict):
-            _check_names(value)
-
-
-def _check_classes(value: object) -> None:
-    """Refuse names of the standard library, such as os.system, before they are imported.
-
-    Raises:
-        ValueError: there is such a name; the message holds it.
-    """
-    if isinstance(value, dict):
-        _check_classes(value.get("class_path"))
-        _import(value.get("class_path"))
-        arguments = value.get("init_args")
-        for argument in arguments.values() if isinstance(arguments, dict) else ():
-            if isinstance(argument, (dict, list)):
-                _check_classes(argument)
-    elif isinstance(value, list):
-        for entry in value:
-            _check_classes(entry)
-    elif isinstance(value, str) and "." in value and value.partition(".")[0] in sys.stdlib_module_names:
-        raise ValueError(f"{shown(value)} is of Python itself; a class is named by its import path, such as {_EXAMPLE}")
-
-
-def _import(path: object) -> None:
-    """Import the module of a class path; the parser reports a module that does not exist.
-
-    Raises:
-        ValueError: the code of the module fails.
-    """
-    if not isinstance(path, str) or "." not in path or not all(word.isidentifier() for word in path.split(".")):
-        return
-    try:
-        importlib.import_module(path.rpartition(".")[0])
-    except ImportError:
-        return
-    except (Exception, SystemExit) as error:  # whatever the user's code raises
-        what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{shown(path)}: its module fails while it is imported: {what}") from error
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes strings such as 1e-3: PyYAML reads them as strings, but other readers as numbers."""
-
-
-_Dumper.add_implicit_resolver(*YAML_FLOAT)

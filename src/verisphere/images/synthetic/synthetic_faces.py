@@ -46,7 +46,7 @@ class SyntheticFaces(Faces):
         images: photographs of each person; at most `MOST_IMAGES` of all people together.
         seed: another seed draws other people.
         domains: names of capture conditions in `DOMAINS`.
-        difficulty: a name of `DIFFICULTIES`.
+        difficulty: easy, medium or hard, see `DIFFICULTIES`.
         label_noise: share of the images, in [0, 1), that carry the name of another person of their domain: exactly
             round(label_noise * people * images) images. `true_identities` and the images' names keep the truth.
         first_person: number of the first person.

@@ -1,0 +1,159 @@
+"""YAML files that stand on others: `base: NAME` takes all values of another file, and the file's own go over them.
+
+A base is a file, by a path relative to the file that names it, or a recipe that comes with verisphere, by its name. It
+may have a base itself. How a value goes over the base's:
+
+- A mapping is merged name by name.
+- A mapping whose `class_path` differs from the base's replaces the whole object, arguments included.
+- Everything else replaces: lists, texts, numbers, and null, which is a value and does not restore the default.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from verisphere.files.class_paths import present_names
+from verisphere.files.disk import check_file
+from verisphere.files.documents import LARGEST_YAML, PlainLoader, read_text, read_yaml
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
+from verisphere.files.packaged_recipes import find_recipe
+
+BASE = "base"
+
+
+@dataclass(frozen=True, eq=False)
+class YamlFile:
+    """A file of a chain of bases.
+
+    Attributes:
+        path: where it lies.
+        text: the YAML.
+        content: its values alone, with class paths as they are spelled today.
+    """
+
+    path: Path
+    text: str
+    content: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Based:
+    """A YAML file with the values of all its bases.
+
+    Attributes:
+        content: the merged values, without `base`.
+        files: the file itself, its base, the base of that, and so on.
+    """
+
+    content: Any
+    files: tuple[YamlFile, ...]
+
+    def origin(self, parts: Sequence[str]) -> tuple[Path, int] | None:
+        """File and line that set a value; None if none of the files does.
+
+        Args:
+            parts: names of the mappings that lead to the value; of a list, the place from 0.
+        """
+        for file in self.files:
+            if (line := _line(file.text, parts)) is not None:
+                return file.path, line
+        return None
+
+
+def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
+    """Read a YAML file and the bases that it stands on.
+
+    Args:
+        path: the file.
+        load: makes plain values of a text; raises ValueError.
+
+    Raises:
+        FileNotFoundError: there is no such file, or no such base; names the nearest packaged recipes.
+        ValueError: a file cannot be read, has no fields to merge, or stands on itself; or the files have together more
+            than 2^18 letters. Names the file.
+    """
+    files: list[YamlFile] = []
+    letters = 0
+    following: Path | None = path
+    while following is not None:
+        here = following
+        _check_circle(files, here)
+        check_file(here)
+        text = read_text(here, LARGEST_YAML)
+        letters += len(text)
+        if letters > LARGEST_YAML:
+            raise ValueError(f"{path}: {letters:,} letters of YAML with its bases; at most {LARGEST_YAML:,} are read")
+        with errors_naming(here):
+            content = present_names(load(text))
+            if files and not isinstance(content, dict):
+                raise ValueError(f"a base has fields and their values, not {shown(content)}")
+            files.append(YamlFile(here, text, content))
+            following = _base(content, here)
+    merged = files[-1].content
+    for file in reversed(files[:-1]):
+        merged = merge(merged, file.content)
+    if isinstance(merged, dict):
+        merged = {name: value for name, value in merged.items() if name != BASE}
+    return Based(merged, tuple(files))
+
+
+def _base(content: Any, path: Path) -> Path | None:
+    """The base that a file names; None if it names none."""
+    if not isinstance(content, dict) or BASE not in content:
+        return None
+    named = content[BASE]
+    if not isinstance(named, str) or not named:
+        raise ValueError(f"base is {shown(named)}; expected the name of a recipe, or a path relative to this file")
+    try:
+        return find_recipe(named, path.parent, "base").path
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: base {error}") from None
+
+
+def _check_circle(files: Sequence[YamlFile], path: Path) -> None:
+    places = [file.path.resolve() for file in files]
+    if path.resolve() in places:
+        chain = [*(file.path for file in files[places.index(path.resolve()) :]), path]
+        raise ValueError(f"{files[0].path}: its bases form a circle: {' > '.join(map(str, chain))}")
+
+
+def merge(base: Any, over: Any) -> Any:
+    """The values of a base with others over them.
+
+    >>> merge({"epochs": 1, "optimizer": {"name": "sgd", "rate": 0.1}}, {"optimizer": {"rate": 0.2}})
+    {'epochs': 1, 'optimizer': {'name': 'sgd', 'rate': 0.2}}
+    >>> merge({"class_path": "A", "init_args": {"margin": 1}}, {"class_path": "B"})
+    {'class_path': 'B'}
+    >>> merge({"class_path": "A", "init_args": {"margin": 1}}, {"init_args": {"scale": 64}})
+    {'class_path': 'A', 'init_args': {'margin': 1, 'scale': 64}}
+    """
+    if isinstance(base, str) and isinstance(over, dict) and over.keys() == {"init_args"}:
+        base = {"class_path": base}  # a class without arguments may be written as its path alone
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    if "class_path" in over and over["class_path"] != base.get("class_path"):
+        return over
+    changed = {name: merge(base[name], value) if name in base else value for name, value in over.items()}
+    return {**base, **changed}
+
+
+def _line(text: str, parts: Sequence[str]) -> int | None:
+    """The line of a value in a YAML text; None if it is not there."""
+    node, line = yaml.compose(text, Loader=PlainLoader), None
+    for part in parts:
+        if isinstance(node, yaml.MappingNode):
+            entries = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+            if part not in entries:
+                return None
+            key, node = entries[part]
+            line = key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and part.isdecimal() and int(part) < len(node.value):
+            node = node.value[int(part)]
+            line = node.start_mark.line + 1
+        else:
+            return None
+    return line

@@ -1,0 +1,99 @@
+"""The recipes that come with verisphere, under short names: `photos`, `losses/arcface`."""
+
+import difflib
+import os
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+_SUFFIXES = (".yaml", ".yml")
+_MOST_GUESSES = 3
+_LONGEST_GUESSED = 200  # letters of a name for which near ones are looked for
+
+
+@cache
+def packaged_recipes() -> dict[str, Path]:
+    """The file of each name: those of no group first, then group by group."""
+    files = {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in FOLDER.rglob("*.yaml")}
+    return {name: files[name] for name in sorted(files, key=lambda name: ("/" in name, name))}
+
+
+@dataclass(frozen=True)
+class NamedRecipe:
+    """A recipe as it was named, and its file.
+
+    Attributes:
+        name: what was typed; errors begin with it.
+        path: the file.
+    """
+
+    name: str
+    path: Path
+
+
+def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") -> NamedRecipe:
+    """The recipe that a path or a name stands for; a file that is there goes before a packaged recipe.
+
+    A folder does not: `photos` names the recipe beside a folder photos/ too.
+
+    Args:
+        named: path of a file, or name of a packaged recipe.
+        folder: folder that a relative path starts from.
+        what: what is looked for, in the error.
+
+    Raises:
+        FileNotFoundError: there is neither; names the nearest packaged recipes.
+    """
+    name, path = str(named), folder / named
+    found = locate_recipe(named, folder)
+    if found is not None:
+        return NamedRecipe(str(path) if found == path else name, found)
+    if os.path.isdir(path):
+        return NamedRecipe(str(path), path)  # its reader says that it is a folder
+    raise FileNotFoundError(f"{name}: there is no such {what}{_hint(name)}")
+
+
+def locate_recipe(named: str | Path, folder: Path = Path()) -> Path | None:
+    """The file that a path or a name stands for, as `find_recipe`; None if there is neither."""
+    path = folder / named
+    if os.path.exists(path) and not os.path.isdir(path):
+        return path
+    return packaged_recipes().get(str(named))
+
+
+def _hint(named: str) -> str:
+    return nearest_recipes(named) or "; `verisphere recipes` lists the recipes that come with it"
+
+
+def nearest_recipes(named: str) -> str:
+    """The packaged recipes that may have been meant, as the end of an error; empty if none is near."""
+    names = list(packaged_recipes())
+    path = Path(named)
+    parts = (path.with_suffix("") if path.suffix in _SUFFIXES else path).parts
+    for start in range(len(parts)):
+        if (tail := "/".join(parts[start:])) in names:
+            return f"; verisphere has it under the name {tail}"
+    last = parts[-1] if parts else ""
+    near = [name for name in names if name.rpartition("/")[2] == last]
+    if not near and len(named) <= _LONGEST_GUESSED:
+        near = difflib.get_close_matches("/".join(parts), names, n=_MOST_GUESSES)
+        near += [
+            name
+            for word in difflib.get_close_matches(last, {name.rpartition("/")[2] for name in names}, n=1)
+            for name in names
+            if name.rpartition("/")[2] == word and name not in near
+        ]
+    return f" (did you mean {', '.join(near[:_MOST_GUESSES])}?); `verisphere recipes` lists them" if near else ""
+
+
+def comment(path: Path) -> str:
+    """The lines of comment that a recipe begins with."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(takewhile(lambda line: line.startswith("#"), lines))
+
+
+def description(path: Path) -> str:
+    """What a packaged recipe is, in a line: the first of its comment."""
+    return comment(path).partition("\n")[0].removeprefix("# ")
