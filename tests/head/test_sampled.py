@@ -1,14 +1,12 @@
 """The sampled engine: which classes it draws, what it makes of them, and that it leaves all others alone."""
 
 import copy
-import importlib.util
 import math
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +14,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from loss_examples import EXAMPLES, of_all
 from processes import run
 from verisphere.collectives import counts, gathered
 from verisphere.distributed import World, world
@@ -40,25 +39,15 @@ from verisphere.models.checkpoint import read_checkpoint
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
-
-def examples(name: str) -> dict[str, Callable[[], ClassLoss]]:
-    path = Path(__file__).parents[1] / "losses" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.EXAMPLES
-
-
-EXAMPLES = {**examples("examples_a"), **examples("examples_b")}
 CLASSES, SIZE = 13, 8
 INNER = {"dense": Dense(), "streamed": Streamed(chunk=5)}
 AUTO = {f"auto, {few}": Auto(Streamed(chunk=5), logits=few) for few in (0, 2**20)}
 SGD = {"lr": 0.5, "momentum": 0.9, "weight_decay": 0.01}
 
 
-@pytest.fixture(params=EXAMPLES.values(), ids=EXAMPLES.keys())
-def make(request):
-    return request.param
+@pytest.fixture
+def make(example) -> Callable[[], ClassLoss]:
+    return example.make
 
 
 @pytest.fixture(params=[1, 3], ids=["K=1", "K=3"])
@@ -157,6 +146,7 @@ def agree(found: dict[str, Tensor], expected: dict[str, Tensor], tolerance: floa
 # What is computed ---------------------------------------------------------------------------------------------------
 
 
+@of_all()
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER.keys())
 def test_all_classes_are_the_dense_engine(make, subcenters, inner):
     every = torch.arange(CLASSES)
@@ -166,6 +156,7 @@ def test_all_classes_are_the_dense_engine(make, subcenters, inner):
     agree(found, expected)
 
 
+@of_all()
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER.keys())
 def test_some_classes_are_the_dense_engine_on_those(make, subcenters, inner, draws):
     loss, every = make(), torch.arange(CLASSES)
@@ -261,6 +252,7 @@ def test_nearest_others_are_those_drawn(draws):
     torch.testing.assert_close(seen[0], cosine.topk(count).values)
 
 
+@of_all()
 def test_evaluation_looks_at_all_and_draws_nothing(make):
     every, found = torch.arange(CLASSES), []
     for engine in (Dense(), Sampled(0.2, Dense())):
@@ -641,8 +633,8 @@ def in_processes() -> dict[str, dict[str, float]]:
     first = sum(sizes[: world().rank])
     mine = slice(first, first + sizes[world().rank])
     found: dict[str, float] = {}
-    for (name, make), (subcenters, inner) in product(EXAMPLES.items(), ((1, Dense()), (3, Streamed(chunk=3)))):
-        loss, noted[:] = make(), []
+    for (name, example), (subcenters, inner) in product(EXAMPLES.items(), ((1, Dense()), (3, Streamed(chunk=3)))):
+        loss, noted[:] = example.make(), []
         batch = Batch(loss)
         centers = SubCenters(subcenters, pull_together=0.5 if subcenters == 3 else 0.0)
         head = Head(loss, CLASSES, SIZE, centers=centers, engine=Sharded(Sampled(0.6, inner))).double()
@@ -651,7 +643,7 @@ def in_processes() -> dict[str, dict[str, float]]:
         embeddings = batch.embeddings[mine].clone().requires_grad_()
         out = head(embeddings, batch.labels[mine], batch.weights[mine])
         out.loss.backward()
-        one = make()
+        one = example.make()
         together = chosen_together(noted, head.held, batch.labels)
         whole = Head(one, CLASSES, SIZE, centers=centers, engine=together).double()
         whole.centers.data = stored(one, subcenters)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from loss_examples import EXAMPLES, KINDS, Example, of_kinds
 from processes import run
 from verisphere.collectives import counted, gathered
 from verisphere.distributed import World, world
@@ -22,7 +23,9 @@ from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.head.update import HeadSGD
 from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
+from verisphere.losses.cifp import CIFP
 from verisphere.losses.class_loss import ClassLoss, Rows
+from verisphere.losses.magface import MagFace
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.softmax import Softmax
 from verisphere.losses.sphereface2 import SphereFace2
@@ -36,15 +39,7 @@ def beside(name: str) -> ModuleType:
 
 
 ENGINES = beside("test_engines")
-EXAMPLES, Case, differences = ENGINES.EXAMPLES, ENGINES.Case, ENGINES.differences
-#: One of each kind, where all of them would only take longer.
-KINDS = {
-    name: EXAMPLES[name]
-    for name in (
-        *("Softmax", "COCO", "ArcFace", "VSoftmax", "CIFP", "Inter", "ArcFace + intra + inter", "SphereFace2"),
-        *("SearchSoftmax", "AMLFS", "CurricularFace", "AdaFace, quick", "MagFace", "Circle", "ElasticFace, plus"),
-    )
-}
+Case, differences = ENGINES.Case, ENGINES.differences
 #: Rows of each process, of the six of a case.
 ROWS = {1: [6], 2: [4, 2], 3: [1, 3, 2]}
 
@@ -94,9 +89,9 @@ def worst(found: dict[str, Tensor], expected: dict[str, Tensor], floor: float = 
 
 def every_loss_in_float64() -> dict[str, float]:
     found = {}
-    for name, make in EXAMPLES.items():
+    for name, example in EXAMPLES.items():
         for subcenters in (1, 3):
-            case = Case(make, subcenters)
+            case = Case(example.make, subcenters)
             expected = alone(case)
             for inner in (Dense(), Streamed(chunk=5)):
                 found[f"{name}, K = {subcenters}, {type(inner).__name__}"] = worst(here(case, inner), expected)
@@ -105,8 +100,8 @@ def every_loss_in_float64() -> dict[str, float]:
 
 def in_float32() -> dict[str, float]:
     found = {}
-    for name, make in KINDS.items():
-        case = Case(make, 3, dtype=torch.float32)
+    for name, example in KINDS.items():
+        case = Case(example.make, 3, dtype=torch.float32)
         found[name] = worst(here(case, Streamed(chunk=5)), alone(case))
     return found
 
@@ -114,8 +109,8 @@ def in_float32() -> dict[str, float]:
 def in_bfloat16() -> dict[str, dict[str, float]]:
     """By name: losses, gradients, and between derivatives that are kept and made again."""
     found = {}
-    for name, make in KINDS.items():
-        case = Case(make, 3, size=64, dtype=torch.float32)
+    for name, example in KINDS.items():
+        case = Case(example.make, 3, size=64, dtype=torch.float32)
         expected = alone(case)
         kept, again = (here(case, Streamed("bfloat16", chunk=5, keep_bytes=keep)) for keep in (2**30, 0))
         each = differences(kept, expected)
@@ -130,8 +125,8 @@ def in_bfloat16() -> dict[str, dict[str, float]]:
 def pooled_and_pulled_together() -> dict[str, float]:
     settings = {"pooling": "softmax", "temperature": 0.5, "pull_together": 2.0}
     found = {}
-    for name, make in KINDS.items():
-        case = Case(make, 3, classes=5, settings=settings)
+    for name, example in KINDS.items():
+        case = Case(example.make, 3, classes=5, settings=settings)
         expected = alone(case)
         for inner in (Dense(), Streamed(chunk=2)):
             found[f"{name}, {type(inner).__name__}"] = worst(here(case, inner), expected)
@@ -141,8 +136,8 @@ def pooled_and_pulled_together() -> dict[str, float]:
 def a_class_each() -> dict[str, float]:
     """Where a row's own class is all that its process has, there is no other."""
     found = {}
-    for name, make in KINDS.items():
-        case = Case(make, 3, classes=world().size)
+    for name, example in KINDS.items():
+        case = Case(example.make, 3, classes=world().size)
         expected = alone(case)
         for inner in (Dense(), Streamed(chunk=1)):
             found[f"{name}, {type(inner).__name__}"] = worst(here(case, inner), expected)
@@ -152,8 +147,8 @@ def a_class_each() -> dict[str, float]:
 def some_have_no_row() -> dict[str, float]:
     size = world().size
     found = {}
-    for name, make in KINDS.items():
-        case = Case(make, 1)
+    for name, example in KINDS.items():
+        case = Case(example.make, 1)
         for rank in range(size):
             rows = [6 * (one == rank) for one in range(size)]
             found[f"{name}, all at {rank}"] = worst(here(case, Streamed(chunk=5), rows), alone(case, rows))
@@ -163,8 +158,8 @@ def some_have_no_row() -> dict[str, float]:
 def shards_that_choose_other_engines() -> dict[str, float]:
     """6 rows and 13 classes: 42 products on the first process are too many, 36 or fewer on the last are not."""
     found = {}
-    for name, make in EXAMPLES.items():
-        case = Case(make, 1)
+    for name, example in EXAMPLES.items():
+        case = Case(example.make, 1)
         few = 6 * len(World(world().size - 1, world().size).share(case.classes))
         found[name] = worst(here(case, Auto(Streamed(chunk=5), few)), alone(case))
     return found
@@ -174,8 +169,8 @@ def renamed_classes() -> dict[str, float]:
     found = {}
     order = torch.randperm(13, generator=torch.Generator().manual_seed(5))  # new class c is the old order[c]
     held = world().share(13)
-    for name, make in KINDS.items():
-        case = Case(make, 3)
+    for name, example in KINDS.items():
+        case = Case(example.make, 3)
         expected = alone(case)
         expected["gradient of centers"] = case.run(Dense())["gradient of centers"][order][held.start : held.stop]
         case.centers = case.centers[order]
@@ -213,9 +208,9 @@ def trained(head: Head, fused: bool, rows_of, steps: int = 3) -> dict[str, Tenso
 def several_steps() -> dict[str, float]:
     size, rank = world().size, world().rank
     found = {}
-    for name, make in KINDS.items():
+    for name, example in KINDS.items():
         torch.manual_seed(3)
-        whole = Head(make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Dense()).double()
+        whole = Head(example.make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Dense()).double()
         expected = trained(copy.deepcopy(whole), False, lambda step: slice(None))
         held = world().share(11)
         for key in ("centers", "momentum"):
@@ -225,7 +220,7 @@ def several_steps() -> dict[str, float]:
             ("HeadSGD, streamed", Streamed(chunk=4), True),
         ):
             torch.manual_seed(3)
-            head = Head(make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Sharded(inner)).double()
+            head = Head(example.make(), 11, 6, centers=SubCenters(2, pull_together=0.2), engine=Sharded(inner)).double()
             assert torch.equal(head.centers, whole.centers[held.start : held.stop])
             after = trained(head, fused, lambda step: slice(*_cut(7, size, rank, step)))
             found[f"{name}, {kind}"] = worst(after, expected)
@@ -276,8 +271,8 @@ def between_ranks() -> dict[str, float]:
     """How far the loss of this rank is from the first rank's, over two steps, where global generators differ."""
     engines = {"dense": Dense(), "streamed": Streamed(chunk=5), "sampled": Sampled(0.6, Dense(), seed=3)}
     found = {}
-    for name, make in {**EXAMPLES, "draws for itself": DrawsForItself}.items():
-        case = Case(make)
+    for name, example in {**EXAMPLES, "draws for itself": Example(DrawsForItself)}.items():
+        case = Case(example.make)
         mine = share_of(case, ROWS[world().size])
         for kind, inner in engines.items():
             head = Head(case.make(), case.classes, case.size, engine=Sharded(inner), seed=5).double()
@@ -301,8 +296,8 @@ def traffic() -> dict[str, list[list]]:
         ("Softmax", Softmax, {}),
         ("Intra", Intra, {}),
         ("sum", lambda: WeightedSum([ArcFace(), Inter()]), {"pull_together": 1.0}),
-        ("CIFP", EXAMPLES["CIFP"], {}),
-        ("MagFace", EXAMPLES["MagFace"], {}),
+        ("CIFP", lambda: CIFP(nearest=4), {}),
+        ("MagFace", MagFace, {}),
     ):
         for inner in (Dense(), Streamed(chunk=5)):
             head = Head(make(), case.classes, case.size, centers=SubCenters(**settings), engine=Sharded(inner))
@@ -475,9 +470,9 @@ def test_what_is_refused(found):
             assert "\n" not in of_process["refusals"][name]
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_one_process_tells_nobody(name):
-    case = Case(KINDS[name], 3)
+@of_kinds()
+def test_one_process_tells_nobody(example):
+    case = Case(example.make, 3)
     with counted() as calls:
         differing = differences(case.run(Sharded(Streamed(chunk=5))), case.run(Dense()))
     assert not calls.calls

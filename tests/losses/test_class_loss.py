@@ -1,16 +1,15 @@
-"""What every class-center loss must hold to, whatever its equation. A new loss adds itself to an `EXAMPLES`."""
+"""What every class-center loss must hold to, whatever its equation; `loss_examples` has the losses."""
 
-import importlib.util
 import math
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import verisphere.losses
+from loss_examples import of_all
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.head.subcenters import SubCenters
@@ -23,70 +22,9 @@ from verisphere.losses.v_softmax import VSoftmax
 BATCH, CLASSES, SIZE = 12, 7, 10
 
 
-def gathered() -> dict:
-    """The examples of every such file beside this one, by name."""
-    found = {}
-    for path in sorted(Path(__file__).parent.glob("examples_*.py")):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found |= module.EXAMPLES
-    return found
-
-
-EXAMPLES = gathered()
-
-# What no attribute tells, by the name of an example up to its first comma.
-
-#: The length of an embedding takes part in the loss.
-LENGTH_MATTERS = {"Softmax", "ASoftmax", "AdaFace", "MagFace"}
-#: A single class costs something: there is more in the loss than the contest with the other classes.
-COSTS_ALONE = {"VSoftmax", "Intra", "ArcFace + intra + inter", "AMLFS", "MagFace"}
-#: They refuse a single class.
-NEEDS_TWO_CLASSES = {"SphereFace2"}
-#: Their state moves at every batch in training.
-STATEFUL = {"ASoftmax", "CurricularFace", "AdaFace"}
-#: Some of their gradient is made and not derived, whatever the options.
-MADE_GRADIENT = {"AdaFace", "Circle", "CIFP"}
-#: Without their margin they still treat the own class apart from the others.
-NEVER_ALIKE = {"Circle"}
-
-
-def known_for(name: str, trait: set[str]) -> bool:
-    return name.split(",")[0] in trait
-
-
-def has_made_gradient(name: str, loss: ClassLoss) -> bool:
-    """Whether finite differences of the value are not the gradient, by design."""
-    return (
-        known_for(name, MADE_GRADIENT)
-        or getattr(loss, "gradient", "exact") in ("detached", "released")
-        or getattr(loss, "kind", "C") in ("A", "M")
-    )
-
-
-def where(holds: Callable[[str, ClassLoss], bool]) -> pytest.MarkDecorator:
-    """Runs a test for the examples that a statement is about, instead of skipping the rest one by one."""
-    return pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if holds(name, example())])
-
-
-def is_single(name: str, loss: ClassLoss) -> bool:
-    """Whether it has methods of its own: the terms of a sum stand among the examples."""
-    return len(loss.terms) == 1
-
-
-def is_softmax(name: str, loss: ClassLoss) -> bool:
-    return loss.reduce == "logsumexp" and is_single(name, loss)
-
-
-@pytest.fixture(params=EXAMPLES)
-def name(request):
-    return request.param
-
-
 @pytest.fixture
-def loss(name):
-    return EXAMPLES[name]()
+def loss(example) -> ClassLoss:
+    return example.make()
 
 
 @pytest.fixture(params=[1, 3], ids=["K=1", "K=3"])
@@ -126,6 +64,7 @@ def columns(context: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 # ------------------------------------------------------------------------------------------------- with a head
 
 
+@of_all()
 def test_equivariant_to_renaming_classes(loss, subcenters):
     embeddings, labels = batch()
     head, renamed = head_of(loss, subcenters).eval(), head_of(loss, subcenters).eval()
@@ -139,17 +78,19 @@ def test_equivariant_to_renaming_classes(loss, subcenters):
     torch.testing.assert_close(renamed.centers.grad, head.centers.grad[order])
 
 
-def test_lengths_matter_only_where_they_are_said_to(name, loss):
+@of_all()
+def test_lengths_matter_only_where_they_are_said_to(example, loss):
     embeddings, labels = batch()
     head = head_of(loss, 1).eval()
     before = head(embeddings, labels).per_sample
     same = torch.allclose(head(embeddings * 0.01, labels).per_sample, before)
-    assert same != (known_for(name, LENGTH_MATTERS) and getattr(loss, "by_length", True))
+    assert same != example.length_matters
     if loss.similarity == "cosine":
         head.centers.data *= 3.0
         torch.testing.assert_close(head(embeddings, labels).per_sample, before)
 
 
+@of_all()
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("others", ["near", "far"])
 def test_finite_where_cosines_are_one_in_float32(loss, subcenters, sign, others):
@@ -173,6 +114,7 @@ def gradients_of(loss: ClassLoss, embeddings: torch.Tensor) -> list[torch.Tensor
     return [leaf.grad for leaf in leaves if leaf.grad is not None]
 
 
+@of_all()
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_input_is_computed_in_float32(loss, dtype):
     embeddings, labels = batch(dtype)
@@ -187,8 +129,9 @@ def test_half_input_is_computed_in_float32(loss, dtype):
         assert gradient.isfinite().all()
 
 
-def test_one_class_costs_nothing_unless_said_so(name, loss, subcenters):
-    if known_for(name, NEEDS_TWO_CLASSES):
+@of_all()
+def test_one_class_costs_nothing_unless_said_so(example, loss, subcenters):
+    if example.alone == "refused":
         with pytest.raises(ValueError, match="class"):
             head_of(loss, subcenters, classes=1)
         return
@@ -197,7 +140,7 @@ def test_one_class_costs_nothing_unless_said_so(name, loss, subcenters):
     out = head(embeddings, labels)
     out.loss.backward()
     gradients = [head.centers.grad, *gradients_of(loss, embeddings)]
-    if known_for(name, COSTS_ALONE):
+    if example.alone == "something":
         assert out.per_sample.min() > 0
         assert all(gradient.isfinite().all() for gradient in gradients)
         return
@@ -205,6 +148,7 @@ def test_one_class_costs_nothing_unless_said_so(name, loss, subcenters):
     assert all(gradient.abs().max() == 0 for gradient in gradients)
 
 
+@of_all()
 def test_two_classes_are_finite(loss):
     embeddings, labels = batch(torch.float32, classes=2)
     head = head_of(loss, 1, classes=2, dtype=torch.float32)
@@ -215,6 +159,7 @@ def test_two_classes_are_finite(loss):
     assert all(gradient.isfinite().all() for gradient in gradients_of(loss, embeddings))
 
 
+@of_all()
 def test_embedding_of_length_zero_is_survived(loss):
     """Its cosines are 0, and so is its gradient; raw products leave it one."""
     embeddings, labels = batch()
@@ -231,6 +176,7 @@ def test_embedding_of_length_zero_is_survived(loss):
         assert embeddings.grad[0].abs().max() == 0
 
 
+@of_all()
 def test_weights_are_constants_and_divide_by_the_batch(loss):
     embeddings, labels = batch()
     head = head_of(loss, 1).eval()
@@ -242,8 +188,8 @@ def test_weights_are_constants_and_divide_by_the_batch(loss):
     assert weights.grad is None
 
 
-@where(lambda name, loss: not has_made_gradient(name, loss))
-def test_gradients_against_finite_differences(name, loss, subcenters):
+@of_all(lambda example: not example.made_gradient)
+def test_gradients_against_finite_differences(loss, subcenters):
     embeddings, labels = batch()
     head = head_of(loss, subcenters).eval()
     centers = head.centers.detach().clone().mul_(100).requires_grad_()  # of length 3, so that steps of 1e-6 stay small
@@ -254,7 +200,7 @@ def test_gradients_against_finite_differences(name, loss, subcenters):
     assert torch.autograd.gradcheck(total, (embeddings, centers), fast_mode=True)
 
 
-@where(lambda name, loss: is_softmax(name, loss) and type(loss).finish is ClassLoss.finish)
+@of_all(lambda example: example.is_softmax and not example.kinds[0].own_finish)
 def test_softmax_losses_are_cross_entropy_over_explicit_logits(loss, subcenters):
     embeddings, labels = batch()
     explicit = embeddings.detach().clone().requires_grad_()
@@ -282,20 +228,22 @@ def test_softmax_losses_are_cross_entropy_over_explicit_logits(loss, subcenters)
     torch.testing.assert_close(head.centers.grad, centers.grad)
 
 
-def test_unknown_label_is_refused_by_softmax_losses_and_taken_by_sums(loss):
+@of_all()
+def test_unknown_label_is_refused_by_softmax_losses_and_taken_by_sums(example, loss):
     embeddings, labels = batch()
     labels[3] = -1
     head = head_of(loss, 1)
-    if loss.reduce == "sum" and loss.query != "own_center":
+    if example.accepts_nobody:
         assert head(embeddings, labels).per_sample.isfinite().all()
         return
     with pytest.raises(ValueError, match=r"1 labels are -1 \('no known class'\)"):
         head(embeddings, labels)
 
 
-def test_state_survives_a_round_trip(loss, name):
+@of_all()
+def test_state_survives_a_round_trip(example, loss):
     embeddings, labels = batch()
-    head, again = head_of(loss, 1), head_of(EXAMPLES[name](), 1)
+    head, again = head_of(loss, 1), head_of(example.make(), 1)
     for scale in (1.0, 2.0, 3.0):
         head(scale * embeddings, labels)  # in training: slow state moves
     again.centers.data.zero_()
@@ -303,6 +251,7 @@ def test_state_survives_a_round_trip(loss, name):
     assert torch.equal(again.eval()(embeddings, labels).per_sample, head.eval()(embeddings, labels).per_sample)
 
 
+@of_all()
 def test_evaluation_leaves_the_state_alone(loss):
     embeddings, labels = batch()
     head = head_of(loss, 1).eval()
@@ -311,12 +260,13 @@ def test_evaluation_leaves_the_state_alone(loss):
     assert all(torch.equal(value, before[key]) for key, value in head.state_dict().items())
 
 
-def test_training_moves_the_state_of_those_that_have_one(name, loss):
+@of_all()
+def test_training_moves_the_state_of_those_that_have_one(example, loss):
     embeddings, labels = batch()
     before = {key: value.clone() for key, value in loss.state_dict().items()}
     head_of(loss, 1)(embeddings, labels)
     moved = any(not torch.equal(value, before[key]) for key, value in loss.state_dict().items() if key != "bias")
-    assert moved == known_for(name, STATEFUL)
+    assert moved == example.stateful
 
 
 # --------------------------------------------------------------------------------------- chance
@@ -337,8 +287,9 @@ def losses_by_rank(make: Callable[[], ClassLoss]) -> list[torch.Tensor]:
     return found
 
 
-def test_every_rank_computes_the_same_losses(name):
-    first, *others = losses_by_rank(EXAMPLES[name])
+@of_all()
+def test_every_rank_computes_the_same_losses(example):
+    first, *others = losses_by_rank(example.make)
     assert all(torch.equal(other, first) for other in others)
 
 
@@ -358,7 +309,8 @@ def test_a_loss_that_draws_for_itself_is_found_out():
     assert not torch.equal(second, third)
 
 
-def test_a_loss_that_asks_for_noise_uses_it_in_training_alone(loss, name):
+@of_all()
+def test_a_loss_that_asks_for_noise_uses_it_in_training_alone(loss):
     embeddings, labels = batch()
     head = head_of(loss, 1)
     asks = any(term.noise for _, term in loss.terms)
@@ -383,7 +335,7 @@ def prepared(loss):
     return loss
 
 
-@where(is_single)
+@of_all(lambda example: example.is_single)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_finite_at_the_ends_and_slightly_beyond(prepared, dtype):
     ends = torch.tensor([1.0, 1.0 + 3e-7, 1.0 - 1e-7, -1.0, -1.0 - 3e-7, -1.0 + 1e-7], dtype=dtype)
@@ -398,7 +350,7 @@ def test_finite_at_the_ends_and_slightly_beyond(prepared, dtype):
             assert tensor.isfinite().all()
 
 
-@where(is_single)
+@of_all(lambda example: example.is_single)
 def test_others_is_elementwise_and_pure_and_differentiates_under_func(prepared):
     cosine = torch.linspace(-1, 1, 6 * 9, dtype=torch.float64).reshape(6, 9)
     kept = cosine.clone()
@@ -416,7 +368,7 @@ def test_others_is_elementwise_and_pure_and_differentiates_under_func(prepared):
     assert torch.equal(by_func, tracked.grad)
 
 
-@where(lambda name, loss: is_single(name, loss) and loss.bound() is not None)
+@of_all(lambda example: example.is_single and example.loss.bound() is not None)
 def test_bound_is_one(prepared):
     cosine = torch.linspace(-1, 1, 2001, dtype=torch.float64).expand(8, -1)
     context = columns(context_of(prepared, rows_at(torch.linspace(-1, 1, 8, dtype=torch.float64))))
@@ -425,7 +377,7 @@ def test_bound_is_one(prepared):
         assert prepared.others(cosine, *context).max() <= prepared.bound() * (1 + 1e-12)
 
 
-@where(lambda name, loss: is_softmax(name, loss) and not known_for(name, NEVER_ALIKE))
+@of_all(lambda example: example.is_softmax and not example.apart)
 def test_without_its_margin_a_softmax_loss_treats_all_classes_alike(loss):
     loss.prepare(CLASSES)
     cosine = torch.linspace(-1, 1, 101, dtype=torch.float64)
@@ -439,13 +391,14 @@ def test_without_its_margin_a_softmax_loss_treats_all_classes_alike(loss):
     assert torch.equal(loss.own(cosine, *context_of(loss, rows)), whole)
 
 
+@of_all()
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
 def test_strength_outside_its_range_is_refused(loss, share):
     with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
         loss.set_strength(share)
 
 
-@where(lambda name, loss: loss.linear)
+@of_all(lambda example: example.loss.linear)
 def test_a_linear_loss_knows_its_slope(prepared):
     rows = rows_at(torch.linspace(-0.9, 0.9, 6, dtype=torch.float64))
     context = context_of(prepared, rows)
@@ -483,9 +436,9 @@ def test_rows_are_frozen():
         rows.own = torch.zeros(2)
 
 
-@pytest.mark.parametrize("make", EXAMPLES.values(), ids=EXAMPLES.keys())
-def test_a_loss_that_is_called_without_a_head_says_what_to_do(make):
-    loss = make()
+@of_all()
+def test_a_loss_that_is_called_without_a_head_says_what_to_do(example):
+    loss = example.make()
     name = type(loss).__name__
     said = (
         f"{name} has no class centers, so it cannot be called: write head = verisphere.Head({name}(...), classes, "
@@ -498,17 +451,18 @@ def test_a_loss_that_is_called_without_a_head_says_what_to_do(make):
 # ------------------------------------------------------------------------------------- a bare loss, without a head
 
 
-def test_forward_of_cosines_is_the_loss_of_a_dense_head(name):
-    loss = EXAMPLES[name]().double()
+@of_all()
+def test_forward_of_cosines_is_the_loss_of_a_dense_head(example):
+    loss = example.make().double()
     embeddings, labels = batch()
-    head = Head(EXAMPLES[name](), CLASSES, SIZE, engine=Dense()).double().eval()
-    if loss.reduce == "sum" and loss.query != "own_center":
+    head = Head(example.make(), CLASSES, SIZE, engine=Dense()).double().eval()
+    if example.accepts_nobody:
         labels[2] = -1
     query = compared_rows(embeddings, loss.similarity)
     if loss.class_bias:
         query = torch.cat([query, query.new_ones(BATCH, 1)], 1)
     cosines = query @ compared_rows(head.centers[:, 0], loss.similarity).T
-    norms = embeddings.norm(dim=1) if known_for(name, LENGTH_MATTERS) else None
+    norms = embeddings.norm(dim=1) if example.length_matters else None
     state = {key: value.clone() for key, value in loss.state_dict().items()}
     if any(term.query == "own_center" for _, term in loss.terms):
         with pytest.raises(ValueError, match="compares the centers: use a head"):
@@ -552,10 +506,10 @@ def test_forward_refuses_cosines_to_other_classes_than_the_head_of_the_loss():
         head.loss.forward(torch.ones(2, 3), torch.tensor([0, 1]))
 
 
-def test_a_printed_loss_can_be_typed_again(loss):
+@of_all(lambda example: example.is_single)
+def test_a_printed_loss_can_be_typed_again(example):
     """The arguments stand there as the caller names them, and give the same loss."""
-    if len(loss.terms) > 1:
-        pytest.skip("a sum prints its terms")
+    loss = example.make()
     written = repr(loss).split(" (additive")[0] + (")" if " (additive" in repr(loss) else "")
     again = eval(written, vars(verisphere.losses))
     assert repr(again) == repr(loss)

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import asdict, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from loss_examples import EXAMPLES
 from processes import run
 from verisphere.backbones.backbone import Backbone
 from verisphere.cli import main
@@ -294,27 +296,24 @@ def test_the_ring():
         Collective("x", "sum", 0)
 
 
-HEADS = {
-    "ArcFace": ARCFACE,
-    "SphereFace2": SPHEREFACE2,
-    "CurricularFace": ["--loss", "verisphere.losses.CurricularFace"],
-    "AdaFace": ["--loss", "verisphere.losses.AdaFace"],
-    "Circle": ["--loss", "verisphere.losses.Circle"],
-    "ElasticFace": ["--loss", "verisphere.losses.ElasticFace"],
-    "CIFP": ["--loss", "verisphere.losses.CIFP"],
-    "Softmax": ["--loss", "verisphere.losses.Softmax", "--loss.bias", "true"],
-    "COCO": ["--loss", "verisphere.losses.COCO"],
+SETTINGS = {
     "pull together": [*ARCFACE, "--subcenters", "2", "--pull_together", "0.1"],
     "parts": [*ARCFACE, "--accumulate", "2"],
-    "inter": sum_of("ArcFace", "Inter"),
-    "inter alone": ["--loss", "verisphere.losses.Inter"],
-    "intra alone": ["--loss", "verisphere.losses.Intra"],
     "a sum of one": sum_of("SphereFace2"),
 }
+#: Every example of a loss, and settings of a head.
+HEADS = [*EXAMPLES, *SETTINGS]
 
 
 def head_recipe(name: str) -> Recipe:
-    return recipe("--batch_size", "10", backbone=mobile(0.1, 16), loss=HEADS[name])
+    if name in EXAMPLES:
+        return replace(_plain_recipe(), loss=EXAMPLES[name].make())
+    return recipe("--batch_size", "10", backbone=mobile(0.1, 16), loss=SETTINGS[name])
+
+
+@cache
+def _plain_recipe() -> Recipe:
+    return recipe("--batch_size", "10", backbone=mobile(0.1, 16))
 
 
 def exchanges(name: str) -> dict[str, list[int]]:
@@ -351,7 +350,7 @@ def in_processes(asked: str, out: str) -> dict[str, Any]:
 @pytest.mark.parametrize("processes", [2, 3])
 def test_several_processes(written, tmp_path, processes):
     out = tmp_path / "cost.json"
-    found = run(in_processes, processes, str(written), str(out))
+    found = run(in_processes, processes, str(written), str(out), timeout=150.0, checked=processes == 2)
     check_exchanges([each["exchanges"] for each in found], processes)
     # without --processes a dry run is for as many as were started; the first one finds out, and says so
     assert [each["code"] for each in found] == [0] * processes
@@ -363,6 +362,7 @@ def test_several_processes(written, tmp_path, processes):
 def check_exchanges(by_process: list[dict[str, dict[str, list[int]]]], processes: int) -> None:
     """A head exchanges what its dry run says."""
     for found in by_process:
+        assert found.keys() == set(HEADS)
         for name, by_kind in found.items():
             planned: dict[str, list[int]] = {}
             for one in head_collectives(head_recipe(name), processes):
