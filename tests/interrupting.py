@@ -12,7 +12,9 @@ class Interrupting:
     def __init__(self, after: int, number: int = signal.SIGTERM) -> None:
         self.after, self.number = after, number
 
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+    def __call__(
+        self, items: Iterable[Any], description: str, total: int | None = None, done: int = 0
+    ) -> Iterator[Any]:
         for position, item in enumerate(items):
             if description == "training" and position == self.after:
                 os.kill(os.getpid(), self.number)

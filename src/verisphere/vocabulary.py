@@ -11,54 +11,42 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.arrays import rows_of_numbers, text_column
 from verisphere.seeds import check_seed
+from verisphere.words import (  # noqa: F401  # other files import them from here
+    FARS,
+    PRECISIONS,
+    REPLICATES,
+    RULES,
+    Precision,
+    Rule,
+    printable,
+)
 
 T = TypeVar("T")
 
-Rule = Literal["at_most", "nearest", "interpolated"]
 Union = Literal["all", "within"]
-RULES: tuple[Rule, ...] = get_args(Rule)
-#: Type of the products that screen pairs of rows: it sets speed and memory, and changes no figure.
-Precision = Literal["int8", "bfloat16", "float32", "float64"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 #: Label of a row whose person is none of the classes: whether two such rows show one person is unknown.
 NO_CLASS = -1
-#: Target FARs that are reported where none are asked for.
-FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
 _MOST_COMPARISONS = 2**63  # more are a mistake in a file
-
-
-def printable(text: str, keep: str = "") -> str:
-    r"""Text that shows every letter as itself or, where that could not be seen or would steer what shows it, escaped.
-
-    Names come from files and archives. Control characters can move a terminal's cursor, rename its window or hide what
-    was said before; others turn the letters around them back to front (U+202E).
-
-    >>> print(printable("A\x1b]0;B\x07 \u202egpj.txt"), printable("Ann\u00e9"))
-    A\x1b]0;B\x07 \u202egpj.txt Anné
-
-    Args:
-        text: from anywhere.
-        keep: letters that are left as they are, such as a line feed in a text of several lines.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
-    )
 
 
 @runtime_checkable
 class Progress(Protocol):
     """Wraps an iterable and shows how far it has come; library code receives one and never prints by itself."""
 
-    def __call__(self, items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
-        """The same items, in the same order, shown under this description."""
+    def __call__(self, items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterable[T]:
+        """The same items, in the same order, shown under this description.
+
+        Args:
+            items: those that remain.
+            description: what is done with them.
+            total: number of items including `done`; None where it is not known.
+            done: number of items that an earlier process has completed.
+        """
         ...
 
 
-def quietly(items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
+def quietly(items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterable[T]:
     """The silent `Progress`: hands the items on and shows nothing."""
     return items
 
@@ -293,7 +281,7 @@ class Redrawing:
         seed: seed of the draws.
     """
 
-    replicates: int = 1000
+    replicates: int = REPLICATES
     seed: int = 0
 
     def __post_init__(self) -> None:

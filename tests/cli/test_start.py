@@ -170,7 +170,7 @@ def test_the_verbs():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "arguments are required: VERB"),
+        (("--default-allocator",), "arguments are required: VERB"),
         (("evaluate",), "arguments are required: KIND"),
         (("bogus",), "invalid choice: 'bogus'"),
         (("evaluate", "bogus"), "invalid choice: 'bogus'"),

@@ -131,7 +131,7 @@ def test_signals_end_it_with_their_code(run, recipe: Path, tmp_path: Path, heard
     ("options", "message"),
     [
         (["--jobs", "0"], "jobs must be at least 1, got 0"),
-        (["--threads", "0"], "threads must be at least 1, got 0"),
+        (["--threads", "0"], "argument --threads: '0' is neither a number from 1 to 1024 nor auto"),
         (["--replicates", "0"], "replicates must be at least 1, got 0"),
         (["--seeds", "1,x"], "argument --seeds: '1,x' is not a list of whole numbers such as 0,1,2"),
         (["--seeds", "1,1"], "seeds is [1, 1]; expected one or more, each once"),

@@ -245,6 +245,7 @@ def test_the_command_of_a_training(tmp_path: Path):
     run.end(2.0, done=False)
     changed = replace(run, recipe="data: y\n")
     assert Launch().words(changed)[1:4] == ["-m", "verisphere", "train"]
+    assert Launch(threads=2).words(changed)[-2:] == ["--threads", "2"]  # before the number of a checkpoint
     assert recipe.read_text() == "data: y\n"  # nothing has been trained by the first
     assert changed.seconds == 0
     (run.folder / "checkpoints" / "step-00000001").mkdir(parents=True)

@@ -21,7 +21,9 @@ class SignalAtItem:
     def __init__(self, number: int, at: int) -> None:
         self.number, self.at, self.seen = number, at, 0
 
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+    def __call__(
+        self, items: Iterable[Any], description: str, total: int | None = None, done: int = 0
+    ) -> Iterator[Any]:
         for item in items:
             self.seen += 1
             if self.seen == self.at:

@@ -20,6 +20,8 @@ DIGEST = re.compile(r"\b[0-9a-f]{12,64}\b")
 EMBEDDED = re.compile(r"data:image/(?P<kind>svg|png|jpeg)(?:\+xml)?;base64,(?P<content>[A-Za-z0-9+/=]+)")
 #: How fast and how long something was: different in every run. As JSON has them, and as a column of CSV.
 TIMES = ("seconds", "images_per_second")
+#: Fields of JSON that are no results: times, and the number of threads, which later versions record.
+NO_RESULTS = (*TIMES, "threads")
 #: What differs from run to run, or follows from renamed words, and what stands in its place. The reasons:
 NORMALISED = (
     # The version moves with releases.
@@ -86,7 +88,7 @@ def _of_text(text: str, suffix: str) -> dict[str, str]:
 
 def _timeless(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _timeless(inner) for name, inner in value.items() if name not in TIMES}
+        return {name: _timeless(inner) for name, inner in value.items() if name not in NO_RESULTS}
     return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 

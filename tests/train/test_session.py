@@ -31,6 +31,7 @@ def test_what_a_run_leaves(recipe, tmp_path):
         "metrics.jsonl",
         "people.txt",
         "recipe.yaml",
+        "run.json",
     ]
     assert (run / "people.txt").read_text() == "p0\np1\np2\np3\np4\n"
     assert read(run / "recipe.yaml").resolved == first.resolved
@@ -127,7 +128,7 @@ def test_what_was_logged_after_the_checkpoint_is_cut_on_resume(recipe, tmp_path)
 
 
 def test_a_run_stopped_before_its_first_checkpoint_starts_again(recipe, tmp_path):
-    def broken(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+    def broken(items: Iterable[Any], description: str, total: int | None = None, done: int = 0) -> Iterator[Any]:
         yield next(iter(items))
         raise KeyboardInterrupt
 

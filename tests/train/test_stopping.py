@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 def test_a_second_signal_ends_it_at_once_and_handlers_are_put_back(recipe, tmp_path):
     before = signal.getsignal(signal.SIGINT)
 
-    def twice(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+    def twice(items: Iterable[Any], description: str, total: int | None = None, done: int = 0) -> Iterator[Any]:
         for item in items:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
@@ -49,7 +49,7 @@ def test_an_ignored_signal_stays_ignored(recipe, tmp_path, number):
 
 
 def test_a_terminal_and_its_shell_that_both_hang_up_leave_a_checkpoint(recipe, tmp_path, heard_hangup):
-    def twice(items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+    def twice(items: Iterable[Any], description: str, total: int | None = None, done: int = 0) -> Iterator[Any]:
         for item in items:
             os.kill(os.getpid(), signal.SIGHUP)
             os.kill(os.getpid(), signal.SIGHUP)
@@ -68,7 +68,9 @@ class Removing:
     def __init__(self, after: int, *paths: Path) -> None:
         self.after, self.paths = after, paths
 
-    def __call__(self, items: Iterable[Any], description: str, total: int | None = None) -> Iterator[Any]:
+    def __call__(
+        self, items: Iterable[Any], description: str, total: int | None = None, done: int = 0
+    ) -> Iterator[Any]:
         for position, item in enumerate(items):
             if description == "training" and position == self.after:
                 for path in self.paths:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
-from verisphere.vocabulary import FARS, PRECISIONS, REDRAWING, RULES, Redrawing
+from verisphere.words import FARS, PRECISIONS, REPLICATES, RULES
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Evaluation, Options
@@ -91,6 +91,7 @@ def evaluate_identification(options: argparse.Namespace) -> str:
 def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     """The options of an evaluation of these files."""
     from verisphere.measure.evaluate import Options
+    from verisphere.vocabulary import Redrawing
 
     _check_outputs(options, ("json", "curve", "plot", "state"), [*inputs, options.calibration])
     return Options(
@@ -149,12 +150,36 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
 def add_evaluate(verbs: Verbs) -> None:
     """Add `evaluate` and its kinds."""
     text = "Measure embeddings or scores."
-    evaluation = verbs.add_parser("evaluate", help=text, description=text, allow_abbrev=False)
+    evaluation = verbs.add_parser(
+        "evaluate",
+        help=text,
+        description=text,
+        examples=(
+            "verisphere evaluate all-pairs embeddings.npz --far 1e-3",
+            "verisphere evaluate pairs embeddings.npz --pairs pairs.txt",
+        ),
+    )
     kinds = evaluation.add_subparsers(required=True, metavar="KIND", parser_class=Parser)
-    verb = _evaluation(kinds, "scores", evaluate_scores)
+    verb = _evaluation(
+        kinds,
+        "scores",
+        evaluate_scores,
+        examples=(
+            "verisphere evaluate scores scores.csv",
+            "verisphere evaluate scores scores.csv --far 1e-3 --json figures.json --plot curve.png",
+        ),
+    )
     verb.add_argument("scores", type=Path, help="CSV with the columns score,label[,domain], or .npz with these arrays")
     _curve(verb)
-    verb = _evaluation(kinds, "pairs", evaluate_pairs)
+    verb = _evaluation(
+        kinds,
+        "pairs",
+        evaluate_pairs,
+        examples=(
+            "verisphere evaluate pairs embeddings.npz --pairs pairs.txt",
+            "verisphere evaluate pairs new.npz --pairs pairs.csv --against old.npz --far 1e-3",
+        ),
+    )
     verb.add_argument("embeddings", type=Path, help="embeddings file")
     verb.add_argument("--pairs", type=Path, required=True, help="LFW pairs list, or CSV with left,right,label[,fold]")
     verb.add_argument(
@@ -171,13 +196,31 @@ def add_evaluate(verbs: Verbs) -> None:
     _against(verb)
     _redrawing(verb)
     _curve(verb)
-    verb = _evaluation(kinds, "all-pairs", evaluate_all_pairs, shared=True)
+    verb = _evaluation(
+        kinds,
+        "all-pairs",
+        evaluate_all_pairs,
+        shared=True,
+        examples=(
+            "verisphere evaluate all-pairs embeddings.npz",
+            "verisphere evaluate all-pairs embeddings.npz --far 1e-4 --intervals --json figures.json",
+        ),
+    )
     verb.add_argument("embeddings", type=Path, help="embeddings file")
     _against(verb)
     _redrawing(verb)
     _curve(verb)
     _scan(verb)
-    verb = _evaluation(kinds, "one-threshold", evaluate_one_threshold, shared=True)
+    verb = _evaluation(
+        kinds,
+        "one-threshold",
+        evaluate_one_threshold,
+        shared=True,
+        examples=(
+            "verisphere evaluate one-threshold day.npz night.npz --far 1e-3",
+            "verisphere evaluate one-threshold domains.npz --calibration others.npz",
+        ),
+    )
     verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings files, each a domain; or one with domains")
     _redrawing(verb)
     _scan(verb)
@@ -185,12 +228,18 @@ def add_evaluate(verbs: Verbs) -> None:
 
 
 def _evaluation(
-    kinds: Verbs, name: str, run: Callable[[argparse.Namespace], str], *, shared: bool = False
+    kinds: Verbs,
+    name: str,
+    run: Callable[[argparse.Namespace], str],
+    *,
+    examples: Sequence[str],
+    shared: bool = False,
 ) -> argparse.ArgumentParser:
     verb = new_verb(
         kinds,
         name,
         run,
+        examples=examples,
         shared=shared,
         less_memory="lower --replicates, drop the lowest --far, or measure fewer images at a time",
     )
@@ -224,8 +273,8 @@ def _evaluation(
     )
     verb.set_defaults(
         intervals=False,
-        replicates=REDRAWING.replicates,
-        seed=REDRAWING.seed,
+        replicates=REPLICATES,
+        seed=0,
         curve=None,
         plot=None,
         processes=1,
@@ -305,7 +354,15 @@ def _curve(verb: argparse.ArgumentParser) -> None:
 
 
 def _identification(kinds: Verbs) -> None:
-    verb = new_verb(kinds, "identification", evaluate_identification)
+    verb = new_verb(
+        kinds,
+        "identification",
+        evaluate_identification,
+        examples=(
+            "verisphere evaluate identification probes.npz --gallery gallery.npz --fpir 1e-2",
+            "verisphere evaluate identification embeddings.npz --galleries 5 --closed-set",
+        ),
+    )
     verb.add_argument("probes", type=Path, help="embeddings file to search with; without --gallery to draw one from")
     verb.add_argument(
         "--gallery",

@@ -26,7 +26,15 @@ def render(options: argparse.Namespace) -> str:
 
 def add_render(verbs: Verbs) -> None:
     """What `render` takes."""
-    verb = new_verb(verbs, "render", render)
+    verb = new_verb(
+        verbs,
+        "render",
+        render,
+        examples=(
+            "verisphere render faces.zip --people 500 --images 8",
+            "verisphere render dark.zip --domain night --sheet dark.png",
+        ),
+    )
     verb.add_argument("out", type=Path, metavar="OUT.zip", help="archive to write, one folder a person")
     verb.add_argument("--people", type=int, default=200, help="how many people (200)")
     verb.add_argument("--images", type=int, default=10, help="images of each (10)")
@@ -56,7 +64,15 @@ def align(options: argparse.Namespace) -> str:
 
 def add_align(verbs: Verbs) -> None:
     """What `align` takes."""
-    verb = new_verb(verbs, "align", align)
+    verb = new_verb(
+        verbs,
+        "align",
+        align,
+        examples=(
+            "verisphere align photos aligned",
+            "verisphere align photos aligned.zip --landmarks points.json --format jpg",
+        ),
+    )
     verb.add_argument("source", type=Path, metavar="SRC", help="folder or zip archive of photographs, at any depth")
     verb.add_argument(
         "out",
@@ -97,7 +113,17 @@ def embed(options: argparse.Namespace) -> str:
 
 def add_embed(verbs: Verbs) -> None:
     """What `embed` takes."""
-    verb = new_verb(verbs, "embed", embed, shared=True, less_memory="lower --batch-size or --workers")
+    verb = new_verb(
+        verbs,
+        "embed",
+        embed,
+        shared=True,
+        less_memory="lower --batch-size or --workers",
+        examples=(
+            "verisphere embed runs/first faces.zip --out embeddings.npz",
+            "verisphere embed model aligned --out embeddings.npz --flip --workers 4",
+        ),
+    )
     verb.add_argument(
         "model",
         type=Path,

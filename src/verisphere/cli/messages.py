@@ -3,9 +3,12 @@
 import contextlib
 import os
 import re
+import shutil
 import sys
 import traceback
 from typing import TYPE_CHECKING
+
+from verisphere.words import printable
 
 if TYPE_CHECKING:
     from verisphere.vocabulary import Progress
@@ -17,12 +20,15 @@ _OMISSION = " [...] "
 def show(text: str) -> None:
     """Print a result; a reader that closes the pipe early, such as `head`, is not an error.
 
-    Line feeds are kept, so names inside a text of several lines must be made `printable` before.
+    On a terminal, tables are fitted to its width; elsewhere they have their full width. Line feeds are kept, so names
+    inside a text of several lines must be made `printable` before.
     """
-    from verisphere.vocabulary import printable
-
     encoding = sys.stdout.encoding or "utf-8"
     try:
+        if sys.stdout.isatty():
+            from verisphere.report.narrow import fitted
+
+            text = fitted(text, shutil.get_terminal_size().columns)
         shown = printable(text, keep="\n")  # paths and names may hold bytes that are not Unicode, or control characters
         print(shown.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
@@ -42,7 +48,6 @@ def progress() -> "Progress":
 def fail(code: int, message: str) -> int:
     """Print a message on standard error, and return the exit code; if several ranks have it, one prints."""
     from verisphere.cli.processes import first_to_say
-    from verisphere.vocabulary import printable
 
     message = bounded(printable(message))
     if first_to_say(message):
@@ -53,16 +58,12 @@ def fail(code: int, message: str) -> int:
 
 def show_traceback() -> None:
     """Print the traceback of the current exception on standard error."""
-    from verisphere.vocabulary import printable
-
     with contextlib.suppress(OSError):
         print(printable(traceback.format_exc(), keep="\n"), file=sys.stderr, end="", flush=True)
 
 
 def message_of(error: Exception) -> str:
     """An error as one line: indented lines, as libraries write them, are joined; line feeds in names are escaped."""
-    from verisphere.vocabulary import printable
-
     if isinstance(error, OSError) and error.filename is not None:
         return printable(f"{error.filename}: {error.strerror}")
     return printable(re.sub(r"\s*\n\s+", " ", str(error).strip()))

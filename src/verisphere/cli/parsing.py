@@ -1,12 +1,15 @@
 """The parser, the declaration of a verb, and arguments that several verbs share."""
 
 import argparse
+import difflib
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.messages import bounded, several
+from verisphere.cli.threads import threads_argument
+from verisphere.words import printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -14,18 +17,68 @@ if TYPE_CHECKING:
 TEMPLATES = ("arcface_112x112", "sphereface_112x96", "arcface_144x144")
 
 
+_EXAMPLES = "examples:\n"
+
+
+class _Help(argparse.HelpFormatter):
+    """Help whose examples keep their lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(_EXAMPLES) else super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, printed by rank 0 alone."""
+    """A parser whose errors are one line with the nearest allowed word, printed by rank 0 alone."""
+
+    def __init__(self, *, examples: Iterable[str] = (), **settings: Any) -> None:
+        """Take the examples at the end of the help, and the settings of argparse; abbreviations are not allowed."""
+        self._words: list[str] = []
+        lines = "".join(f"  {example}\n" for example in examples)
+        super().__init__(
+            **settings, allow_abbrev=False, formatter_class=_Help, epilog=_EXAMPLES + lines if lines else None
+        )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, and keep the words for the message of an error."""
+        self._words = [] if args is None else list(args)
+        return super().parse_known_args(args, namespace)
+
+    def options(self) -> list[str]:
+        """The options of this verb, with their dashes."""
+        return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if not several() or os.environ.get("RANK", "0") == "0":
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with this message and a pointer to the help."""
-        from verisphere.vocabulary import printable
-
+        """Exit with this message and a pointer to the help; names a misspelt word if an option is missing."""
+        if "arguments are required" in message and not self.get_default("any_field"):
+            names = [word.partition("=")[0] for word in self._words if word.startswith("--")]
+            message += "".join(
+                f", and {name} is unknown" + near
+                for name in names
+                if name not in self.options() and (near := did_you_mean(name, self.options()))
+            )
         self.exit(2, f"{self.prog}: {bounded(printable(message))} (see {self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices; names the nearest one."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += did_you_mean(str(value), map(str, action.choices or ()))
+            raise
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """The end of an error about an unknown word: the nearest allowed one, if any is near.
+
+    >>> did_you_mean("--fra", ["--far", "--json"]), did_you_mean("trian", ["train"]), did_you_mean("x", ["train"])
+    ('; did you mean --far?', '; did you mean train?', '')
+    """
+    near = difflib.get_close_matches(word[:100], list(allowed), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -36,9 +89,12 @@ def new_verb(
     name: str,
     run: Callable[[argparse.Namespace], str],
     *,
+    examples: Iterable[str] = (),
     shared: bool = False,
     any_field: bool = False,
     less_memory: str = LESS_MEMORY,
+    threads: str
+    | None = "CPU threads; auto: as many as there are idle cores (those that OMP_NUM_THREADS or PyTorch says)",
 ) -> argparse.ArgumentParser:
     """Declare a verb; the docstring of its function is the help.
 
@@ -46,15 +102,39 @@ def new_verb(
         verbs: subparsers that receive the verb.
         name: name of the verb.
         run: function of the verb; returns the text for standard output.
+        examples: two commands as one types them, for the end of the help.
         shared: whether all ranks of a launch run the verb; else rank 0 runs it alone.
         any_field: whether further arguments, `--field value`, are allowed and override a recipe: they become
             `overrides`.
         less_memory: advice if memory runs out.
+        threads: help of `--threads`; None for a verb that computes nothing.
     """
     text = run.__doc__ or ""
-    verb = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
+    verb = verbs.add_parser(name, help=text, description=text, examples=examples)
     verb.set_defaults(verb=run, shared=shared, any_field=any_field, less_memory=less_memory)
+    verb.set_defaults(threads=None, threads_here=True, parser=verb)
+    if threads is not None:
+        verb.add_argument("--threads", type=threads_argument, metavar="N|auto", help=threads)
     return verb
+
+
+def refuse_misspelt(options: argparse.Namespace, recipe: type) -> None:
+    """Refuse an argument that is no field of a recipe but nearly an option of the verb.
+
+    Args:
+        options: the parsed arguments of a verb with `any_field`.
+        recipe: dataclass with the fields of a recipe.
+
+    Raises:
+        ValueError: names the argument and the option.
+    """
+    fields, flags = [f"--{name}" for name in recipe.__dataclass_fields__], options.parser.options()  # type: ignore[attr-defined]
+    for word in options.overrides:
+        name = word.partition("=")[0].partition(".")[0]
+        if name.startswith("--") and name not in fields:
+            near = did_you_mean(name, [*fields, *flags])
+            if near in [did_you_mean(flag, [flag]) for flag in flags]:
+                raise ValueError(f"there is no option or field {name}{near}")
 
 
 def add_device(verb: argparse.ArgumentParser) -> None:

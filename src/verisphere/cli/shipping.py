@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
-from verisphere.vocabulary import FARS, printable
+from verisphere.words import FARS, printable
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
@@ -39,7 +39,15 @@ def calibrate(options: argparse.Namespace) -> str:
 
 def add_calibrate(verbs: Verbs) -> None:
     """What `calibrate` takes."""
-    verb = new_verb(verbs, "calibrate", calibrate)
+    verb = new_verb(
+        verbs,
+        "calibrate",
+        calibrate,
+        examples=(
+            "verisphere calibrate others.npz --far 1e-3 --out thresholds.json",
+            "verisphere calibrate others.npz --far 1e-2 --guarantee expected --check test.npz --out thresholds.json",
+        ),
+    )
     verb.add_argument("file", type=Path, help="embeddings file of people the model has not seen; or a scores file")
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.json", help="file for the thresholds")
     verb.add_argument("--far", action="append", required=True, metavar="F", help="target FAR; repeat for several")
@@ -87,7 +95,15 @@ def export(options: argparse.Namespace) -> str:
 
 def add_export(verbs: Verbs) -> None:
     """What `export` takes."""
-    verb = new_verb(verbs, "export", export)
+    verb = new_verb(
+        verbs,
+        "export",
+        export,
+        examples=(
+            "verisphere export runs/first --out model",
+            "verisphere export runs/first --calibration thresholds.json --evaluation figures.json --out model",
+        ),
+    )
     verb.add_argument("run", type=Path, help="folder of a run, or of one checkpoint")
     verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
     verb.add_argument("--name", help="of the model (the run's)")
@@ -129,7 +145,15 @@ def verify(options: argparse.Namespace) -> str:
 
 def add_verify(verbs: Verbs) -> None:
     """What `verify` takes."""
-    verb = new_verb(verbs, "verify", verify)
+    verb = new_verb(
+        verbs,
+        "verify",
+        verify,
+        examples=(
+            "verisphere verify one.jpg other.jpg --model model",
+            "verisphere verify ann/ unknown.jpg --model model --far 1e-3 --json",
+        ),
+    )
     verb.add_argument("left", type=Path, metavar="A", help="photograph, or folder or zip archive of one person's")
     verb.add_argument("right", type=Path, metavar="B", help="the other")
     _use(verb)
@@ -155,7 +179,15 @@ def identify(options: argparse.Namespace) -> str:
 
 def add_identify(verbs: Verbs) -> None:
     """What `identify` takes."""
-    verb = new_verb(verbs, "identify", identify)
+    verb = new_verb(
+        verbs,
+        "identify",
+        identify,
+        examples=(
+            "verisphere identify unknown.jpg people/ --model model",
+            "verisphere identify crop.png gallery.npz --model model --aligned --top 3",
+        ),
+    )
     verb.add_argument("probe", type=Path, metavar="PROBE", help="photograph, or folder or archive of one person's")
     verb.add_argument(
         "gallery", type=Path, metavar="GALLERY", help="folder or zip archive: a folder a person; or an embeddings file"
@@ -216,7 +248,15 @@ def report(options: argparse.Namespace) -> str:
 
 def add_report(verbs: Verbs) -> None:
     """What `report` takes."""
-    verb = new_verb(verbs, "report", report)
+    verb = new_verb(
+        verbs,
+        "report",
+        report,
+        examples=(
+            "verisphere report runs/first --out report",
+            "verisphere report new.npz old.npz --faces faces.zip --calibration thresholds.json",
+        ),
+    )
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, or an embeddings file")
     verb.add_argument("--out", type=Path, default=Path("report"), metavar="FOLDER", help="folder to make (report)")
     verb.add_argument(

@@ -18,11 +18,14 @@ from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show, show_traceback
-from verisphere.cli.parsing import Parser
+from verisphere.cli.parsing import Parser, did_you_mean
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
+from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
+
+log = logging.getLogger(__name__)
 
 #: As `verisphere --help` lists them: from faces to a shipped model.
 VERBS = (
@@ -58,16 +61,21 @@ def _start(arguments: list[str]) -> int:
 
 def _do(options: argparse.Namespace) -> int:
     """Run the verb, together with the other ranks or on rank 0 alone."""
+    about_load, about_waiting = settle_threads(options)  # before PyTorch loads
     from verisphere.cli.processes import end_with_launcher, first_of_launch
     from verisphere.device import choose_device, keep_memory
     from verisphere.distributed import joined, launched
-    from verisphere.report.progress import log_to_terminal
+    from verisphere.report.progress import log_to_terminal, say_when_long
 
     if not options.default_allocator:
         keep_memory()
     first = first_of_launch()
     if first:
         log_to_terminal()
+        if about_load:
+            log.info("%s", about_load)
+        if about_waiting:
+            say_when_long(about_waiting)
     else:
         logging.getLogger("verisphere").setLevel(logging.CRITICAL)
     if not launched():
@@ -141,7 +149,9 @@ def _terminated(number: int, frame: object) -> NoReturn:
 def parser() -> Parser:
     """The parser of the whole command line."""
     made = Parser(
-        prog="verisphere", description="Face recognition, trained and measured at one threshold.", allow_abbrev=False
+        prog="verisphere",
+        description="Face recognition, trained and measured at one threshold.",
+        examples=("verisphere demo", "verisphere train --help"),
     )
     made.add_argument("--version", action="version", version=f"verisphere {__version__}")
     made.add_argument(
@@ -157,10 +167,15 @@ def parser() -> Parser:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     check_renamed(arguments)
-    asked = parser()
-    options, unknown = asked.parse_known_args(arguments)
+    whole = parser()
+    if not arguments:
+        whole.print_help()
+        whole.exit(0)
+    options, unknown = whole.parse_known_args(arguments)
     if options.any_field:
         options.overrides = unknown
     elif unknown:
-        asked.error(f"unrecognised arguments: {' '.join(unknown)}")
+        misspelt = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
+        near = did_you_mean(misspelt, options.parser.options())
+        options.parser.error(f"unrecognised arguments: {' '.join(unknown)}{near}")
     return options

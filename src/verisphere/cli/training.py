@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, new_verb
-from verisphere.vocabulary import printable
+from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
+from verisphere.cli.threads import threads_argument
+from verisphere.words import printable
 
 
 def demo(options: argparse.Namespace) -> str:
@@ -17,7 +18,12 @@ def demo(options: argparse.Namespace) -> str:
 
 def add_demo(verbs: Verbs) -> None:
     """What `demo` takes."""
-    verb = new_verb(verbs, "demo", demo)
+    verb = new_verb(
+        verbs,
+        "demo",
+        demo,
+        examples=("verisphere demo", "verisphere demo --out tryout --threads auto"),
+    )
     verb.add_argument("--out", type=Path, default=Path("demo"), help="folder for pictures and figures (demo)")
     add_device(verb)
 
@@ -28,9 +34,10 @@ def train(options: argparse.Namespace) -> str:
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
     from verisphere.report.outcome import training_outcome
-    from verisphere.train.recipe import read_recipe
+    from verisphere.train.recipe import Recipe, read_recipe
     from verisphere.train.session import train_run
 
+    refuse_misspelt(options, Recipe)
     if options.dry_run:
         return _dry_run(options)
     of_dry_run = [name for name in ("classes", "processes", "memory", "json") if getattr(options, name) is not None]
@@ -44,6 +51,7 @@ def train(options: argparse.Namespace) -> str:
         measure=validation_figures,
         resume=options.resume,
         device=options.device,
+        threads=options.threads,
         tensorboard=options.tensorboard,
         progress=progress(),
     )
@@ -85,6 +93,10 @@ def add_train(verbs: Verbs) -> None:
         train,
         shared=True,
         any_field=True,
+        examples=(
+            "verisphere train recipes/photos.yaml --data.path aligned --out runs/first",
+            "verisphere train recipes/photos.yaml --data.path aligned --out runs/first --resume",
+        ),
         less_memory="lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: "
         "false; --dry-run says beforehand what a training takes",
     )
@@ -131,7 +143,9 @@ def experiment(options: argparse.Namespace) -> str:
     from verisphere.experiments.arms import read_experiment
     from verisphere.experiments.experiment import run_experiment
     from verisphere.experiments.run import Launch
+    from verisphere.train.recipe import Recipe
 
+    refuse_misspelt(options, Recipe)
     if launched():
         raise ValueError("an experiment starts its trainings itself: start it without torchrun (--jobs trains several)")
     result = run_experiment(
@@ -153,6 +167,11 @@ def add_experiment(verbs: Verbs) -> None:
         "experiment",
         experiment,
         any_field=True,
+        examples=(
+            "verisphere experiment recipe.yaml --grid loss.margin=0.2,0.4 --seeds 0,1,2 --out margins",
+            "verisphere experiment arms.yaml --out arms --jobs 2 --epochs 5",
+        ),
+        threads=None,
         less_memory="lower --jobs, --replicates, or the images of the sets",
     )
     verb.add_argument(
@@ -178,8 +197,12 @@ def add_experiment(verbs: Verbs) -> None:
     )
     verb.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings at a time (1)")
     verb.add_argument(
-        "--threads", type=int, metavar="N", help="of each training (of several, each its share of the cores)"
+        "--threads",
+        type=threads_argument,
+        metavar="N|auto",
+        help="CPU threads of each training; auto: its share of the idle cores (with --jobs its share of all cores)",
     )
+    verb.set_defaults(threads_here=False)
     verb.add_argument(
         "--replicates", type=int, default=1000, help="of the bootstrap over people, for the differences (1000)"
     )

@@ -54,8 +54,9 @@ class Launch:
         """The command of a training; a run that has not begun is resumed from its beginning."""
         allocator = ["--default-allocator"] if self.default_allocator else []
         device = [] if self.device is None else ["--device", self.device]
+        threads = [] if self.threads is None else ["--threads", str(self.threads)]  # before those of a checkpoint
         places = [str(run.begin()), "--out", str(run.folder)]
-        return [sys.executable, "-m", "verisphere", *allocator, "train", *places, "--resume", *device]
+        return [sys.executable, "-m", "verisphere", *allocator, "train", *places, "--resume", *device, *threads]
 
     def environment(self) -> dict[str, str]:
         """The environment of this process, with the number of threads."""

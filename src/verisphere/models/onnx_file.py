@@ -23,6 +23,7 @@ from jaxtyping import Float, Float32, Float64, Shaped, UInt8
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.device import waiting_threads_sleep
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.json_values import shown
 from verisphere.models.folder import Model, check_listed, pixel_batches
@@ -147,6 +148,9 @@ def read_onnx(path: Path) -> "OnnxFile":
         raise ValueError(f"{path}: not an ONNX file that can be run: {error}") from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # its messages bypass our logging; failures are raised
+    options.intra_op_num_threads = torch.get_num_threads()
+    if waiting_threads_sleep():
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         # the bytes that were checked, not the file, which could have been replaced since
         session = onnxruntime.InferenceSession(

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar with rate and remaining time on a terminal, plain lines elsewhere."""
+"""Progress on standard error: a bar with recent rate and remaining time on a terminal, plain lines elsewhere."""
 
 import contextlib
 import logging
@@ -11,20 +11,22 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
+from verisphere.report.recent_rate import RecentRate
 from verisphere.vocabulary import printable
 
 T = TypeVar("T")
 QUIET_SECONDS = 10.0  # between two plain lines of one task
+_BAR_SECONDS = 0.1  # between two drawings of a bar
+_MOMENT = 1.0  # seconds; the bar of shorter work is removed at its end
+_WHEN_LONG: list[str] = []  # lines that wait for a task of ten seconds
 
 
 class _StandardError:
@@ -46,11 +48,32 @@ class _StandardError:
 console = Console(file=cast(IO[str], _StandardError()))
 
 
+class _Count(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        """How many items are done, and of how many if that is known."""
+        of = "" if task.total is None else f"/{int(task.total)}"
+        return Text(f"{int(task.completed)}{of}", style="progress.download")
+
+
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        """The rate, once it is known."""
-        speed = task.finished_speed or task.speed
-        return Text(pace(speed) if speed else "", style="progress.data.speed")
+        """The rate, once it is known; at the end that of the whole work."""
+        recent: RecentRate = task.fields["recent"]
+        now = time.monotonic()
+        rate = recent.overall(now) if task.finished else recent.per_second(now)
+        return Text(pace(rate) if rate else "", style="progress.data.speed")
+
+
+class _Remaining(ProgressColumn):
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """The remaining time at the recent rate, once it is known."""
+        if task.finished:
+            return Text("")
+        recent: RecentRate = task.fields["recent"]
+        left = None if task.remaining is None else recent.seconds_left(int(task.remaining), time.monotonic())
+        return Text("" if left is None else f"{time_text(left)} left", style="progress.remaining")
 
 
 def pace(rate: float) -> str:
@@ -62,39 +85,74 @@ def pace(rate: float) -> str:
     return f"{rate:.1f}/s" if rate >= 0.5 else f"{1 / rate:.0f} s each"
 
 
-def shown(items: Iterable[T], description: str, total: int | None = None) -> Iterator[T]:
+def time_text(seconds: float) -> str:
+    """A duration.
+
+    >>> time_text(41.2), time_text(541.0), time_text(90_000.0)
+    ('41 s', '9:01 min', '25:00 h')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d} min"
+    return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
+
+
+def say_when_long(line: str) -> None:
+    """Have a line said once, as soon as a task has lasted ten seconds; quick work stays silent."""
+    _WHEN_LONG.append(line)
+
+
+def shown(items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterator[T]:
     """The items, with a bar on a terminal, and with a line every ten seconds elsewhere."""
     way = _bar if console.is_terminal else _lines
-    return way(items, printable(description), total)
+    return way(items, printable(description), total, done)
 
 
-def _bar(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
+def _bar(items: Iterable[T], description: str, total: int | None, done: int) -> Iterator[T]:
     columns = (
         TextColumn("{task.description}", markup=False),  # a name is not markup
         BarColumn(),
-        MofNCompleteColumn(),
+        _Count(),
         _Rate(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        _Remaining(),
     )
     with Progress(*columns, console=console, transient=False) as bars:
-        yield from bars.track(items, total=total, description=description)
+        started = drawn = time.monotonic()
+        recent = RecentRate(started)
+        task = bars.add_task(description, total=total, completed=done, recent=recent)
+        for item in items:
+            yield item
+            now = time.monotonic()
+            recent.add(now)
+            if now - drawn >= _BAR_SECONDS:
+                bars.update(task, completed=done + recent.count)
+                drawn = now
+            if _WHEN_LONG and now - started >= QUIET_SECONDS:
+                console.print(_WHEN_LONG.pop(0), markup=False, highlight=False)
+        # Without a total the bar would stay unfinished on the screen; one that was there for a moment need not stay.
+        bars.update(task, completed=done + recent.count, total=done + recent.count if total is None else total)
+        bars.live.transient = time.monotonic() - started < _MOMENT
 
 
-def _lines(items: Iterable[T], description: str, total: int | None) -> Iterator[T]:
+def _lines(items: Iterable[T], description: str, total: int | None, done: int) -> Iterator[T]:
     started = last_line = time.monotonic()
-    done = 0
+    recent = RecentRate(started)
     for item in items:
         yield item
-        done += 1
         now = time.monotonic()
+        recent.add(now)
         if now - last_line >= QUIET_SECONDS:
             last_line = now
-            rate = done / (now - started)
-            left = f" of {total}, {(total - done) / rate:.0f} s left" if total else ""
-            _say(f"{description}: {done}{left} ({pace(rate)})")
+            while _WHEN_LONG:
+                _say(_WHEN_LONG.pop(0))
+            rate, reached = recent.per_second(now), done + recent.count
+            left = f" of {total}, {time_text((total - reached) / rate)} left" if total and rate else ""
+            _say(f"{description}: {reached}{left}" + (f" ({pace(rate)})" if rate else ""))
     if last_line > started:
-        _say(f"{description}: done, {done} in {time.monotonic() - started:.0f} s")
+        _say(f"{description}: done, {recent.count} in {time_text(time.monotonic() - started)}")
 
 
 def _say(line: str) -> None:

@@ -2,12 +2,16 @@
 
 import errno
 import fcntl
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
+import verisphere
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_yaml_file
@@ -41,6 +45,23 @@ def open_run(read: ReadRecipe, out: Path, resume: bool) -> Path | None:
     write_whole(out / "people.txt", lambda path: path.write_text(people))
     write_whole(recipe_file, lambda path: path.write_text(read.yaml))
     return None
+
+
+def versions() -> dict[str, str]:
+    """Versions of the software that trains, for `run.json` and checkpoints."""
+    return {"verisphere": verisphere.__version__, "torch": torch.__version__}
+
+
+def write_run_json(out: Path, threads: list[int]) -> str:
+    """Write how the run is trained, as far as its last bits depend on it; a resumed run replaces the file.
+
+    Args:
+        out: folder of the run.
+        threads: number of CPU threads of each rank.
+    """
+    text = json.dumps({"format": 1, "threads": threads, **versions()}, indent=2) + "\n"
+    write_whole(out / "run.json", lambda path: path.write_text(text))
+    return ""
 
 
 def require_run_still_there(out: Path) -> None:

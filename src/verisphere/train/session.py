@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.batch_norm import synchronised
 from verisphere.backbones.extract import extract
@@ -46,9 +45,12 @@ from verisphere.train.run_folder import (
     open_run,
     recorder,
     require_run_still_there,
+    versions,
+    write_run_json,
 )
 from verisphere.train.samples import samples
 from verisphere.train.stopping import stop_requests
+from verisphere.train.threads import record_threads, training_threads
 from verisphere.vocabulary import Embeddings, Progress, quietly
 
 log = logging.getLogger(__name__)
@@ -66,10 +68,11 @@ def train_run(
     measure: Measure | None = None,
     resume: bool = False,
     device: str | None = None,
+    threads: int | None = None,
     tensorboard: bool = False,
     progress: Progress = quietly,
 ) -> Objective:
-    """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `metrics.jsonl` and `checkpoints/`.
+    """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `run.json`, `metrics.jsonl`, `checkpoints/`.
 
     On Ctrl-C, SIGTERM and SIGHUP a checkpoint is saved after the step under way, and `TrainingStopped` is raised. The
     backbone and the loss of the recipe are trained in place, so a recipe must be read anew for each run.
@@ -87,6 +90,8 @@ def train_run(
         resume: continue from the newest checkpoint in `out`, or from the beginning if the run was stopped before its
             first checkpoint; recipe and data must be those of the run.
         device: device to train on; by default a GPU if there is one, else the CPU.
+        threads: number of CPU threads of each rank, on which the last bits of sums depend. By default a resumed run
+            takes that of its checkpoint if the world size is the same, and any other that of PyTorch.
         tensorboard: also write TensorBoard events (extra `track`).
         progress: reports the progress over the steps.
 
@@ -146,8 +151,8 @@ def train_run(
             "seed": recipe.seed,
             "data": data,
             **record_sources(sources),
-            "verisphere": verisphere.__version__,
-            "torch": torch.__version__,
+            **record_threads(threads_of_ranks),
+            **versions(),
         }
         if figures:
             state["figures"] = figures
@@ -163,11 +168,17 @@ def train_run(
         return measure(embeddings, recipe.validation_far)
 
     rows = samples(recipe, faces, place, length, division, first_step)
-    with stop_requests() as stopping, lock, _recording(out, tensorboard, first_step) as record:
+    with (
+        stop_requests() as stopping,
+        lock,
+        training_threads(threads, checkpoint) as threads_of_ranks,
+        _recording(out, tensorboard, first_step) as record,
+    ):
+        on_first_rank(lambda: write_run_json(out, threads_of_ranks))
         train(
             objective,
             optimizer,
-            progress(rows, "training", length.steps - first_step),
+            progress(rows, "training", length.steps, first_step),
             length,
             first_step=first_step,
             record=record,

@@ -1,0 +1,80 @@
+"""Tables on a narrow terminal: a table that is too wide becomes several that stand below each other."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from rich.cells import cell_len
+
+
+def fitted(text: str, width: int) -> str:
+    r"""A text whose Markdown tables fit into a width: no row of a table is broken by the terminal.
+
+    The first column, which names the rows, is repeated before each group of the other columns that fits. Where a single
+    column is too wide beside it, each row becomes a list of its cells. Other lines are unchanged.
+
+    >>> print(fitted("| a  |  b |  c |\n|:---|---:|---:|\n| xx | 11 | 22 |", 12))
+    | a  |  b |
+    |:---|---:|
+    | xx | 11 |
+    <BLANKLINE>
+    | a  |  c |
+    |:---|---:|
+    | xx | 22 |
+
+    Args:
+        text: as `verisphere.report.tables.table` writes tables, with other lines between.
+        width: cells of the terminal.
+    """
+    lines = text.split("\n")
+    shown: list[str] = []
+    for lines_of_block, is_table in _blocks(lines):
+        wide = is_table and max(map(cell_len, lines_of_block)) > width
+        shown += _folded(lines_of_block, width) if wide else lines_of_block
+    return "\n".join(shown)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """The lines in portions, and whether a portion is a table: a header, a rule and rows."""
+    start = 0
+    while start < len(lines):
+        stop = start + 1
+        is_table = lines[start].startswith("| ") and stop < len(lines) and lines[stop].startswith("|:-")
+        while is_table and stop < len(lines) and lines[stop].startswith("|"):
+            stop += 1
+        yield list(lines[start:stop]), is_table
+        start = stop
+
+
+def _folded(lines: Sequence[str], width: int) -> list[str]:
+    """A table as several, each with the first column and as many others as fit."""
+    # The rule says where the columns are; a cell may hold the character that separates them.
+    bars = [place for place, letter in enumerate(lines[1]) if letter == "|"]
+    columns = [[line[start:stop] for line in lines] for start, stop in pairwise(bars)]  # each with the bar before it
+    widths = [max(map(cell_len, column)) for column in columns]
+    if widths[0] + max(widths[1:], default=0) + 1 > width:
+        return _listed([[cell[1:].strip() for cell in column] for column in columns])
+    shown: list[str] = []
+    for group in _groups(widths, width):
+        shown += ["".join(columns[column][row] for column in (0, *group)) + "|" for row in range(len(lines))]
+        shown.append("")
+    return shown[:-1]
+
+
+def _groups(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """The columns after the first, in groups that fit beside it."""
+    group: list[int] = []
+    for column in range(1, len(widths)):
+        if group and sum(widths[other] for other in (0, *group, column)) + 1 > width:
+            yield group
+            group = []
+        group.append(column)
+    yield group
+
+
+def _listed(columns: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lists of their cells, one below the other."""
+    header, *_ = zip(*columns, strict=True)
+    shown: list[str] = []
+    for row in list(zip(*columns, strict=True))[2:]:
+        shown += [row[0], *(f"  {name}: {cell}" for name, cell in zip(header[1:], row[1:], strict=True))]
+    return shown

@@ -1,0 +1,34 @@
+"""Words that the command line needs before it loads NumPy or PyTorch: choices, defaults, and text that can be shown."""
+
+from typing import Literal, get_args
+
+Rule = Literal["at_most", "nearest", "interpolated"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+#: Type of the products that screen pairs of rows: it sets speed and memory, and changes no figure.
+Precision = Literal["int8", "bfloat16", "float32", "float64"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+#: Target FARs that are reported where none are asked for.
+FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
+#: Bootstrap replicates where no number is given.
+REPLICATES = 1000
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Text that shows every letter as itself or, where that could not be seen or would steer what shows it, escaped.
+
+    Names come from files and archives. Control characters can move a terminal's cursor, rename its window or hide what
+    was said before; others turn the letters around them back to front (U+202E).
+
+    >>> print(printable("A\x1b]0;B\x07 \u202egpj.txt"), printable("Ann\u00e9"))
+    A\x1b]0;B\x07 \u202egpj.txt Anné
+
+    Args:
+        text: from anywhere.
+        keep: letters that are left as they are, such as a line feed in a text of several lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )

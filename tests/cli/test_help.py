@@ -1,0 +1,85 @@
+"""What a person sees who asks for help or mistypes: examples that work, the nearest word, help for a bare call."""
+
+import shlex
+
+import pytest
+
+from verisphere.cli.parsing import did_you_mean
+from verisphere.cli.start import main, parser
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+def verbs() -> list[list[str]]:
+    """Every verb, and every kind of a verb."""
+    names: list[list[str]] = [[]]
+
+    def walk(inner, words: list[str]) -> None:
+        for action in inner._actions:
+            for name, below in (action.choices or {}).items() if hasattr(action.choices, "items") else ():
+                names.append([*words, name])
+                walk(below, [*words, name])
+
+    walk(parser(), [])
+    return names
+
+
+@pytest.mark.parametrize("words", verbs(), ids=" ".join)
+def test_help_ends_with_two_examples_that_parse(words: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parser().parse_args([*words, "--help"])
+    _, _, end = capsys.readouterr().out.partition("\nexamples:\n")
+    lines = end.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert f"{line} ".startswith(f"  verisphere {' '.join(words)}".rstrip() + " ")
+        if "--help" not in line:
+            options, further = parser().parse_known_args(shlex.split(line)[1:])
+            assert callable(options.verb)
+            assert options.any_field or not further
+
+
+def test_a_bare_call_shows_the_help(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as leaving:
+        main([])
+    output = capsys.readouterr()
+    assert (leaving.value.code, output.err) == (0, "")
+    assert output.out == parser().format_help()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("evaluate all-pairs e.npz --fra 1e-3", "--fra 1e-3; did you mean --far?"),
+        ("evaluate all-pairs e.npz --fmr=1e-3", "--fmr=1e-3; did you mean --far?"),
+        ("calibrate e.npz --out t.json --fra 1e-3", "required: --far, and --fra is unknown; did you mean --far?"),
+        ("embed m f --out e.npz --batchsize 3", "did you mean --batch-size?"),
+        ("export run --out m --xyz", "unrecognised arguments: --xyz ("),
+        ("trian photos", "did you mean train?"),
+        ("evaluate one-treshold e.npz", "did you mean one-threshold?"),
+        ("evaluate scores s.csv --rule at-most", "did you mean at_most?"),
+    ],
+)
+def test_a_misspelt_word_names_the_nearest(words: str, says: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as leaving:
+        main(words.split())
+    assert leaving.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("train none.yaml --out run --resum", "there is no option or field --resum; did you mean --resume?"),
+        ("experiment none.yaml --out run --seed 3 --sedes 1,2", "--sedes; did you mean --seeds?"),
+        ("train none.yaml --out run --epochs 3", "none.yaml: there is no such recipe"),  # a field
+        ("train none.yaml --out run --memori 3", "did you mean --memory?"),
+    ],
+)
+def test_a_misspelt_option_beside_the_fields_of_a_recipe(words: str, says: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["--default-allocator", *words.split()]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_nothing_near_is_no_guess():
+    assert did_you_mean("--zzz", ["--far", "--json"]) == ""
