@@ -29,12 +29,12 @@ class DeferredTensor(Tensor):
 
     Attributes:
         gradient: the gradient.
-        placed: whether `.grad` of the parameter has been set to this tensor.
+        visible: whether the backward pass has ended; where `.grad` is None after that, the gradient was dropped.
     """
 
     gradient: DeferredGradient
     sharded: bool
-    placed: bool
+    visible: bool
 
     @staticmethod
     def __new__(cls, like: Tensor, gradient: DeferredGradient, sharded: bool) -> "DeferredTensor":
@@ -43,7 +43,7 @@ class DeferredTensor(Tensor):
 
     def __init__(self, like: Tensor, gradient: DeferredGradient, sharded: bool) -> None:
         super().__init__()
-        self.gradient, self.sharded, self.placed = gradient, sharded, False
+        self.gradient, self.sharded, self.visible = gradient, sharded, False
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # without a name there
         """Shape and type; there are no numbers to show."""
