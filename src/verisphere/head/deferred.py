@@ -5,7 +5,7 @@ from math import inf
 from typing import Any, NoReturn
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from verisphere import collectives
@@ -29,12 +29,12 @@ class DeferredTensor(Tensor):
 
     Attributes:
         gradient: the gradient.
-        placed: whether `.grad` of the parameter has been set to this tensor.
+        visible: whether the backward pass has ended; where `.grad` is None after that, the gradient was dropped.
     """
 
     gradient: DeferredGradient
     sharded: bool
-    placed: bool
+    visible: bool
 
     @staticmethod
     def __new__(cls, like: Tensor, gradient: DeferredGradient, sharded: bool) -> "DeferredTensor":
@@ -43,7 +43,7 @@ class DeferredTensor(Tensor):
 
     def __init__(self, like: Tensor, gradient: DeferredGradient, sharded: bool) -> None:
         super().__init__()
-        self.gradient, self.sharded, self.placed = gradient, sharded, False
+        self.gradient, self.sharded, self.visible = gradient, sharded, False
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]  # without a name there
         """Shape and type; there are no numbers to show."""
@@ -91,13 +91,19 @@ def _refuse(function: object) -> NoReturn:
     )
 
 
+def _of_blocks(tensor: DeferredTensor, reduce: Callable[[Tensor], Tensor]) -> Shaped[Tensor, "blocks"]:
+    """One number for each block of the gradient."""
+    with torch.autocast(tensor.device.type, enabled=False):
+        return torch.stack([reduce(block) for block in tensor.gradient.blocks()])
+
+
 def _norm(tensor: DeferredTensor, order: float | str = 2.0, *rest: object, **named: object) -> Float[Tensor, ""]:
     """`torch.linalg.vector_norm` and `Tensor.norm`, over all entries."""
     order = 2.0 if order == "fro" else order
     if rest or named or not (isinstance(order, float | int) and order > 0):
         raise ValueError(f"the norm of a deferred gradient takes an order above 0 and nothing else, not {order!r}")
-    norms = [torch.linalg.vector_norm(block, order) for block in tensor.gradient.blocks()]
-    norm = torch.linalg.vector_norm(torch.stack(norms), order)
+    norms = _of_blocks(tensor, lambda block: torch.linalg.vector_norm(block, order))
+    norm = torch.linalg.vector_norm(norms, order)
     if not tensor.sharded:
         return norm
     return collectives.highest(norm) if order == inf else collectives.total(norm**order) ** (1 / order)
@@ -118,7 +124,7 @@ def _check_and_unscale(gradients: list[Tensor], found_inf: Tensor, inverse_scale
         torch._amp_foreach_non_finite_check_and_unscale_(computed, found_inf, inverse_scale)
     for tensor in gradients:
         if isinstance(tensor, DeferredTensor):
-            finite = torch.stack([block.isfinite().all() for block in tensor.gradient.blocks()]).all()
+            finite = _of_blocks(tensor, lambda block: block.isfinite().all()).all()
             not_finite = (~finite).to(found_inf)
             found_inf.copy_(found_inf.maximum(collectives.highest(not_finite) if tensor.sharded else not_finite))
             tensor.gradient.scale(inverse_scale)

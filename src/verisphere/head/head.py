@@ -313,7 +313,7 @@ class Head(nn.Module):
     def deferred_gradient(self) -> DeferredTensor | None:
         """The deferred gradient; None before a backward pass, and after the centers' gradient was set to None."""
         deferred = self._deferred
-        if deferred is not None and deferred.placed and self.centers.grad is None:
+        if deferred is not None and deferred.visible and self.centers.grad is None:
             self._deferred = None
         return self._deferred
 
@@ -371,8 +371,9 @@ class Head(nn.Module):
         deferred = self._deferred = DeferredTensor(self.centers, gradient, len(self.held) < self.classes)
 
         def place() -> None:
+            deferred.visible = True
             if self.centers.grad is None and self._deferred is deferred:
-                self.centers.grad, deferred.placed = deferred, True
+                self.centers.grad = deferred
 
         # at the end: autograd would add the gradient of another term of the loss to one that stood here before
         torch.autograd.Variable._execution_engine.queue_callback(place)
