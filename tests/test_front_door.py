@@ -222,6 +222,7 @@ def changed(row: float) -> np.ndarray:
         (ROWS, PEOPLE * 1.0, "identities must be text or whole numbers, not float64"),
         (ROWS, PEOPLE > 3, "identities must be text or whole numbers, not bool"),
         (ROWS, [None, *PEOPLE[1:]], "identities must be text or whole numbers, but row 0 is 'None'"),
+        (ROWS, [float("nan"), *map(str, PEOPLE[1:])], "identities must be text or whole numbers, but row 0 is 'nan'"),
         (ROWS, ["", *map(str, PEOPLE[1:])], "1 of 120 identities is empty, the first is that of '0' (row 0)"),
         (changed(np.nan), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),
         (changed(1e300), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),

@@ -314,9 +314,11 @@ def loss_of_cosines(
     own_cosine = cosines.gather(1, labels.clamp(min=0)[:, None])[:, 0].masked_fill(~known, 0.0)
     unknown = torch.full_like(own_cosine, torch.nan)
     length = unknown if norms is None else norms.to(cosines)
-    count = min(max(term.nearest for _, term in loss.terms), cosines.shape[1] - 1)
-    own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
-    nearest = cosines.detach().masked_fill(own_class, -inf).topk(count).values
+    count, nearest = max(term.nearest for _, term in loss.terms), None
+    if count:
+        own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
+        others = cosines.detach().masked_fill(own_class, -inf)
+        nearest = others.topk(min(count, cosines.shape[1] - 1)).values
     rows = Rows(own_cosine, length, unknown[:, None], labels, nearest)
     total = torch.zeros_like(own_cosine)
     for weight, term in loss.terms:
