@@ -98,6 +98,11 @@ class CIFP(CombinedMargin):
         if far is not None:
             accepted_impostors(far, 1)  # raises if it is no rate
         self.far, self.alpha, self.penalty, self.nearest = far, alpha, penalty, nearest
+        self.classes = 0
+
+    def prepare(self, classes: int) -> None:
+        """Set the number of classes, which the overall FPR refers to."""
+        self.classes = classes
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
         """The penalty of each row, times alpha and strength.
@@ -108,7 +113,7 @@ class CIFP(CombinedMargin):
         if rows.nearest is None:
             raise ValueError(f"rows.nearest is None; a head for CIFP must fill it with {self.nearest} cosines a row")
         own, batch = rows.own.detach(), len(rows.own)
-        allowed = batch if self.far is None else accepted_impostors(self.far, batch * ((self.classes or 1) - 1))
+        allowed = batch if self.far is None else accepted_impostors(self.far, batch * (self.classes - 1))
         passed, _ = passing(rows.nearest, own, allowed)
         if self.penalty == "squared":
             penalty = squared_penalty(passed, rows.nearest, own)

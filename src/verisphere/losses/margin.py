@@ -216,11 +216,11 @@ class SphereFace(CombinedMargin):
 class CosFace(CombinedMargin):
     """`margin` subtracted from the own cosine (Wang et al. 2018, arXiv:1801.09414); AM-Softmax is the same.
 
-    With t > 1, scale * (g(cosine) - margin) against scale * g(cosine) (SphereFace2, table 12).
-
     >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
     >>> CosFace(margin=0.35).forward(cosines, labels)
     tensor(9.6001)
+
+    With t > 1, scale * (g(cosine) - margin) against scale * g(cosine) (SphereFace2, table 12).
     """
 
     _m3_name = "margin"
@@ -232,11 +232,11 @@ class CosFace(CombinedMargin):
 class ArcFace(CombinedMargin):
     """`margin` radians added to the own angle (Deng et al. 2019, arXiv:1801.07698, eq. 3).
 
-    With t > 1, scale * g(cos(theta + margin)) against scale * g(cosine) (SphereFace2, table 12).
-
     >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
     >>> ArcFace(margin=0.5).forward(cosines, labels)
     tensor(17.6898)
+
+    With t > 1, scale * g(cos(theta + margin)) against scale * g(cosine) (SphereFace2, table 12).
     """
 
     _m2_name = "margin"
