@@ -54,11 +54,6 @@ def histogram_plot(
     return figure
 
 
-def draw_scores(axes: Axes, histogram: Histogram) -> None:
-    """Draws the distributions of genuine and impostor scores into axes, as shares of each kind."""
-    _spread(axes, histogram)
-
-
 def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, title: str) -> Figure:
     """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
 
@@ -93,6 +88,11 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     grid[0].set_title(in_picture(f"{title}, FAR {result.far_target}"), loc="left", color=INK, fontsize=11)
     return figure
+
+
+def draw_scores(axes: Axes, histogram: Histogram) -> None:
+    """Draws the distributions of genuine and impostor scores into axes, as shares of each kind."""
+    _spread(axes, histogram)
 
 
 def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:
