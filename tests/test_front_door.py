@@ -63,6 +63,10 @@ MISTAKES = {
     "verisphere.losses",
     "Head(ArcFace, 10, 512)": "TypeError: loss is <class 'verisphere.losses.margin.ArcFace'>; a head takes a loss: "
     "write ArcFace(...)",
+    "SubCenters(2.5)": "TypeError: count is 2.5; it must be a whole number",
+    "Streamed(chunk='8')": "TypeError: chunk is '8'; it must be a whole number",
+    "Auto(Streamed)": "TypeError: streamed is <class 'verisphere.head.streamed.Streamed'>; it must be an object: "
+    "Streamed(...)",
     "verisphere.calibrate([[1.0], [1.0]], ['a', 'b'], guarantee='certain')": "ValueError: guarantee is 'certain'; "
     "allowed are expected, confident, approximate",
 }
@@ -222,6 +226,7 @@ def changed(row: float) -> np.ndarray:
         (ROWS, PEOPLE * 1.0, "identities must be text or whole numbers, not float64"),
         (ROWS, PEOPLE > 3, "identities must be text or whole numbers, not bool"),
         (ROWS, [None, *PEOPLE[1:]], "identities must be text or whole numbers, but row 0 is 'None'"),
+        (ROWS, [float("nan"), *map(str, PEOPLE[1:])], "identities must be text or whole numbers, but row 0 is 'nan'"),
         (ROWS, ["", *map(str, PEOPLE[1:])], "1 of 120 identities is empty, the first is that of '0' (row 0)"),
         (changed(np.nan), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),
         (changed(1e300), PEOPLE, "1 of 120 embeddings hold NaN or infinity, the first is '3' (row 3)"),

@@ -50,7 +50,9 @@ def text_column(field: str, values: Any, rows: int) -> np.ndarray:
     column = array_of(field, values)
     if column.shape != (rows,):
         raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
-    if column.dtype.kind == "O":  # a column of pandas
+    if column.dtype.kind == "U" and isinstance(values, list | tuple):
+        column = np.array(values, object)  # NumPy makes the text 'nan' of a missing value beside text
+    if column.dtype.kind == "O":  # also a column of pandas
         for row, value in enumerate(column.tolist()):
             if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
                 raise ValueError(f"{field} must be text or whole numbers, but row {row} is {str(value)[:200]!r}")

@@ -360,6 +360,16 @@ def check_word(name: str, word: object, allowed: Any) -> None:
         raise ValueError(f"{name} is {word!r}; allowed are {', '.join(words)}")
 
 
+def check_whole(name: str, number: object) -> None:
+    """Refuse what is no whole number; True and 2.0 are none.
+
+    Raises:
+        TypeError: names the argument and what was given.
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{name} is {number!r}; it must be a whole number")
+
+
 def check_rates(point: Any) -> None:
     """Refuse a TAR or FAR that does not follow from its counts, or lies outside its bounds.
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from verisphere.head.dense import Dense
 from verisphere.head.interface import View, ViewRequest, WholeEngine
 from verisphere.head.streamed import Streamed
+from verisphere.vocabulary import check_whole
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,18 @@ class Auto(WholeEngine):
     Attributes:
         streamed: the engine for more logits.
         logits: the largest batch x centers that is computed at once.
+
+    Raises:
+        TypeError: `streamed` is no `Streamed(...)`, or `logits` is no whole number.
     """
 
     streamed: Streamed = field(default_factory=Streamed)
     logits: int = 2**22
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.streamed, Streamed):
+            raise TypeError(f"streamed is {self.streamed!r}; it must be an object: Streamed(...)")
+        check_whole("logits", self.logits)
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> View:
         """The centers for a batch, by either engine."""

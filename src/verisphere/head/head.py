@@ -11,12 +11,12 @@ from verisphere.compiling import left_eager
 from verisphere.head.auto import Auto
 from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, prepare
 from verisphere.head.deferred import DeferredTensor
-from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest
+from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest, check_engine
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
 from verisphere.score.cosine import unit
-from verisphere.vocabulary import NO_CLASS
+from verisphere.vocabulary import NO_CLASS, check_whole
 
 #: Standard deviation of a new center's entries, as in ArcFace's release. Under a cosine only directions matter, but the
 #: length sets how fast a center turns: a step turns it by the learning rate over the length squared.
@@ -119,11 +119,8 @@ class Head(nn.Module):
                 raise TypeError(f"{name} is {count!r}; a head takes a whole number: Head(loss, classes, size)")
         if not isinstance(centers, SubCenters):
             raise TypeError(f"centers is {centers!r}; a head takes SubCenters(...) of verisphere.head")
-        if not isinstance(engine, Engine):
-            raise TypeError(
-                f"engine is {engine!r}; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
-                "Sampled(...) or Sharded(...)"
-            )
+        check_engine("engine", engine)
+        check_whole("seed", seed)
         for name, count in (("classes", classes), ("size", size)):
             if count < 1:
                 raise ValueError(f"{name} is {count}; a head needs at least 1")

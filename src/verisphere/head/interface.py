@@ -230,6 +230,19 @@ class Engine(Protocol):
         ...
 
 
+def check_engine(name: str, engine: object) -> None:
+    """Refuse what is no engine; the class itself, without its brackets, is none.
+
+    Raises:
+        TypeError: names the argument, what was given and what is allowed.
+    """
+    if isinstance(engine, type) or not isinstance(engine, Engine):
+        raise TypeError(
+            f"{name} is {engine!r}; a head takes an object of verisphere.head: Auto(), Dense(), Streamed(...), "
+            "Sampled(...) or Sharded(...)"
+        )
+
+
 class WholeEngine:
     """Base of the engines that hold every class."""
 

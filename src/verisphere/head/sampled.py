@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from verisphere.distributed import world
-from verisphere.head.interface import DeferredGradient, Engine, SGDStep, View, ViewRequest, WholeEngine
+from verisphere.head.interface import DeferredGradient, Engine, SGDStep, View, ViewRequest, WholeEngine, check_engine
 from verisphere.head.sharded import Sharded
 from verisphere.head.streamed import Streamed
 from verisphere.seeds import Stream, mixed_seed
-from verisphere.vocabulary import NO_CLASS
+from verisphere.vocabulary import NO_CLASS, check_whole
 
 #: Default share of the classes that a step uses, as in PartialFC's tables.
 SAMPLE_RATE = 0.1
@@ -146,8 +146,10 @@ class Sampled(WholeEngine):
             raise ValueError(
                 f"rate is {self.rate}; it must be in (0, 1], the share of the classes to use (0.1 is usual)"
             )
+        check_whole("seed", self.seed)
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; it must be in [0, 2^63)")
+        check_engine("inner", self.inner)
         if isinstance(self.inner, Sampled | Sharded):
             raise ValueError(
                 f"inner is {type(self.inner).__name__}, which cannot weigh the classes drawn; allowed are Dense, "

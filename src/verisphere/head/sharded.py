@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from verisphere import collectives
 from verisphere.distributed import World, world
-from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest
+from verisphere.head.interface import Batch, Engine, OwnClass, View, ViewRequest, check_engine
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.vocabulary import NO_CLASS
@@ -74,6 +74,7 @@ class Sharded:
     classes: int | None = None
 
     def __post_init__(self) -> None:
+        check_engine("inner", self.inner)
         if self.classes is not None and self.classes < self.world.size:
             raise ValueError(
                 f"classes is {self.classes} for {self.world.size} processes; each must hold at least one: start fewer"

@@ -24,7 +24,7 @@ from verisphere.head.chunk import ChunkTerms
 from verisphere.head.interface import DeferredGradient, ViewRequest, WholeEngine, WholeView
 from verisphere.head.passes import CenterGradient, Chunks, OtherClasses
 from verisphere.losses.class_loss import ClassLoss
-from verisphere.vocabulary import check_word
+from verisphere.vocabulary import check_whole, check_word
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -70,8 +70,11 @@ class Streamed(WholeEngine):
 
     def __post_init__(self) -> None:
         check_word("precision", self.precision, Precision)
-        if self.chunk is not None and self.chunk < 1:
-            raise ValueError(f"chunk is {self.chunk}; it needs at least 1 class")
+        if self.chunk is not None:
+            check_whole("chunk", self.chunk)
+            if self.chunk < 1:
+                raise ValueError(f"chunk is {self.chunk}; it needs at least 1 class")
+        check_whole("keep_bytes", self.keep_bytes)
         if self.keep_bytes < 0:
             raise ValueError(f"keep_bytes is {self.keep_bytes}; it must not be negative (0 keeps nothing)")
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from verisphere.score.cosine import unit
-from verisphere.vocabulary import check_word
+from verisphere.vocabulary import check_whole, check_word
 
 Pooling = Literal["max", "softmax"]
 
@@ -44,6 +44,7 @@ class SubCenters:
     pull_together: float = 0.0
 
     def __post_init__(self) -> None:
+        check_whole("count", self.count)
         if self.count < 1:
             raise ValueError(f"count is {self.count}; a class needs at least 1 center")
         check_word("pooling", self.pooling, Pooling)

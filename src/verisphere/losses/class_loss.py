@@ -83,7 +83,7 @@ class ClassLoss(nn.Module):
             near cosine 1 magnifies the rounding. Otherwise an engine may round products to bfloat16.
         scale: factor from cosine to logit.
         strength: share of the margin that the loss applies, see `set_strength`.
-        classes: number of classes, set by `prepare`; None before.
+        classes: number of classes, set by `prepare`; 0 before.
 
     Raises:
         ValueError: `scale` is not a positive finite number.
@@ -104,7 +104,7 @@ class ClassLoss(nn.Module):
             raise ValueError(f"scale is {scale}; it must be a positive finite number (64 is usual for softmax losses)")
         self.scale = scale
         self.strength = 1.0
-        self.classes: int | None = None
+        self.classes = 0
 
     def set_strength(self, share: float) -> None:
         """Set the share of its margin that the loss applies: 0 is no margin, 1 (the initial value) the whole margin.
@@ -234,10 +234,10 @@ class ClassLoss(nn.Module):
         """
         cosines = checked_cosines(self, cosines, labels, norms)
         loss = self
-        if loss.classes is None:
+        if not loss.classes:
             loss = deepcopy(self)
             loss.prepare(cosines.shape[1])
-        if loss.classes not in (None, cosines.shape[1]):
+        if loss.classes not in (0, cosines.shape[1]):
             raise ValueError(f"cosines have {cosines.shape[1]} columns, but the loss belongs to {loss.classes} classes")
         with torch.autocast(cosines.device.type, enabled=False):
             per_row = loss_of_cosines(loss, cosines, labels, norms)
@@ -314,9 +314,11 @@ def loss_of_cosines(
     own_cosine = cosines.gather(1, labels.clamp(min=0)[:, None])[:, 0].masked_fill(~known, 0.0)
     unknown = torch.full_like(own_cosine, torch.nan)
     length = unknown if norms is None else norms.to(cosines)
-    count = min(max(term.nearest for _, term in loss.terms), cosines.shape[1] - 1)
-    own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
-    nearest = cosines.detach().masked_fill(own_class, -inf).topk(count).values
+    count, nearest = max(term.nearest for _, term in loss.terms), None
+    if count:
+        own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
+        others = cosines.detach().masked_fill(own_class, -inf)
+        nearest = others.topk(min(count, cosines.shape[1] - 1)).values
     rows = Rows(own_cosine, length, unknown[:, None], labels, nearest)
     total = torch.zeros_like(own_cosine)
     for weight, term in loss.terms:

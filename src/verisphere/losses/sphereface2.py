@@ -181,7 +181,7 @@ class SphereFace2(ClassLoss):
         """
         if self.balance != "balanced":
             return self.balance, 1.0 - self.balance
-        if self.classes is None:
+        if not self.classes:
             raise ValueError('balance is "balanced", which needs the number of classes: call prepare(classes) first')
         return (self.classes - 1) / self.classes, 1 / self.classes
 

@@ -33,7 +33,7 @@ def histogram_plot(
     figure = new_figure(4.2)
     even, logarithmic = figure.subplots(2, 1, sharex=True)
     for axes in (even, logarithmic):
-        draw_scores(axes, histogram)
+        _spread(axes, histogram)
         for marks, colour in ((thresholds, COMMON), (shipped or {}, SHIPPED)):
             for dashes, (name, threshold) in zip(cycle(("-", "--", ":", "-.")), marks.items(), strict=False):
                 if np.isfinite(threshold):
@@ -69,7 +69,7 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
     grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(grid, names, strict=True):
         domain = result.domains[name]
-        draw_scores(axes, histograms[name])
+        _spread(axes, histograms[name])
         for threshold, colour, dashes, label in (
             (result.calibration_threshold, COMMON, "-", f"the one threshold: {number(result.calibration_threshold)}"),
             (domain.threshold, OWN, "--", "its own threshold"),
@@ -88,6 +88,11 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     grid[0].set_title(in_picture(f"{title}, FAR {result.far_target}"), loc="left", color=INK, fontsize=11)
     return figure
+
+
+def draw_scores(axes: Axes, histogram: Histogram) -> None:
+    """Draws the distributions of genuine and impostor scores into axes, as shares of each kind."""
+    _spread(axes, histogram)
 
 
 def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:
@@ -166,7 +171,7 @@ def _mark(
         marks.set_markerfacecolor(face)
 
 
-def draw_scores(axes: Axes, histogram: Histogram) -> None:
+def _spread(axes: Axes, histogram: Histogram) -> None:
     """Genuine and impostor scores as filled steps, as shares of each kind."""
     kinds = (
         ("impostor", histogram.impostor, histogram.impostor_total, IMPOSTOR),
