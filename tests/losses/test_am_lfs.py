@@ -82,7 +82,7 @@ def test_a_diverged_probability_stays_nan():
 
 def test_settings_are_not_state():
     assert AMLFS(*THREE).state_dict() == {}
-    assert "0.8 * p + 0" in repr(AMLFS(*THREE))
+    assert "slopes=(0.5, 0.8, 1.0)" in repr(AMLFS(*THREE))
     assert AMLFS(scale=16.0).bound() == 16.0
 
 
