@@ -83,6 +83,7 @@ import torch, verisphere.measure.evaluate, verisphere.ship.calibrate
 kinds.append(verisphere.evaluate)
 result["kinds"] = [type(kind).__name__ for kind in kinds]
 from verisphere import Head
+from verisphere.head import Auto, Streamed, SubCenters
 from verisphere.losses import ArcFace, CosFace, SphereFace
 result["said"] = {}
 for typed in MISTAKES:

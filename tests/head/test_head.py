@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from verisphere.head.auto import Auto
 from verisphere.head.dense import Dense, dense_rest
 from verisphere.head.head import CENTER_STD, Head
+from verisphere.head.streamed import Streamed
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.margin import ArcFace, NormFace

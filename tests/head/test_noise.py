@@ -128,6 +128,15 @@ def test_a_loss_that_asks_for_none_has_no_state():
     assert head_of(Noted()).state_dict().keys() == {"centers", "noise.rows"}
 
 
+def test_centers_move_between_losses_with_and_without_noise():
+    with_noise, without = head_of(Noted()), head_of(ArcFace())
+    with_noise(*batch())
+    without.load_state_dict(with_noise.state_dict())
+    with_noise.load_state_dict(without.state_dict())
+    assert torch.equal(with_noise.centers, without.centers)
+    assert with_noise.noise.rows.item() == 6  # kept
+
+
 def test_the_terms_of_a_sum_receive_the_same_numbers():
     first, second = Noted(), Noted()
     head_of(WeightedSum([ArcFace(), first, second]))(*batch())

@@ -82,7 +82,7 @@ def test_a_diverged_probability_stays_nan():
 
 def test_settings_are_not_state():
     assert AMLFS(*THREE).state_dict() == {}
-    assert repr(AMLFS(*THREE)) == "AMLFS(slopes=(0.5, 0.8, 1.0), offsets=(0.1, 0.0, -0.15), scale=32.0)"
+    assert "slopes=(0.5, 0.8, 1.0)" in repr(AMLFS(*THREE))
     assert AMLFS(scale=16.0).bound() == 16.0
 
 

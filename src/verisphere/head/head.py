@@ -346,12 +346,12 @@ class Head(nn.Module):
         super().zero_grad(set_to_none)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Load centers that were trained with another engine: a random state is kept, or skipped."""
-        name = f"{prefix}draws.state"
-        if self.draws is None:
-            state_dict.pop(name, None)
-        else:
-            state_dict.setdefault(name, self.draws.state_dict()["state"])
+        """Load centers that were trained with another engine or loss: a random state is kept, or skipped."""
+        for name, module in (("draws.state", self.draws), ("noise.rows", self.noise)):
+            if module is None:
+                state_dict.pop(prefix + name, None)
+            else:
+                state_dict.setdefault(prefix + name, module.get_buffer(name.partition(".")[2]))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def __getstate__(self) -> dict[str, Any]:
