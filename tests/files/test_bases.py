@@ -101,13 +101,15 @@ def test_a_circle_is_refused_with_its_chain(write, tmp_path: Path):
         (
             "losses/arcfaze",
             FileNotFoundError,
-            "base losses/arcfaze: there is no such base (did you mean losses/arcface",
+            "base 'losses/arcfaze': there is no such file or recipe (did you mean losses/arcface",
         ),
         ("recipes/photos.yaml", FileNotFoundError, "verisphere has it under the name photos"),
-        ("absent.yaml", FileNotFoundError, "base absent.yaml: there is no such base"),
+        ("absent.yaml", FileNotFoundError, "base 'absent.yaml': there is no such file or recipe"),
         ("[photos]", ValueError, "base is ['photos']; expected the name of a recipe, or a path relative to this file"),
         ("", ValueError, "base is None; expected"),
-        ("x" * 5000, FileNotFoundError, "there is no such base"),
+        ("/", FileNotFoundError, "base '/': there is no such file or recipe"),
+        ("x" * 5000, FileNotFoundError, "there is no such file or recipe"),
+        ("/dev/null", ValueError, "/dev/null"),
     ],
 )
 def test_a_base_that_is_not_there(write, base: str, kind: type, message: str):
@@ -116,6 +118,7 @@ def test_a_base_that_is_not_there(write, base: str, kind: type, message: str):
         read_based(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize(

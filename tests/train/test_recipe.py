@@ -233,7 +233,8 @@ def test_another_loss_takes_no_argument_of_the_base_s(based):
         ("epochs: many\n", "epochs: 1\n", "epochs: expected float, got many (line 2)"),
         ("", "optimizer:\n  lr: 1\n", "optimizer: there is no field 'lr'; allowed are name, rate, momentum, "
          "weight_decay (line 10 of its base {base})"),
-        ("loss:\n  init_args:\n    scale: -1\n", "", "scale is -1.0; it must be a positive finite number (line 4)"),
+        ("loss:\n  init_args:\n    scale: -1\n", "",
+         "scale is -1.0; it must be a positive finite number (64 is usual for softmax losses) (line 4)"),
         ("seed: 1\n", "optimizer: {name: adamw, rate: 9}\n",
          "optimizer.rate is 9.0, which adamw does not survive; 1e-3 is usual (line 9 of its base {base})"),
     ],

@@ -20,7 +20,7 @@ from verisphere.files.disk import check_file
 from verisphere.files.documents import LARGEST_YAML, PlainLoader, read_text, read_yaml
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.packaged_recipes import find_recipe
+from verisphere.files.packaged_recipes import locate_recipe, nearest_recipes
 
 BASE = "base"
 
@@ -76,13 +76,13 @@ def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
         ValueError: a file cannot be read, has no fields to merge, or stands on itself; or the files have together more
             than 2^18 letters. Names the file.
     """
+    check_file(path)
     files: list[YamlFile] = []
     letters = 0
     following: Path | None = path
     while following is not None:
         here = following
         _check_circle(files, here)
-        check_file(here)
         text = read_text(here, LARGEST_YAML)
         letters += len(text)
         if letters > LARGEST_YAML:
@@ -108,10 +108,11 @@ def _base(content: Any, path: Path) -> Path | None:
     named = content[BASE]
     if not isinstance(named, str) or not named:
         raise ValueError(f"base is {shown(named)}; expected the name of a recipe, or a path relative to this file")
-    try:
-        return find_recipe(named, path.parent, "base").path
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: base {error}") from None
+    found = locate_recipe(named, path.parent)
+    if found is None:
+        raise FileNotFoundError(f"{path}: base {shown(named)}: there is no such file or recipe{nearest_recipes(named)}")
+    check_file(found)
+    return found
 
 
 def _check_circle(files: Sequence[YamlFile], path: Path) -> None:
