@@ -183,7 +183,7 @@ EXAMPLES: dict[str, Example] = {
     "VSoftmax": Example(VSoftmax, alone="something"),
     "VSoftmax, batch": Example(lambda: VSoftmax(virtual="batch"), alone="something"),
     "CIFP": Example(lambda: CIFP(nearest=4), made_gradient=True),
-    "CIFP, counted": Example(lambda: CIFP(far="0.3", alpha=0.1, penalty="counted"), made_gradient=True),
+    "CIFP, counted": Example(lambda: CIFP(far="0.3", alpha=0.1, penalty="counted")),
     "Intra": Example(Intra, alone="something"),
     "Inter": Example(Inter),
     "ArcFace + intra + inter": Example(lambda: WeightedSum([ArcFace(), Intra(), Inter()]), alone="something"),
