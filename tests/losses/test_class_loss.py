@@ -191,11 +191,17 @@ def test_gradients_against_finite_differences_unless_they_are_made(example, loss
     head = head_of(loss, 3).eval()
     centers = head.centers.detach().clone().mul_(100).requires_grad_()  # of length 3, so that steps of 1e-6 stay small
 
-    def total(embeddings, centers):
-        return torch.func.functional_call(head, {"centers": centers}, (embeddings, labels)).loss
+    names = ["centers", *(f"loss.{name}" for name, _ in loss.named_parameters())]
+    parameters = [centers, *(one.detach().clone().requires_grad_() for one in loss.parameters())]
+
+    def total(embeddings, *parameters):
+        changed = dict(
+            zip(names, parameters, strict=False)
+        )  # those that were learned stay where only centers are given
+        return torch.func.functional_call(head, changed, (embeddings, labels)).loss
 
     if not example.made_gradient:
-        assert torch.autograd.gradcheck(total, (embeddings, centers), fast_mode=True)
+        assert torch.autograd.gradcheck(total, (embeddings, *parameters), fast_mode=True)
         return
     total(embeddings, centers).backward()  # gradcheck would take long to say by how much it is off
     leaves = embeddings, centers
