@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # One thread a worker: two test processes with two threads each would wait for one another.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rs
+PYTEST_ARGUMENTS := -m pytest -n 2 --dist worksteal -q -rs
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST_ARGUMENTS)
 
 # Of `make fuzz`: which mutations, how many, and further options such as --reader.
 SEED ?= 16
 INPUTS ?= 10000
 OPTIONS ?=
 
-.PHONY: demo test test-full fuzz pinned faults lint format bench promises figures reference clean gone
+.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures reference clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -22,6 +23,13 @@ test: lint
 
 test-full: lint
 	$(PYTEST) --full
+
+# Lines of src that the tests of `make test` run, also in the processes that they start; files with the least first.
+coverage: $(VENV)/.dev
+	$(BIN)/coverage erase
+	OMP_NUM_THREADS=1 $(BIN)/coverage run $(PYTEST_ARGUMENTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 # Mutated files to every reader; a finding is added to tests/fuzz/corpus. One thread: processes are forked.
 fuzz: $(VENV)/.dev

@@ -184,7 +184,7 @@ EXAMPLES: dict[str, Example] = {
     "VSoftmax, batch": Example(lambda: VSoftmax(virtual="batch"), alone="something"),
     "CIFP": Example(lambda: CIFP(nearest=4), made_gradient=True),
     "CIFP, released": Example(lambda: CIFP(threshold="released"), made_gradient=True),
-    "CIFP, counted": Example(lambda: CIFP(far="0.3", alpha=0.1, penalty="counted"), made_gradient=True),
+    "CIFP, counted": Example(lambda: CIFP(far="0.3", alpha=0.1, penalty="counted")),
     "Intra": Example(Intra, alone="something"),
     "Inter": Example(Inter),
     "ArcFace + intra + inter": Example(lambda: WeightedSum([ArcFace(), Intra(), Inter()]), alone="something"),

@@ -1,5 +1,6 @@
 """Ctrl-C at any moment of the command's life: while it loads, while it ends; and what stays ignored."""
 
+import json
 import os
 import signal
 import subprocess
@@ -61,30 +62,48 @@ def test_ctrl_c_while_python_shuts_down_changes_nothing():
     assert done.stderr == "verisphere: none.csv: there is no such file\n"
 
 
+# The imports take seconds, so they are made once, and each case is a fork.
 RUNNING = """
-import os, runpy, signal, sys
+import json, os, runpy, signal, sys
 from verisphere.measure import evaluate
-evaluate.evaluate_scores = lambda *_: os.kill(os.getpid(), signal.{signal}) or (print("went on"), sys.exit(7))
-sys.argv = ["verisphere", "evaluate", "scores", "any.csv"]
-signal.signal(signal.{signal}, signal.{before})
-runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
+
+def begin(number, before, folder):
+    for stream, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(os.path.join(folder, name), os.O_CREAT | os.O_WRONLY), stream)
+    evaluate.evaluate_scores = lambda *_: os.kill(os.getpid(), number) or (print("went on"), sys.exit(7))
+    sys.argv = ["verisphere", "evaluate", "scores", "any.csv"]
+    signal.signal(number, before)
+    runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
+
+codes = []
+for number, before, folder in json.loads(sys.argv[1]):
+    child = os.fork()
+    if not child:
+        begin(getattr(signal, number), getattr(signal, before), folder)
+        sys.exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(json.dumps(codes))
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "before", "end"),
-    [
-        ("SIGINT", "default_int_handler", (130, "", "verisphere: stopped\n")),
-        ("SIGHUP", "SIG_DFL", (129, "", "")),
-        ("SIGTERM", "SIG_DFL", (143, "", "")),
-        ("SIGINT", "SIG_IGN", (7, "went on\n", "")),  # a job in the background
-        ("SIGHUP", "SIG_IGN", (7, "went on\n", "")),  # under nohup
-    ],
-)
-def test_a_signal_while_a_verb_works(number: str, before: str, end: tuple[int, str, str]):
-    script = RUNNING.format(signal=number, before=before)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == end
+ENDS = {
+    ("SIGINT", "default_int_handler"): (130, "", "verisphere: stopped\n"),
+    ("SIGHUP", "SIG_DFL"): (129, "", ""),
+    ("SIGTERM", "SIG_DFL"): (143, "", ""),
+    ("SIGINT", "SIG_IGN"): (7, "went on\n", ""),  # a job in the background
+    ("SIGHUP", "SIG_IGN"): (7, "went on\n", ""),  # under nohup
+}
+
+
+def test_a_signal_while_a_verb_works(tmp_path: Path):
+    folders = [tmp_path / "-".join(case) for case in ENDS]
+    for folder in folders:
+        folder.mkdir()
+    cases = json.dumps([[*case, str(folder)] for case, folder in zip(ENDS, folders, strict=True)])
+    done = subprocess.run([sys.executable, "-c", RUNNING, cases], capture_output=True, text=True, check=True)
+    said = [((folder / "out").read_text(), (folder / "err").read_text()) for folder in folders]
+    ends = [(code, *texts) for code, texts in zip(json.loads(done.stdout), said, strict=True)]
+    assert dict(zip(ENDS, ends, strict=True)) == ENDS
 
 
 def test_the_command_is_the_module_that_takes_ctrl_c_in_hand_first():

@@ -145,6 +145,21 @@ def test_one_pass_follows_whatever_is_done_with_the_loss():
         torch.testing.assert_close(one, other)
 
 
+def test_products_in_bfloat16_are_summed_in_float32():
+    """600 chunks pull alike, each with a 600th: a sum in bfloat16 would soon stop growing."""
+    embeddings, labels = batch()
+    direction = torch.nn.functional.one_hot(torch.tensor([0]), SIZE).float()
+    gradients = []
+    for engine in (Dense(), Streamed("bfloat16", chunk=1), Streamed("bfloat16", chunk=1, keep_bytes=0)):
+        head = head_of(NormFace(1.0), engine)
+        head.centers.data.add_(direction)
+        embeddings.grad = None
+        head(embeddings, labels).loss.backward()
+        gradients.append(embeddings.grad)
+    for gradient in gradients[1:]:
+        assert (gradient - gradients[0]).norm() < 0.1 * gradients[0].norm()
+
+
 @pytest.mark.parametrize("factor", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_is_not_taken_for_a_wrong_slope(factor):
     embeddings, labels = batch()

@@ -8,8 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from loss_examples import of_all
+from loss_examples import of_all, of_kinds
 from verisphere.head.head import Head
+from verisphere.head.passes import SAFE_BOUND
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
 from verisphere.losses.margin import NormFace
@@ -22,18 +23,13 @@ def loss(example) -> ClassLoss:
     return example.make()
 
 
-@pytest.fixture(params=[1, 3], ids=["K=1", "K=3"])
-def subcenters(request):
-    return request.param
-
-
 def batch(dtype: torch.dtype = torch.float64, classes: int = CLASSES) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(3)
     embeddings = 5 * torch.randn(BATCH, SIZE, generator=generator, dtype=torch.float64)
     return embeddings.to(dtype).requires_grad_(), torch.randint(0, classes, (BATCH,), generator=generator)
 
 
-def head_of(loss: ClassLoss, subcenters: int, classes: int = CLASSES, dtype: torch.dtype = torch.float64) -> Head:
+def head_of(loss: ClassLoss, subcenters: int = 1, classes: int = CLASSES, dtype: torch.dtype = torch.float64) -> Head:
     torch.manual_seed(4)
     return Head(loss, classes, SIZE, centers=SubCenters(subcenters)).to(dtype)
 
@@ -60,9 +56,9 @@ def columns(context: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 
 
 @of_all()
-def test_equivariant_to_renaming_classes(loss, subcenters):
+def test_equivariant_to_renaming_classes(loss):
     embeddings, labels = batch()
-    head, renamed = head_of(loss, subcenters).eval(), head_of(loss, subcenters).eval()
+    head, renamed = head_of(loss, 3).eval(), head_of(loss, 3).eval()
     order = torch.randperm(CLASSES, generator=torch.Generator().manual_seed(5))  # new class c is the old order[c]
     renamed.centers.data = head.centers.data[order]
     new_name = order.argsort()
@@ -76,7 +72,7 @@ def test_equivariant_to_renaming_classes(loss, subcenters):
 @of_all()
 def test_lengths_matter_only_where_they_are_said_to(example, loss):
     embeddings, labels = batch()
-    head = head_of(loss, 1).eval()
+    head = head_of(loss).eval()
     before = head(embeddings, labels).per_sample
     same = torch.allclose(head(embeddings * 0.01, labels).per_sample, before)
     assert same != example.length_matters
@@ -85,12 +81,14 @@ def test_lengths_matter_only_where_they_are_said_to(example, loss):
         torch.testing.assert_close(head(embeddings, labels).per_sample, before)
 
 
-@of_all()
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("others", ["near", "far"])
-def test_finite_where_cosines_are_one_in_float32(loss, subcenters, sign, others):
-    """Embeddings exactly on their own center or opposite to it; the other centers with it or opposite."""
-    head = head_of(loss, subcenters, dtype=torch.float32)
+@of_kinds()
+@pytest.mark.parametrize(("sign", "others"), [(1.0, "near"), (-1.0, "far")])  # all cosines 1, own ones -1 alone
+def test_finite_where_cosines_are_one_in_float32(loss, sign, others):
+    """Embeddings exactly on their own center or opposite to it; the other centers with it or opposite.
+
+    `test_finite_at_the_ends_and_slightly_beyond` asks the methods of every example.
+    """
+    head = head_of(loss, 3, dtype=torch.float32)
     direction = torch.zeros(head.centers.shape[-1])
     direction[:SIZE] = torch.randn(SIZE, generator=torch.Generator().manual_seed(6))
     head.centers.data[:] = direction if others == "near" else -direction
@@ -109,11 +107,15 @@ def gradients_of(loss: ClassLoss, embeddings: torch.Tensor) -> list[torch.Tensor
     return [leaf.grad for leaf in leaves if leaf.grad is not None]
 
 
-@of_all()
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_input_is_computed_in_float32(loss, dtype):
+@of_kinds()
+def test_half_input_is_computed_in_float32(loss):
+    for dtype in (torch.float16, torch.bfloat16):
+        check_half_input(loss, dtype)
+
+
+def check_half_input(loss: ClassLoss, dtype: torch.dtype) -> None:
     embeddings, labels = batch(dtype)
-    head = head_of(loss, 1, dtype=torch.float32).eval()
+    head = head_of(loss, dtype=torch.float32).eval()
     with torch.autocast("cpu", torch.bfloat16):
         half = head(embeddings, labels)
     full = head(embeddings.detach().float(), labels)
@@ -125,13 +127,13 @@ def test_half_input_is_computed_in_float32(loss, dtype):
 
 
 @of_all()
-def test_one_class_costs_nothing_unless_said_so(example, loss, subcenters):
+def test_one_class_costs_nothing_unless_said_so(example, loss):
     if example.alone == "refused":
         with pytest.raises(ValueError, match="class"):
-            head_of(loss, subcenters, classes=1)
+            head_of(loss, classes=1)
         return
     embeddings, labels = batch(classes=1)
-    head = head_of(loss, subcenters, classes=1)
+    head = head_of(loss, classes=1)
     out = head(embeddings, labels)
     out.loss.backward()
     gradients = [head.centers.grad, *gradients_of(loss, embeddings)]
@@ -143,10 +145,10 @@ def test_one_class_costs_nothing_unless_said_so(example, loss, subcenters):
     assert all(gradient.abs().max() == 0 for gradient in gradients)
 
 
-@of_all()
+@of_kinds()
 def test_two_classes_are_finite(loss):
     embeddings, labels = batch(torch.float32, classes=2)
-    head = head_of(loss, 1, classes=2, dtype=torch.float32)
+    head = head_of(loss, classes=2, dtype=torch.float32)
     out = head(embeddings, labels)
     out.loss.backward()
     assert out.loss > 0
@@ -154,13 +156,13 @@ def test_two_classes_are_finite(loss):
     assert all(gradient.isfinite().all() for gradient in gradients_of(loss, embeddings))
 
 
-@of_all()
+@of_kinds()
 def test_embedding_of_length_zero_is_survived(loss):
     """Its cosines are 0, and so is its gradient; raw products leave it one."""
     embeddings, labels = batch()
     with torch.no_grad():
         embeddings[0] = 0
-    head = head_of(loss, 1)
+    head = head_of(loss)
     out = head(embeddings, labels)
     out.loss.backward()
     assert out.per_sample.isfinite().all()
@@ -171,10 +173,10 @@ def test_embedding_of_length_zero_is_survived(loss):
         assert embeddings.grad[0].abs().max() == 0
 
 
-@of_all()
+@of_kinds()
 def test_weights_are_constants_and_divide_by_the_batch(loss):
     embeddings, labels = batch()
-    head = head_of(loss, 1).eval()
+    head = head_of(loss).eval()
     weights = torch.linspace(0, 2, BATCH, dtype=torch.float64).requires_grad_()
     out = head(embeddings, labels, weights)
     torch.testing.assert_close(out.loss, (weights * out.per_sample).sum().detach() / BATCH, check_stride=False)
@@ -183,23 +185,39 @@ def test_weights_are_constants_and_divide_by_the_batch(loss):
     assert weights.grad is None
 
 
-@of_all(lambda example: not example.made_gradient)
-def test_gradients_against_finite_differences(loss, subcenters):
+@of_all()
+def test_gradients_against_finite_differences_unless_they_are_made(example, loss):
     embeddings, labels = batch()
-    head = head_of(loss, subcenters).eval()
+    head = head_of(loss, 3).eval()
     centers = head.centers.detach().clone().mul_(100).requires_grad_()  # of length 3, so that steps of 1e-6 stay small
 
-    def total(embeddings, centers):
-        return torch.func.functional_call(head, {"centers": centers}, (embeddings, labels)).loss
+    names = ["centers", *(f"loss.{name}" for name, _ in loss.named_parameters())]
+    parameters = [centers, *(one.detach().clone().requires_grad_() for one in loss.parameters())]
 
-    assert torch.autograd.gradcheck(total, (embeddings, centers), fast_mode=True)
+    def total(embeddings, *parameters):
+        changed = dict(
+            zip(names, parameters, strict=False)
+        )  # those that were learned stay where only centers are given
+        return torch.func.functional_call(head, changed, (embeddings, labels)).loss
+
+    if not example.made_gradient:
+        assert torch.autograd.gradcheck(total, (embeddings, *parameters), fast_mode=True)
+        return
+    total(embeddings, centers).backward()  # gradcheck would take long to say by how much it is off
+    leaves = embeddings, centers
+    ways = [F.normalize(leaf.grad) + F.normalize(leaf.detach()) for leaf in leaves]  # a length may be a constant
+    up, down = (
+        total(*(leaf.detach() + step * way for leaf, way in zip(leaves, ways, strict=True))) for step in (1e-6, -1e-6)
+    )
+    slope = sum((leaf.grad * way).sum() for leaf, way in zip(leaves, ways, strict=True))
+    assert abs((up - down) / 2e-6 / slope - 1) > 1e-6  # one that is right is off by some 1e-10
 
 
 @of_all(lambda example: example.is_softmax and not example.kinds[0].own_finish)
-def test_softmax_losses_are_cross_entropy_over_explicit_logits(loss, subcenters):
+def test_softmax_losses_are_cross_entropy_over_explicit_logits(loss):
     embeddings, labels = batch()
     explicit = embeddings.detach().clone().requires_grad_()
-    head = head_of(loss, subcenters).eval()
+    head = head_of(loss, 3).eval()
     out = head(embeddings, labels)
     out.loss.backward()
 
@@ -223,11 +241,11 @@ def test_softmax_losses_are_cross_entropy_over_explicit_logits(loss, subcenters)
     torch.testing.assert_close(head.centers.grad, centers.grad)
 
 
-@of_all()
+@of_kinds()
 def test_unknown_label_is_refused_by_softmax_losses_and_taken_by_sums(example, loss):
     embeddings, labels = batch()
     labels[3] = -1
-    head = head_of(loss, 1)
+    head = head_of(loss)
     if example.accepts_nobody:
         assert head(embeddings, labels).per_sample.isfinite().all()
         return
@@ -235,10 +253,10 @@ def test_unknown_label_is_refused_by_softmax_losses_and_taken_by_sums(example, l
         head(embeddings, labels)
 
 
-@of_all()
+@of_kinds()
 def test_state_survives_a_round_trip(example, loss):
     embeddings, labels = batch()
-    head, again = head_of(loss, 1), head_of(example.make(), 1)
+    head, again = head_of(loss), head_of(example.make())
     for scale in (1.0, 2.0, 3.0):
         head(scale * embeddings, labels)  # in training: slow state moves
     again.centers.data.zero_()
@@ -246,10 +264,10 @@ def test_state_survives_a_round_trip(example, loss):
     assert torch.equal(again.eval()(embeddings, labels).per_sample, head.eval()(embeddings, labels).per_sample)
 
 
-@of_all()
+@of_kinds()
 def test_evaluation_leaves_the_state_alone(loss):
     embeddings, labels = batch()
-    head = head_of(loss, 1).eval()
+    head = head_of(loss).eval()
     before = {key: value.clone() for key, value in head.state_dict().items()}
     head(embeddings, labels)
     assert all(torch.equal(value, before[key]) for key, value in head.state_dict().items())
@@ -259,7 +277,7 @@ def test_evaluation_leaves_the_state_alone(loss):
 def test_training_moves_the_state_of_those_that_have_one(example, loss):
     embeddings, labels = batch()
     before = {key: value.clone() for key, value in loss.state_dict().items()}
-    head_of(loss, 1)(embeddings, labels)
+    head_of(loss)(embeddings, labels)
     moved = any(not torch.equal(value, before[key]) for key, value in loss.state_dict().items() if key != "bias")
     assert moved == example.stateful
 
@@ -304,10 +322,10 @@ def test_a_loss_that_draws_for_itself_is_found_out():
     assert not torch.equal(second, third)
 
 
-@of_all()
+@of_kinds()
 def test_a_loss_that_asks_for_noise_uses_it_in_training_alone(loss):
     embeddings, labels = batch()
-    head = head_of(loss, 1)
+    head = head_of(loss)
     asks = any(term.noise for _, term in loss.terms)
     assert asks == (head.noise is not None) == ("noise.rows" in head.state_dict())
     if not asks:
@@ -331,8 +349,12 @@ def prepared(loss):
 
 
 @of_all(lambda example: example.is_single)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_finite_at_the_ends_and_slightly_beyond(prepared, dtype):
+def test_finite_at_the_ends_and_slightly_beyond(prepared):
+    for dtype in (torch.float32, torch.float64):
+        check_finite_at_the_ends(prepared, dtype)
+
+
+def check_finite_at_the_ends(prepared: ClassLoss, dtype: torch.dtype) -> None:
     ends = torch.tensor([1.0, 1.0 + 3e-7, 1.0 - 1e-7, -1.0, -1.0 - 3e-7, -1.0 + 1e-7], dtype=dtype)
     own_cosine, cosine = ends.clone().requires_grad_(), ends.repeat(6, 1).requires_grad_()
     context = context_of(prepared, rows_at(own_cosine))
@@ -364,12 +386,16 @@ def test_others_is_elementwise_and_pure_and_differentiates_under_func(prepared):
 
 
 @of_all(lambda example: example.is_single and example.loss.bound() is not None)
-def test_bound_is_one(prepared):
+def test_bound_is_one_and_nothing_is_lost_below(prepared):
+    """Below -64 an engine that fixes its shift by the bound would lose logits."""
     cosine = torch.linspace(-1, 1, 2001, dtype=torch.float64).expand(8, -1)
-    context = columns(context_of(prepared, rows_at(torch.linspace(-1, 1, 8, dtype=torch.float64))))
+    rows = rows_at(torch.linspace(-1, 1, 8, dtype=torch.float64))
     for share in (0.0, 0.5, 1.0):
         prepared.set_strength(share)
-        assert prepared.others(cosine, *context).max() <= prepared.bound() * (1 + 1e-12)
+        context = columns(context_of(prepared, rows))
+        terms = prepared.others(cosine, *context)
+        assert terms.max() <= prepared.bound() * (1 + 1e-12)
+        assert terms.min() >= -SAFE_BOUND or prepared.reduce == "sum" or prepared.bound() > SAFE_BOUND
 
 
 @of_all(lambda example: example.is_softmax and not example.apart)
@@ -386,11 +412,11 @@ def test_without_its_margin_a_softmax_loss_treats_all_classes_alike(loss):
     assert torch.equal(loss.own(cosine, *context_of(loss, rows)), whole)
 
 
-@of_all()
-@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
-def test_strength_outside_its_range_is_refused(loss, share):
-    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
-        loss.set_strength(share)
+@of_kinds()
+def test_strength_outside_its_range_is_refused(loss):
+    for share in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
+            loss.set_strength(share)
 
 
 @of_all(lambda example: example.loss.linear)
@@ -431,7 +457,7 @@ def test_rows_are_frozen():
         rows.own = torch.zeros(2)
 
 
-@of_all()
+@of_kinds()
 def test_a_loss_that_is_called_without_a_head_says_what_to_do(example):
     loss = example.make()
     name = type(loss).__name__

@@ -52,6 +52,7 @@ def test_a_patch_of_another_form_is_refused(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_suites_pass_without_a_fault(copied: Path):
     """Otherwise they would fail whatever the fault."""
     done = run_tests(sorted({file for fault in FAULTS for file in fault.found_by}), copied)
