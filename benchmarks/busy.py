@@ -17,6 +17,7 @@ comes to an end, and the figure is an upper bound.
 """
 
 import argparse
+import itertools
 import json
 import os
 import select
@@ -33,6 +34,7 @@ from pathlib import Path
 from verisphere.cli.threads import fitting_number, idle_cores, prepare, processes_here
 
 SPINNING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "KMP_LIBRARY", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+PHOTOGRAPHS = 32
 COUNTED = ("training", "embedding", "aligning")
 LOADS = (0, 2, 8)
 TRAINING, WORKERS, EMBEDDING, ALIGNMENT, RANKS = (
@@ -121,9 +123,9 @@ def child(case: str, setting: str, folder: Path) -> None:
             train_run(read, folder / "ranks" if case == RANKS else room / "run", device="cpu", progress=paced)
     while case == EMBEDDING:
         embed_faces(folder / "network.yaml", faces, room / "out.npz", progress=Paced(setting, 128, True))
-    paced = Paced(setting, 1, True)
-    while case == ALIGNMENT:
-        align_photos(folder / "photographs", room / f"{time.monotonic()}", progress=paced)
+    passes = Paced(setting, PHOTOGRAPHS, True)  # faces are found in batches, so whole passes count
+    for number in passes(itertools.count() if case == ALIGNMENT else (), "aligning"):
+        align_photos(folder / "photographs", room / str(number))
 
 
 class Worker:
@@ -212,7 +214,7 @@ def prepare_files(folder: Path) -> None:
         "init_args: {embedding_size: 128, width: 0.25, activation: relu}\n"
     )
     (folder / "photographs").mkdir()
-    for number, face in enumerate(faces.images(range(64))):
+    for number, face in enumerate(faces.images(range(PHOTOGRAPHS))):
         pixels = np.random.default_rng(number).integers(90, 130, (250, 250, 3), np.uint8)
         pixels[69:181, 69:181] = face.permute(1, 2, 0).numpy()
         Image.fromarray(pixels).save(folder / "photographs" / f"{number}.png")
