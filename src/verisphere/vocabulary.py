@@ -37,7 +37,7 @@ def printable(text: str, keep: str = "") -> str:
     A\x1b]0;B\x07 \u202egpj.txt Anné
 
     Args:
-        text: from anywhere.
+        text: any text, such as a name from a file.
         keep: letters that are left as they are, such as a line feed in a text of several lines.
     """
     if text.isprintable():
@@ -100,9 +100,9 @@ class TrainingRecord:
 
     Attributes:
         step: steps made.
-        images: how many the network was trained on.
-        people: how many are on them.
-        seed: of the recipe.
+        images: number of images that the network was trained on.
+        people: number of people on these images.
+        seed: seed of the recipe.
         sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
     """
 
@@ -132,7 +132,7 @@ class Origin:
     Attributes:
         model: SHA-256 of the file with the backbone's weights, in hexadecimal.
         flip: the embedding of the mirror image was added.
-        precision: of the network: float32 or bfloat16.
+        precision: precision of the network, float32 or bfloat16.
         images: where the images were read from, as it was given.
         drawn: as in `ImageSource`.
         alignment: as in `ImageSource`.

@@ -68,7 +68,7 @@ class Measure:
         value: None where it is undefined.
         undefined: why; None where it has a value.
         lower_95, upper_95: None on a side without a bound.
-        bounds: what they come from.
+        bounds: source of the bounds, in words.
     """
 
     value: float | None
@@ -91,7 +91,7 @@ class GroupDifferences:
 
     Attributes:
         far_target: the FAR that the threshold was chosen for.
-        rule: by which it was chosen.
+        rule: rule by which the threshold was chosen.
         threshold: the one threshold.
         groups: names.
         alpha: weight of FAR in `fdr`, `inequity_rate` and `garbe`; FRR has 1 - alpha.
@@ -132,7 +132,7 @@ def group_differences(
         groups: what the threshold accepts of each group's comparisons.
         threshold: the one threshold, and how it was chosen.
         far_target: FAR that it was chosen for.
-        rule: by which it was chosen.
+        rule: rule by which the threshold was chosen.
         alpha: weight of FAR against FRR, in [0, 1].
 
     Raises:
@@ -188,10 +188,10 @@ def with_redrawn_bounds(
     An undefined figure keeps its binomial bound: a group without a false accept has none in any replicate either.
 
     Args:
-        differences: at the same threshold.
+        differences: the differences at the same threshold.
         far: FAR of each group in each replicate, NaN where it has none (see `rates_at`).
-        tar: the same of TAR.
-        people: how many were redrawn.
+        tar: TAR of each group in each replicate, NaN where it has none.
+        people: number of people that were redrawn.
     """
     seen = ~np.isnan(far).any(0) & ~np.isnan(tar).any(0)
     if len(differences.groups) == 1 or not seen.any():
@@ -217,9 +217,9 @@ def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], a
     """Why a figure is undefined: one group alone, or a quotient by a rate of zero.
 
     Args:
-        name: of the figure.
+        name: name of the figure.
         zeros: the groups without a false accept (`far`) and without a false reject (`frr`).
-        groups: all of them.
+        groups: names of all groups.
         alpha: a rate without weight divides nothing.
     """
     if len(groups) == 1:

@@ -63,12 +63,12 @@ class GenuineRate:
     """How many genuine comparisons pass a shipped threshold: measured, not promised.
 
     Attributes:
-        file: the embeddings or scores file that they are from.
+        file: the embeddings or scores file of the comparisons.
         accepted: genuine comparisons with a score above the threshold.
-        total: all of them.
+        total: number of genuine comparisons.
         tar: accepted / total.
         tar_lower_95: exact binomial bound, which takes comparisons as independent.
-        tar_upper_95: the upper one.
+        tar_upper_95: the upper bound.
     """
 
     file: str
@@ -109,8 +109,8 @@ class GuaranteedThreshold:
         rank: j, where the threshold is the j-th largest score; None for `approximate`.
         people: how many people they are of; None where a scores file does not say.
         confidence: 0.95 for `confident`; for `approximate` an upper limit of it, see `confidence_limit`; else None.
-        replicates: of the bootstrap, for `approximate`, else None.
-        seed: of the random choice of comparisons, or of the bootstrap; None where nothing was chosen at random.
+        replicates: number of replicates of the bootstrap for `approximate`, else None.
+        seed: seed of the random choice of comparisons, or of the bootstrap; None if nothing was chosen at random.
         calibrated_on: where the images of these people come from; None where the file does not say.
         genuine: how many genuine comparisons pass; None where no file with genuine comparisons was given.
     """
@@ -198,7 +198,7 @@ def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.nd
 
     Args:
         person: number of each row's person.
-        seed: of the choice. Trying several and keeping the one that is liked best breaks the guarantee.
+        seed: seed of the choice. Trying several and keeping the one that is liked best breaks the guarantee.
 
     Raises:
         ValueError: a negative seed.
@@ -228,7 +228,7 @@ def independent_threshold(
         far: target FAR; a decimal string is read exactly, a float as its shortest decimal.
         guarantee: `expected` or `confident`.
         people: how many people the comparisons were chosen from, where that is known.
-        seed: of that choice.
+        seed: seed of that choice.
 
     Raises:
         TooFewComparisonsError: too few for this guarantee at this FAR; says how many are needed and what can be done.
@@ -269,7 +269,7 @@ def approximate_threshold(
         pairs: the impostor scores with their people.
         far: target FAR.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
 
     Raises:
         TooFewComparisonsError: fewer people than `people_needed`.

@@ -98,7 +98,7 @@ class Options:
         screen: type of the products that screen them; None chooses by a sample.
         device: where all pairs are compared.
         state: file that keeps the state of the scan of all pairs, so that an interrupted one can continue.
-        points_only: of listed pairs, operating points alone, which needs no score of each pair.
+        points_only: compute only the operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
     """
 

@@ -13,7 +13,8 @@ def validation_figures(embeddings: Embeddings, fars: Sequence[Far]) -> dict[str,
     """TAR at each target FAR over all pairs, by the names that the log of a run gives them.
 
     Args:
-        embeddings: of the validation set; its domains are pooled, since one may be too small to have figures.
+        embeddings: embeddings of the validation set; its domains are pooled, since one may be too small to have
+            figures.
         fars: target FARs.
     """
     points = all_pairs(replace(embeddings, domains=None), fars).operating_points

@@ -25,8 +25,8 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
     '<p class="note">1 &lt; 2 <b>yes</b></p>'
 
     Args:
-        name: of the element.
-        children: what it holds.
+        name: name of the element.
+        children: content of the element.
         attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are left out.
     """
     written = "".join(
