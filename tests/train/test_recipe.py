@@ -112,7 +112,7 @@ WRONG = [
     ("", ["--optimizer.rat=1"], "optimizer: there is no field 'rat' (did you mean rate?); allowed are name, rate, "),
     ("", ["--loss.margn", "1"], "loss: verisphere.losses.margin.ArcFace: there is no field 'margn' "
      "(did you mean margin?); allowed are margin, scale, "),
-    ("", ["--epochs", "many"], "epochs: expected float, got many"),
+    ("", ["--epochs", "many"], "epochs: expected float or null, got many"),
     ("", ["--clip", "hard"], "clip: expected float or null, got hard"),
     ("precision: float16", [], "precision: expected one of 'float32', 'bfloat16', got float16"),
     ("", ["--loss", "verisphere.losses.margin.ArcFase"],
@@ -341,7 +341,7 @@ def test_the_path_of_data_may_look_like_yaml(recipe):
 
 
 def test_a_long_value_is_quoted_in_part_and_at_once(recipe):
-    with pytest.raises(ValueError, match=r"epochs: expected float, got x") as caught:
+    with pytest.raises(ValueError, match=r"epochs: expected float or null, got x") as caught:
         read_recipe(recipe(FULL + f"epochs: {'x' * 200_000}\n"), [])
     assert len(str(caught.value)) < 700
     began = time.monotonic()

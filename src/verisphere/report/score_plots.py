@@ -88,7 +88,7 @@ def domains_plot(
             if np.isfinite(threshold):
                 place = float(_place(threshold, degrees))
                 axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
-        own = _score_text(domain.threshold, degrees)
+        own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
         text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {own}"
         # beside the impostors, which lie low in cosine and high in angle
         where = {"transform": axes.transAxes, "ha": "right" if degrees else "left", "va": "top"}
