@@ -56,8 +56,8 @@ class World:
         """Which of `count` things in a row belong to a process; shares differ by at most one, larger ones first.
 
         Args:
-            count: how many things there are.
-            rank: of the process; None is this one.
+            count: number of things.
+            rank: rank of the process; None is this one.
 
         >>> [World(size=3).share(8, rank) for rank in range(3)]
         [range(0, 3), range(3, 6), range(6, 8)]

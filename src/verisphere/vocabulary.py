@@ -89,9 +89,9 @@ class TrainingRecord:
 
     Attributes:
         step: steps made.
-        images: how many the network was trained on.
-        people: how many are on them.
-        seed: of the recipe.
+        images: number of images that the network was trained on.
+        people: number of people on these images.
+        seed: seed of the recipe.
         sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
     """
 
@@ -121,7 +121,7 @@ class Origin:
     Attributes:
         model: SHA-256 of the file with the backbone's weights, in hexadecimal.
         flip: the embedding of the mirror image was added.
-        precision: of the network: float32 or bfloat16.
+        precision: precision of the network, float32 or bfloat16.
         images: where the images were read from, as it was given.
         drawn: as in `ImageSource`.
         alignment: as in `ImageSource`.

@@ -95,3 +95,12 @@ def test_the_interval_takes_more_impostors_where_a_replicate_needs_them(monkeypa
     monkeypatch.setattr(pairs, "highest", highest)
     interval_of_tar(pairs, "1e-2", redrawing=Redrawing(5))
     assert asked == [2, 4, 8]
+
+
+def test_bins_of_equal_angle():
+    pairs = PairsOfSet(some(noise=0.0))  # every genuine score is 1, up to rounding
+    genuine = pairs.all_scores(genuine=True)
+    overall, _ = histograms(pairs, genuine, bins=40, degrees=True)
+    angles = np.degrees(np.arccos(np.clip(overall.edges, -1, 1)))
+    assert np.diff(angles[:-1]) == pytest.approx(np.full(39, np.diff(angles[:-1]).mean()), rel=1e-6)
+    assert overall.genuine.sum() == overall.genuine_total

@@ -201,6 +201,7 @@ def test_each_domain_has_its_row():
     for name, domain in found.one.domains.items():
         assert name in page.text
         assert f"{domain.threshold:.4f}" in page.text
+        assert f"{domain.neg_log10_far:.3f}" in page.text
     without = dataclasses.replace(found, one=None, without_domains="the embeddings name no domains.")
     assert "The embeddings name no domains." in shown(contents(without)).text
     assert not [name for name in figures_of(contents(without)) if name.startswith("domains")]

@@ -211,6 +211,21 @@ def test_a_histogram_shows_shares_and_thresholds(tmp_path: Path):
     save_plot(figure, tmp_path / "histogram.svg")
 
 
+def test_a_histogram_in_degrees_runs_from_equal_to_opposite(tmp_path: Path):
+    histogram = Histogram(np.array([-1.0, 0.5, 1.0]), np.array([1, 3]), np.array([6, 2]), 4, 10)
+    figure = histogram_plot(histogram, {"at FAR 0.2": 0.5}, "a set", {"calibrated": 0.0}, degrees=True)
+    impostor, genuine = figure.axes[0].patches
+    assert genuine.get_data().values.tolist() == [0.75, 0.25]
+    assert impostor.get_data().edges.tolist() == pytest.approx([0.0, 60.0, 180.0])
+    assert [line.get_xdata()[0] for line in figure.axes[0].lines] == pytest.approx([60.0, 90.0])
+    assert figure.axes[1].get_xlabel() == "angle (degrees)"
+    assert legend(figure)[2:] == ["at FAR 0.2: 60.0°, cosine 0.5000", "calibrated: 90.0°, cosine 0.0000"]
+    domains = {"day": scores(0.0, 0), "night": scores(0.1, 1)}
+    result = one_threshold(domains, far="0.01")
+    own = domains_plot(counted(domains), result, "a set", degrees=True).axes[1].lines[1].get_xdata()[0]
+    assert own == pytest.approx(np.degrees(np.arccos(result.domains["night"].threshold)))
+
+
 def test_domains_at_one_threshold(tmp_path: Path):
     domains = {"day": scores(0.0, 0), "night": scores(0.1, 1), "fog": (np.empty(0), np.array([0.1]))}
     result = one_threshold(domains, far="0.01", skip_empty=True)

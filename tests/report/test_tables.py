@@ -113,8 +113,8 @@ def test_one_threshold_of_two_domains():
     text = one_threshold_table(one_threshold(DOMAINS, far="0.3"))
     _, _, day, night = cells(text)
     assert text.startswith("one threshold 0.500000 at FAR 0.3 (impostors: all)")
-    assert day == ["day", "1.0000", "0.25", "0.00631 .. 0.806", "0.5000", "1.0000", "2", "4"]
-    assert night == ["night", "0.5000", "0 (< 0.5)", "0 .. 0.842", "0.4000", "-", "2", "2"]
+    assert day == ["day", "1.0000", "0.25", "0.00631 .. 0.806", "0.602", "0.5000", "1.0000", "2", "4"]
+    assert night == ["night", "0.5000", "0 (< 0.5)", "0 .. 0.842", "> 0.301", "0.4000", "-", "2", "2"]
     assert "FAR 0 entered as 1 / impostors in: night" in text
     assert "too few impostors to show this FAR at a threshold of their own: night" in text
     # t_d - t_c: 0 and -0.1

@@ -15,7 +15,7 @@ from verisphere.train.loop import Length, Sample, TrainingDiverged, TrainingStop
 from verisphere.train.objective import Objective
 from verisphere.train.optimizer import Optimizer
 from verisphere.train.sample import Part
-from verisphere.train.schedule import Schedule
+from verisphere.train.schedule import Plateau, Schedule
 
 
 class Line(Backbone):
@@ -135,6 +135,36 @@ def test_rate_and_margin_follow_the_schedule():
     assert rates == pytest.approx([0.2 * share for share in (0.125, 0.375, 0.625, 0.875, 0.875, 0.625, 0.375, 0.125)])
     margins = [figures["margin_share"] for figures in diary.figures]
     assert margins == pytest.approx([(2 * step + 1) / 16 for step in range(8)])
+
+
+PLATEAU = Schedule(shape="plateau", factor=0.5, patience=2)
+
+
+def test_the_rate_falls_when_validation_stops_improving():
+    tars = iter([0.5, 0.4, 0.5, 0.6, 0.6, 0.5, 0.7, 0.8])
+    plateau = Plateau()
+    diary = run(
+        objective(), length(schedule=PLATEAU, log_every=1, validate_every=1),
+        validate=lambda: {"tar": next(tars)}, plateau=plateau,
+    )  # fmt: skip
+    rates = [figures["rate"] for figures in diary.figures if "rate" in figures]
+    assert rates == pytest.approx([0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025, 0.025])
+    assert plateau == Plateau(best=0.8, waited=0, falls=2, step=8)
+
+
+def test_a_validation_that_a_checkpoint_came_before_is_made_again():
+    calls: list[int] = []
+    for seen_at, expected in ((2, 3), (4, 2)):  # the checkpoint is of step 4, where a validation is due
+        calls.clear()
+        run(objective(), length(schedule=PLATEAU, validate_every=2), samples(4), first_step=4,
+            validate=lambda: calls.append(1) or {"tar": 0.1}, plateau=Plateau(0.5, 0, 0, seen_at))  # fmt: skip
+        assert len(calls) == expected
+
+
+def test_a_figure_that_the_validation_does_not_have():
+    schedule = Schedule(shape="plateau", figure="cfp")
+    with pytest.raises(ValueError, match=r"schedule\.figure is 'cfp', but the validation has tar, agedb"):
+        run(objective(), length(schedule=schedule), validate=lambda: {"tar": 0.1, "agedb": 0.2}, plateau=Plateau())
 
 
 def test_clipping_is_of_the_backbone_alone():

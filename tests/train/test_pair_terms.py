@@ -11,6 +11,7 @@ from verisphere.distributed import world
 from verisphere.head.head import Head
 from verisphere.losses.margin import CosFace
 from verisphere.models.checkpoint import load_into, read_checkpoint, save_checkpoint, shared_rows
+from verisphere.pairs.anchor_face import AnchorFace
 from verisphere.pairs.pair_term import GlobalBatch, PairOutput, PairTerm, Step, Training
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective, Position
@@ -215,6 +216,21 @@ def test_a_term_whose_time_would_never_come_is_refused():
     training.check_begins("AnchorFace", 1.9)
     with pytest.raises(ValueError, match="AnchorFace: after is 2 epochs but the training has 2, so it would never act"):
         training.check_begins("AnchorFace", 2.0)
+
+
+def test_a_term_begins_after_as_many_steps_as_a_recipe_in_steps_says():
+    training = Training(3, 4, 6, epochs=2.0, unit="steps", steps_per_epoch=10)
+    assert training.epoch_of(15.0) == 1.5
+    training.check_begins("AnchorFace", 19.0)
+    with pytest.raises(ValueError, match="AnchorFace: after is 20 steps but the training has 20, so it would never"):
+        training.check_begins("AnchorFace", 20.0)
+    with pytest.raises(ValueError, match=r"after is 1\.76, but the recipe's unit is steps: state it in whole steps"):
+        training.check_begins("AnchorFace", 1.76)
+    unknown = Training(3, 4, 6, unit="steps")  # a dry run without data
+    unknown.check_begins("AnchorFace", 1e6)
+    term = AnchorFace(after=15.0)
+    term.prepare(training)
+    assert term.begins == 1.5
 
 
 def test_a_base_term_says_where_to_compute():

@@ -59,6 +59,10 @@ ALIKE = {
     "drawn margins in parts": (["--loss", ELASTIC, "--loss.deviation", "0.2", "--accumulate", "3"], 2e-4),
     "half precision": (["--precision", "bfloat16"], 6e-2),
     "validated": (["--validation", "own_parts.Noise", "--validate_every", "1", "--validation_far", '["1e-1"]'], 2e-4),
+    "at a plateau": (
+        ["--validation", "own_parts.Noise", "--validate_every", "0.34", "--schedule", "{shape: plateau, patience: 1}"],
+        2e-4,
+    ),
 }
 #: Those in which each process has random numbers or batch statistics of its own, to be resumed on as many.
 OWN_NUMBERS = {

@@ -112,7 +112,7 @@ WRONG = [
     ("", ["--optimizer.rat=1"], "optimizer: there is no field 'rat' (did you mean rate?); allowed are name, rate, "),
     ("", ["--loss.margn", "1"], "loss: verisphere.losses.margin.ArcFace: there is no field 'margn' "
      "(did you mean margin?); allowed are margin, scale, "),
-    ("", ["--epochs", "many"], "epochs: expected float, got many"),
+    ("", ["--epochs", "many"], "epochs: expected float or null, got many"),
     ("", ["--clip", "hard"], "clip: expected float or null, got hard"),
     ("precision: float16", [], "precision: expected one of 'float32', 'bfloat16', got float16"),
     ("", ["--loss", "verisphere.losses.margin.ArcFase"],
@@ -329,7 +329,7 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("augment: 5", "augment: expected fields and their values, got 5"),
         ("schedule: []", "schedule: expected fields and their values, got []"),
         ("optimizer: {rate: null}", "optimizer.rate: expected float, got null"),
-        ("epochs: null", "epochs: expected float, got null"),
+        ("save_every: null", "save_every: expected float, got null"),
         ("seed: null", "seed: expected int, got null"),
         ("backbone: {class_path: verisphere.backbones.Pixels, init_args: {side: null}}",
          "backbone.init_args.side: expected int, got null"),
@@ -354,7 +354,16 @@ def check_junk(recipe, values: list, chosen: Callable[[tuple], bool]) -> None:
         ("pair_terms: [{class_path: verisphere.pairs.AngularTriplet, init_args: {memory: 1000000000000}}]",
          "memory is 1,000,000,000,000; it must be at most 1,000,000"),
         ("workers: 1000000", "workers must be at most 256, got 1,000,000"),
+        ("temperature: 0", "temperature is 0.0; it must be a positive number"),
+        ("temperature: 0.2", "temperature 0.2 is for pooling softmax, not max"),
         ("pull_together: 1.0e+308", "pull_together must lie in [0, 1,000,000], got 1e+308"),
+        ("steps: 0", "steps must be at least 1 and at most 1,000,000,000, got 0"),
+        ("steps: 9\nepochs: 5", "epochs is 5 and steps is 9; a training has one length, so make one null"),
+        ("epochs: null", "epochs and steps are both null; one of them states the length of the training"),
+        ("unit: steps", "save_every is 1 step, since unit is steps"),
+        ("unit: steps\nsave_every: 2.5", "save_every is 2.5, but unit is steps: it must be a whole number"),
+        ("unit: steps\nsave_every: 9\nschedule: {shape: step, milestones: [4, 4.5]}",
+         "schedule.milestones, place 2 is 4.5, but unit is steps: it must be a whole number"),
         ("batch_size: 1000000000000", "batch_size must be at most 1,048,576"),
         ("save_every: 1.0e+300", "save_every must be at most 1,000,000 epochs"),
         ("schedule: {shape: step, milestones: [.nan]}", "schedule.milestones must be positive and ascending"),
@@ -401,7 +410,7 @@ def test_the_path_of_data_may_look_like_yaml(recipe):
 
 
 def test_a_long_value_is_quoted_in_part_and_at_once(recipe):
-    with pytest.raises(ValueError, match=r"epochs: expected float, got x") as caught:
+    with pytest.raises(ValueError, match=r"epochs: expected float or null, got x") as caught:
         read_recipe(recipe(FULL + f"epochs: {'x' * 200_000}\n"), [])
     assert len(str(caught.value)) < 700
     began = time.monotonic()
@@ -440,3 +449,9 @@ def test_a_module_of_ones_own_that_fails_is_named(recipe, tmp_path: Path, monkey
     words = [] if where == "file" else ["--data.class_path", f"{module}.Own"]
     with pytest.raises(ValueError, match=f"'{module}.Own': its module fails while it is imported: [A-Z]\\w+"):
         read_recipe(path, words)
+
+
+def test_a_length_in_steps_replaces_the_default_in_epochs(recipe):
+    read = read_recipe(recipe(TINY + "steps: 240000\n"), [])
+    assert (read.recipe.epochs, read.recipe.steps, read.resolved["epochs"]) == (None, 240_000, None)
+    assert read_recipe(recipe(TINY + "steps: 9\n"), ["--steps", "null", "--epochs", "5"]).recipe.epochs == 5.0

@@ -31,3 +31,4 @@ def test_centers():
     assert centers_and_engine(recipe())[0] == SubCenters()
     fields = "--subcenters", "3", "--pooling", "softmax", "--pull_together", "0.5"
     assert centers_and_engine(recipe(*fields))[0] == SubCenters(3, "softmax", pull_together=0.5)
+    assert centers_and_engine(recipe(*fields, "--temperature", "0.05"))[0] == SubCenters(3, "softmax", 0.05, 0.5)

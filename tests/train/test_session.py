@@ -312,3 +312,51 @@ def test_the_images_are_looked_at_once_for_being_aligned(recipe, tmp_path, monke
         device="cpu",
     )
     assert len(looked) == 2
+
+
+def test_a_run_made_before_a_field_existed_goes_on_with_its_default(recipe, tmp_path):
+    run = tmp_path / "run"
+    train_run(read(recipe, "--epochs", "1"), run)
+    lines = (run / "recipe.yaml").read_text().splitlines(keepends=True)
+    (run / "recipe.yaml").write_text("".join(line for line in lines if not line.startswith("temperature:")))
+    assert train_run(read(recipe, "--epochs", "1"), run, resume=True)
+    said = refuse(recipe, run, "--epochs", "1", "--pooling", "softmax", "--temperature", "0.5", resume=True)
+    assert said.endswith("recipe.yaml differs from the recipe given in: pooling, temperature")
+
+
+PLATEAU = [
+    "--validation", "own_parts.Noise", "--validate_every", "0.34", "--validation_far", '["1e-1"]', "--save_every", "9",
+    "--schedule", "{shape: plateau, patience: 1, factor: 0.5}",
+]  # fmt: skip
+
+
+def test_a_run_whose_rate_follows_validation_goes_on_bit_for_bit(recipe, tmp_path):
+    """It validates after every step; stopped, it saves before the validation of the step."""
+    whole, halted = tmp_path / "whole", tmp_path / "halted"
+    train_run(read(recipe, *PLATEAU), whole, measure=validation_figures)
+    assert len({entry["rate"] for entry in metrics(whole) if "rate" in entry}) > 2
+    with pytest.raises(TrainingStopped):
+        train_run(read(recipe, *PLATEAU), halted, measure=validation_figures, progress=Interrupting(5))
+    assert read_checkpoint(halted).state["plateau"]["step"] == read_checkpoint(halted).step - 1
+    train_run(read(recipe, *PLATEAU), halted, measure=validation_figures, resume=True)
+    assert files(halted) == files(whole)
+    assert metrics(halted) == metrics(whole)
+
+
+def test_a_plateau_needs_a_validation_that_takes_place(recipe, tmp_path):
+    shape = ["--schedule.shape", "plateau"]
+    assert "it needs a validation set, validation_far, and validate_every" in refuse(recipe, tmp_path / "a", *shape)
+    figure = ["--schedule.figure", "validation_tar_at_far_1e-3"]
+    said = refuse(recipe, tmp_path / "a", *PLATEAU, *figure)
+    assert said.endswith("schedule.figure is 'validation_tar_at_far_1e-3'; allowed are validation_tar_at_far_1e-1")
+
+
+def test_a_length_in_steps_makes_the_run_of_that_length_in_epochs(recipe, tmp_path):
+    """Three steps an epoch: warm-ups, intervals and length in steps are those in epochs."""
+    same = ["--epochs", "2", "--schedule.warmup", "2", "--schedule.margin_warmup", "1", "--save_every", "1"]
+    train_run(read(recipe, *same), tmp_path / "epochs")
+    steps = ["--epochs", "null", "--steps", "6", "--unit", "steps", "--save_every", "3"]
+    warm = ["--schedule.warmup", "6", "--schedule.margin_warmup", "3"]
+    train_run(read(recipe, *steps, *warm), tmp_path / "steps")
+    assert files(tmp_path / "steps") == files(tmp_path / "epochs")
+    assert metrics(tmp_path / "steps") == metrics(tmp_path / "epochs")

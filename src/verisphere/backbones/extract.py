@@ -45,7 +45,7 @@ def extract(
         workers: processes that read images; 0 reads in this one.
         flip: add the embedding of the mirror image before anything is normalised.
         precision: float32, or bfloat16 by autocast.
-        progress: shown while embedding.
+        progress: reports the progress of the embedding.
         here: this process among those that share the work, each of which calls this alike; None does all of it here.
 
     Raises:

@@ -242,6 +242,7 @@ def report(options: argparse.Namespace) -> str:
         one_far=options.one_far,
         title=options.title,
         calibration=None if options.calibration is None else read_calibration(options.calibration),
+        degrees=options.degrees,
         progress=progress(),
     ).text()
 
@@ -270,3 +271,4 @@ def add_report(verbs: Verbs) -> None:
     verb.add_argument("--one-far", default="1e-3", metavar="F", help="target FAR of the one threshold (1e-3)")
     verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to show, from calibrate")
     verb.add_argument("--title", help="of the page")
+    verb.add_argument("--degrees", action="store_true", help="draw scores as angles in degrees (ArcFace, figure 10)")

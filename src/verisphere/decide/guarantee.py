@@ -74,7 +74,7 @@ class GenuineRate:
     (2, 3, 'faces.npz')
 
     Attributes:
-        file: the embeddings or scores file that they are from.
+        file: the embeddings or scores file of the comparisons.
         accepted: genuine comparisons with a score above the threshold.
         total: all genuine comparisons.
         tar: accepted / total.
@@ -299,7 +299,7 @@ def approximate_threshold(
         pairs: the impostor scores with their people.
         far: target FAR.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
 
     Raises:
         TooFewComparisonsError: fewer people than `people_needed`.

@@ -58,6 +58,11 @@ class DomainResult:
         check_rate(self.tar_own, self.genuine_accepted_own, self.genuine_total)
         check_rate(self.far_own, self.impostor_accepted_own, self.impostor_total)
 
+    @property
+    def neg_log10_far(self) -> float:
+        """-log10 FAR at the common threshold; of a FAR of 0, which has no logarithm, that of 1 / impostors."""
+        return -math.log10(max(self.impostor_accepted, 1) / self.impostor_total)
+
 
 @dataclass(frozen=True)
 class OneThreshold:
@@ -74,7 +79,7 @@ class OneThreshold:
         union: `all` where impostor pairs across domains count for t_c, `within` where they do not, `calibration` where
             t_c comes from a separate set.
         domains: each domain's figures, in the order given.
-        tar_mean, tar_variance: over domains; the variance is the population's.
+        tar_mean, tar_variance: mean and population variance of TAR over domains.
         neg_log10_far_mean, neg_log10_far_variance: the same of -log10 FAR; a domain with FAR 0 enters as 1 / its
             number of impostors.
         far_is_bound: the domains for which that was done.
@@ -186,13 +191,14 @@ def compare_domains(
     bounded = tuple(name for name, point in at_common.items() if point.impostor_accepted == 0)
     tars = [point.tar for point in at_common.values()]
     distances = [_distance(point.threshold, threshold) for point in at_own.values()]
-    exponents = [-math.log10(max(point.impostor_accepted, 1) / point.impostor_total) for point in at_common.values()]
+    results = {name: _both(at_common[name], at_own[name]) for name in usable}
+    exponents = [domain.neg_log10_far for domain in results.values()]
     return OneThreshold(
         far_target=next(iter(at_common.values())).far_target,
         rule=rule,
         calibration_threshold=threshold,
         union=union,
-        domains={name: _both(at_common[name], at_own[name]) for name in usable},
+        domains=results,
         tar_mean=fmean(tars),
         tar_variance=pvariance(tars),
         neg_log10_far_mean=fmean(exponents),

@@ -81,11 +81,11 @@ def spread_redrawn(
     or no impostor pair has no such figure.
 
     Args:
-        pooled: all pairs of the set, those across domains included, which set t_c.
+        pooled: scores of all pairs of the set, including those across domains; t_c is set on them.
         domains: the pairs within each domain; people are numbered as in `pooled`, `images` are the domain's own.
         far: target FAR.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
 
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach a threshold in a replicate.

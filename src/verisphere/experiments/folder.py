@@ -8,6 +8,7 @@ FOLDER/results.csv, results.json, plots/
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from verisphere.files.disk import write_whole
 from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints
+from verisphere.train.recipe import with_defaults
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
 
@@ -119,7 +121,11 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         "evaluate": resolved.described,
     }
     if path.is_file():
-        differing = differences(_begun(_read(path), asked, out), asked)
+        before = _read(path)
+        differing = differences(_begun(before, asked, out), asked)
+        if differing:
+            with suppress(ValueError):  # an earlier version has written fewer fields
+                differing = differences(_begun(_completed(before, resolved.warm is not None), asked, out), asked)
         if differing:
             more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
             raise ValueError(
@@ -207,6 +213,19 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
 def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
     """A recipe without its seed, and without the path of the experiment's own warm training."""
     return {name: value for name, value in recipe.items() if name != SEED and not (warm and name == START)}
+
+
+def _completed(definition: Mapping[str, Any], warm: bool) -> dict[str, Any]:
+    """A definition whose trainings have the fields that an earlier version did not write, at their defaults.
+
+    Raises:
+        ValueError: a training has a field that this version does not know.
+    """
+    return {
+        **definition,
+        "warm": None if definition["warm"] is None else with_defaults(definition["warm"]),
+        "arms": {name: _compared(with_defaults(fields), warm) for name, fields in definition["arms"].items()},
+    }
 
 
 def _read(path: Path) -> dict[str, Any]:

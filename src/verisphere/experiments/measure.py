@@ -61,7 +61,7 @@ class SetFigures:
     """The figures of one training on one set.
 
     Attributes:
-        values: all figures.
+        values: the value of each figure.
         redrawn: figures by which arms are compared, over redrawn people.
         below_resolution: target FARs that are too low for the number of impostor pairs.
         people: number of people in the set.

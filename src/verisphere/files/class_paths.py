@@ -60,7 +60,7 @@ def present_names(value: Any, depth: int = 0) -> Any:
 
     Args:
         value: dictionaries, lists and scalars.
-        depth: of the value within the whole; what lies deeper than any recipe is returned unchanged.
+        depth: number of levels above the value; a value that lies deeper than any recipe reaches is returned unchanged.
     """
     if isinstance(value, str):
         return present_name(value)

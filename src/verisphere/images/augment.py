@@ -96,7 +96,7 @@ def augment(
         images: RGB, [0, 255].
         settings: the steps and their strengths.
         seed: determines every draw, on every device alike; each step of a training needs another seed.
-        mean, scale: of the normalisation, in units of [0, 255].
+        mean, scale: numbers of the normalisation, in units of [0, 255].
         places: position of each image in the whole batch, where ranks share one batch: the images are augmented as in
             the whole batch. None where the images are the whole batch, in order.
 

@@ -51,7 +51,7 @@ class Photos(Faces):
         path: the folder, archive or list.
         people: a list of people, as `verisphere.files.lists.read_people` reads it; other people are excluded.
         min_images: people with fewer images are excluded.
-        max_images: of people with more images, only the first ones are kept.
+        max_images: largest number of images of a person; the first ones in order are used. None sets no limit.
         size: (height, width) of the images; images of another size are resampled to it by a bilinear filter, with
             antialiasing when they shrink.
         max_stretch: largest change of the aspect ratio by resampling to `size`; 1 allows only images of the same aspect

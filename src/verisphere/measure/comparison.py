@@ -81,7 +81,7 @@ def listed_against(
         file: file of the other model.
         fars: target FARs; both models' thresholds are found by the rule `at_most`.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
     """
     genuine = ours.scores.genuine
     interval = accuracy_difference(ours.right_decisions, theirs.right_decisions, people, ours.weights, redrawing)

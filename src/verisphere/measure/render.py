@@ -23,10 +23,10 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
     Beside them lie `truth.csv`, which says who is really on each image, and `images.json`, which says: drawn.
 
     Args:
-        faces: what to render.
+        faces: the faces to render.
         path: the archive.
         sheet: receives the first images of the first people as one PNG.
-        progress: shown while rendering.
+        progress: reports the progress of the rendering.
 
     Returns:
         one line that says what was written.

@@ -66,6 +66,7 @@ class _Asked:
     targets: tuple[Far, ...]
     one_far: Far
     redrawing: Redrawing
+    degrees: bool
     progress: Progress
 
 
@@ -79,6 +80,7 @@ def make_report(
     calibration: Calibration | None = None,
     replicates: int = 1000,
     seed: int = 0,
+    degrees: bool = False,
     progress: Progress = quietly,
 ) -> ReportResult:
     """Measure all pairs of each set, and write `report.html`, `figures.json` and `plots/` into a folder.
@@ -90,11 +92,12 @@ def make_report(
         out: folder; a former report there is replaced, anything else is not.
         fars: target FARs of the operating points.
         one_far: target FAR of the one threshold, of the headline and of the sample pairs.
-        title: title of the page.
+        title: title of the page; None names the sets.
         calibration: thresholds to show, and to try on the sets that the same model made.
-        replicates: replicates of the bootstrap over people; its memory grows with `one_far`.
-        seed: seed of the bootstrap.
-        progress: shown over passes and replicates.
+        replicates: number of replicates of the bootstrap over people; its memory grows with `one_far`.
+        seed: seed of the draws.
+        degrees: whether the plots of scores show angles in degrees.
+        progress: reports the progress over passes and replicates.
 
     Raises:
         FileExistsError: `out` is there and no report.
@@ -105,7 +108,7 @@ def make_report(
         raise ValueError("no input: a report is about at least one run or embeddings file")
     if len(set(titles)) < len(titles):
         raise ValueError(f"two inputs are called {max(titles, key=titles.count)!r}; a report tells them apart by title")
-    asked = _Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), progress)
+    asked = _Asked(_targets(fars, one_far), one_far, Redrawing(replicates, seed), degrees, progress)
     require_free(out)
     measured = [(entry, entry.embeddings) for entry in inputs if entry.embeddings is not None]
     for entry, embeddings in measured:
@@ -130,6 +133,7 @@ def make_report(
         replicates=replicates,
         seed=seed,
         version=verisphere.__version__,
+        degrees=degrees,
     )
     return ReportResult(write_report(out, contents), _summary(findings, contents.far))
 
@@ -217,7 +221,7 @@ def _measure(entry: ReportInput, embeddings: Embeddings, pairs: PairsOfSet, aske
         else "none of the domains has both genuine and impostor pairs."
     )
     genuine = pairs.all_scores(genuine=True)
-    histogram, by_domain = histograms(pairs, genuine)
+    histogram, by_domain = histograms(pairs, genuine, degrees=asked.degrees)
     interval = None
     if not headline.below_resolution:
         interval = interval_of_tar(pairs, asked.one_far, asked.redrawing)

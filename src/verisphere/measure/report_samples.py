@@ -20,7 +20,7 @@ def find_samples(
         report_input: the set, with its images.
         embeddings: the set, in the order of `pairs`.
         pairs: the set's pairs.
-        genuine: all of its genuine pairs.
+        genuine: the scores of all genuine pairs of the set.
         threshold: decides the pairs.
     """
     lowest = varied(pairs.person[genuine.rows[::-1]], COUNT)

@@ -70,8 +70,8 @@ class AnchorFace(PairTerm):
             row's own copy, so positives come from other rows of the batch only: docs/operating_point.md shows the
             effect.
         valid_steps: number of steps for which a feature of the set is usable, M.
-        after: epochs during which the class-center loss trains alone while the set fills. The default is the paper's
-            20,000 iterations, in epochs of its data with 11,372 batches each.
+        after: position up to which the class-center loss trains alone while the set fills, in the recipe's `unit`. The
+            default is the paper's 20,000 iterations, in epochs of its data with 11,372 batches each.
         compare: "set", or "centers": class centers in its place (variant -FC), as copies of length 1.
         too_few: the rule for steps with fewer than 1 / FAR negatives, which are reported once. "nearest" uses the
             threshold at the nearest FAR above 0 that can be reached, 1 / negatives; "skip" skips the term in such a
@@ -116,6 +116,7 @@ class AnchorFace(PairTerm):
         check_word("too_few", too_few, TooFew)
         check_word("precision", precision, Precision)
         self.far, self.temperature, self.after = far_text(far), temperature, after
+        self.begins = after  # in epochs; `prepare` knows the recipe's unit
         self.tar_weight, self.far_weight = tar_weight, far_weight
         self.too_few, self.precision, self.log_before = too_few, precision, log_before
         memory = OnlineSet(features_per_identity, valid_steps, storage, place)
@@ -132,6 +133,7 @@ class AnchorFace(PairTerm):
         """
         if self.tar_weight or self.far_weight:
             training.check_begins("AnchorFace", self.after)
+        self.begins = training.epoch_of(self.after)
         if self.memory is not None:
             self.memory.prepare(training.classes, training.embedding_size)
 
@@ -140,8 +142,8 @@ class AnchorFace(PairTerm):
         return {} if self.memory is None else {f"memory.{name}": rows for name, rows in self.memory.held().items()}
 
     def forward(self, step: Step) -> PairOutput:
-        """Compute both losses, from epoch `after` on, and the figures."""
-        batch, active = step.batch, step.epoch >= self.after
+        """Compute both losses, from `after` on, and the figures."""
+        batch, active = step.batch, step.epoch >= self.begins
         stored, copies = self._stored_and_copies(step)
         figures = {} if self.memory is None else {"anchor_set_fill": self.memory.fill(step.number)}
         if not (active or self.log_before):

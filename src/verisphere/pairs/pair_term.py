@@ -8,7 +8,7 @@ the same loss, whose gradient in its rows is that of the whole batch.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Float32, Int64, Shaped
@@ -36,6 +36,8 @@ class Training:
         domains: names of the data's domains; None for data without domains.
         side: number of further columns that the backbone returns in training.
         epochs: length of the training.
+        unit: unit of the positions that the recipe states, such as `after`.
+        steps_per_epoch: batches in an epoch; None if the data are unknown.
 
     Raises:
         ValueError: a count below 1.
@@ -47,21 +49,36 @@ class Training:
     domains: tuple[str, ...] | None = None
     side: int = 0
     epochs: float = inf
+    unit: Literal["epochs", "steps"] = "epochs"
+    steps_per_epoch: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("classes", "embedding_size", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
+    def epoch_of(self, position: float) -> float:
+        """A position that the recipe states, in epochs; 0 if it is in steps and the steps of an epoch are unknown."""
+        if self.unit == "epochs":
+            return position
+        return position / self.steps_per_epoch if self.steps_per_epoch else 0.0
+
     def check_begins(self, term: str, after: float) -> None:
         """Refuse a term that would never act.
 
+        Args:
+            term: name of the term.
+            after: the position at which it begins to act, in `unit`.
+
         Raises:
-            ValueError: `after` is not below the number of epochs.
+            ValueError: the training ends before `after`, or `after` is in steps and no whole number.
         """
-        if after >= self.epochs:
+        if self.unit == "steps" and after != int(after):
+            raise ValueError(f"{term}: after is {after:g}, but the recipe's unit is steps: state it in whole steps")
+        if self.epoch_of(after) >= self.epochs:
+            length = self.epochs * (self.steps_per_epoch or 1) if self.unit == "steps" else self.epochs
             raise ValueError(
-                f"{term}: after is {after:g} epochs but the training has {self.epochs:g}, so it would never act; lower "
+                f"{term}: after is {after:g} {self.unit} but the training has {length:g}, so it would never act; lower "
                 "after"
             )
 

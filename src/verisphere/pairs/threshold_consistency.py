@@ -138,7 +138,7 @@ class ThresholdConsistency(PairTerm):
 
     - for a domain with too few pairs for the FAR, and for all domains while all pairs together are too few;
     - if t_c or t_d is not positive, early in a training;
-    - before epoch `after`.
+    - before `after`.
 
     A ratio outside [lowest, highest] is cut off. The gradient of the implicit domains' loss, eq. 6, also reaches the
     backbone (eq. 8 adds it to the total loss), unless `detach` is set.
@@ -170,7 +170,8 @@ class ThresholdConsistency(PairTerm):
             the queue's rows of the same "domain", as in an evaluation.
         power: exponent of the ratio; 1 in the paper. Thresholds of one network differ by some per cent only, and so do
             the weights for an exponent of 1.
-        after: epochs before the weights take effect; the queue fills and domains form from the start.
+        after: position from which the weights take effect, in the recipe's `unit`; the queue fills and domains form
+            from the start.
         detach: whether the loss of the implicit domains trains their network only.
         storage: see `verisphere.pairs.memory.Memory`.
         place: see `verisphere.pairs.memory.Memory`.
@@ -211,6 +212,7 @@ class ThresholdConsistency(PairTerm):
         self.far, self.domains, self.domain_count = far, domains, domain_count
         self.domain_loss_weight, self.cross_entropy, self.detach = domain_loss_weight, cross_entropy, detach
         self.lowest, self.highest, self.after = lowest, highest, after
+        self.begins = after  # in epochs; `prepare` knows the recipe's unit
         self.compare, self.power = compare, power
         self.queue = FeatureQueue(batches, storage, place)
         self.division: ImplicitDomains | None = None
@@ -225,6 +227,7 @@ class ThresholdConsistency(PairTerm):
         PyTorch's random state must be the same on all ranks, as it is after building a head.
         """
         training.check_begins("ThresholdConsistency", self.after)
+        self.begins = training.epoch_of(self.after)
         self.queue.prepare(training.batch_size, training.embedding_size)
         if self.domains == "implicit":
             self.names = tuple(str(number) for number in range(self.domain_count))
@@ -250,7 +253,7 @@ class ThresholdConsistency(PairTerm):
             by_domain = thresholds_within(batch, domains, self.queue, present, self.far, self._domain_hints)
             thresholds = replace(thresholds, own=by_domain)
         self._warn_once(thresholds, step.number)
-        active = step.epoch >= self.after
+        active = step.epoch >= self.begins
         ratios = {domain: thresholds.ratio(domain, self.power) if active else 1.0 for domain in present}
         weights = {domain: min(max(ratio, self.lowest), self.highest) for domain, ratio in ratios.items()}
         capped = sum(shares[domain] for domain in present if weights[domain] != ratios[domain])

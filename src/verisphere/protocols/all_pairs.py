@@ -74,7 +74,7 @@ class PairsOfSet:
 
         Args:
             embeddings: the set.
-            progress: shown for each pass over the pairs.
+            progress: reports the progress of each pass over the pairs.
             processes: number of processes that work on a pass; the answers do not depend on it.
             store: keeps the state of a pass, so that an interrupted one can continue.
             precision: type of the products that screen; None chooses by a sample. The answers do not depend on it.
@@ -185,7 +185,7 @@ def all_pairs(
         union: `within` excludes impostor pairs across domains from the common threshold.
         calibration: a separate set whose impostor pairs alone set the common threshold.
         skip_empty: skip domains without impostors or genuine pairs.
-        progress: shown for each pass over the pairs.
+        progress: reports the progress of each pass over the pairs.
 
     Raises:
         ValueError: no genuine or no impostor pair; a domain without one of them, unless skipped; a bad FAR.

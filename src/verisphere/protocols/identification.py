@@ -127,7 +127,7 @@ def score_probes(
         precision: type of the screening products; changes speed, never the answer. bfloat16 is fastest where most mates
             stand far above everybody else; float32 leaves less open where they do not.
         block: gallery rows at a time; changes speed and memory, never the answer.
-        progress: shown over blocks.
+        progress: reports the progress over blocks.
 
     Raises:
         ValueError: there are no probes; the sizes of the embeddings do not agree.
@@ -183,7 +183,7 @@ def people_reaching(
         people: number of each row's person, ascending.
         precision: type of the screening products.
         block: gallery rows at a time; the rows of a person are never divided.
-        progress: shown over blocks.
+        progress: reports the progress over blocks.
     """
     counts = torch.zeros(len(probes), dtype=torch.int64)
     if not len(probes):

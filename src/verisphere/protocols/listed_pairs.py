@@ -120,7 +120,7 @@ def listed_operating_points(
         comparisons: the list.
         fars: target FARs.
         rule: see `threshold_at`.
-        progress: shown over blocks of products.
+        progress: reports the progress over blocks of products.
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them,
             which sorts 4 or 8 bytes a pair.
 

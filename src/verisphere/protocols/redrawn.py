@@ -41,7 +41,7 @@ def intervals_of_set(
         pairs: the set's pairs.
         fars: target FARs; memory grows with the largest.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
     """
     if not fars:
         return ()
@@ -76,7 +76,7 @@ def tar_differences(
         others: those of other models, of the same images in the same order.
         fars: target FARs; memory grows with the largest.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
 
     Raises:
         ValueError: the models do not hold the same images of the same people.
@@ -109,7 +109,7 @@ class RedrawnSet:
 
     Attributes:
         tars: TAR over all pairs, for each target FAR.
-        spread: of the domains at one threshold, where that was asked for.
+        spread: spread of the domains at one threshold; None if it was not requested.
     """
 
     tars: tuple[Redrawn, ...]
@@ -130,7 +130,7 @@ def redrawn_set(
         fars: target FARs; memory grows with the largest.
         one_far: target FAR of the one threshold of the set's domains; memory grows to where every domain has its own.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
 
     Raises:
         ValueError: no target FAR; `one_far` and a set without domains.
@@ -162,9 +162,9 @@ def domain_bounds(
 
     Args:
         pairs: the set's pairs.
-        differences: of its domains.
+        differences: the differences of its domains.
         redrawing: how often people are redrawn, and the seed of the draws.
-        progress: shown over replicates.
+        progress: reports the progress over replicates.
     """
     sets = _by_domain(pairs, differences.threshold, differences.groups)
     far, tar = rates_at(sets, differences.threshold, redrawing, progress)

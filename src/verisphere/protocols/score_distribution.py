@@ -23,7 +23,7 @@ def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
     highest scores is a threshold; the thresholds of the others lie where a sample of the pairs expects those ranks.
 
     Args:
-        pairs: of a set with genuine and impostor pairs.
+        pairs: the pairs of a set that has genuine and impostor pairs.
         points: approximate number of thresholds.
     """
     genuine, impostor = pairs.everything(genuine=True), pairs.everything(genuine=False)
@@ -41,15 +41,18 @@ def thinned_curve(pairs: PairsOfSet, points: int = POINTS) -> Curve:
     return Curve(np.append(thresholds, -np.inf), above(impostor), above(genuine), impostor.total, genuine.total)
 
 
-def histograms(pairs: PairsOfSet, genuine: ScoredPairs, bins: int = BINS) -> tuple[Histogram, Mapping[str, Histogram]]:
+def histograms(
+    pairs: PairsOfSet, genuine: ScoredPairs, bins: int = BINS, degrees: bool = False
+) -> tuple[Histogram, Mapping[str, Histogram]]:
     """Genuine and impostor scores of all pairs, and those within each domain that has both, over the same bins.
 
     The bins reach from about where all but one in two thousand scores of each kind lie to the highest score.
 
     Args:
-        pairs: of a set with genuine and impostor pairs.
-        genuine: all of its genuine pairs.
+        pairs: the pairs of a set that has genuine and impostor pairs.
+        genuine: the scores of all genuine pairs of the set.
         bins: number of bins.
+        degrees: whether the bins are equally wide in the angle, not in the cosine; the edges are cosines either way.
     """
     impostor = pairs.everything(genuine=False)
     lowest = min(
@@ -59,6 +62,10 @@ def histograms(pairs: PairsOfSet, genuine: ScoredPairs, bins: int = BINS) -> tup
     highest = max(impostor.ranked(1), float(genuine.scores[0]))
     margin = max((highest - lowest) / 50, 1e-12)  # all scores may be one and the same
     edges = np.linspace(lowest - margin, highest + margin, bins + 1)
+    if degrees:
+        ends = np.arccos(np.clip(edges[[0, -1]], -1.0, 1.0))
+        edges = np.cos(np.linspace(ends[0], ends[1], bins + 1))
+        edges[-1] = max(edges[-1], highest)  # rounding may take a score past 1
 
     def count(same: Float64[np.ndarray, " pairs"], different: StreamedScores) -> Histogram:
         counts = np.histogram(same, edges)[0].astype(np.int64)

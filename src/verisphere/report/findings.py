@@ -139,6 +139,7 @@ class Contents:
         far: target FAR of the one threshold.
         replicates, seed: replicates and seed of the bootstrap over people.
         version: version of verisphere.
+        degrees: whether the plots of scores show angles in degrees.
     """
 
     title: str
@@ -150,3 +151,4 @@ class Contents:
     replicates: int
     seed: int
     version: str
+    degrees: bool = False

@@ -50,8 +50,8 @@ def ranks_table(rates: Mapping[str, Sequence[RankRate]], means: Sequence[MeanRan
     """Rank-k rates of each gallery without a threshold, and their mean.
 
     Args:
-        rates: of each gallery, by its name, for the same ranks.
-        means: over the galleries.
+        rates: rank-k rates of each gallery by its name, all for the same ranks.
+        means: their means over the galleries.
     """
     rows = [
         [

@@ -28,11 +28,15 @@ def figures_of(contents: Contents) -> dict[str, Figure]:
     for number, findings in enumerate(contents.findings, start=1):
         title = findings.title
         figures[plot_name("scores", number, title)] = histogram_plot(
-            findings.histogram, _marked(findings), f"All pairs of {title}", _shipped(contents, findings)
+            findings.histogram,
+            _marked(findings),
+            f"All pairs of {title}",
+            _shipped(contents, findings),
+            contents.degrees,
         )
         if findings.one is not None:
             figures[plot_name("domains", number, title)] = domains_plot(
-                findings.by_domain, findings.one, f"Domains of {title}"
+                findings.by_domain, findings.one, f"Domains of {title}", contents.degrees
             )
     for number, run in enumerate(contents.trainings, start=1):
         if run.entries:

@@ -16,11 +16,16 @@ from verisphere.vocabulary import OperatingPoint
 
 MOST_DOMAINS = 12
 GENUINE, IMPOSTOR, COMMON, OWN, SHIPPED = "#2274a5", "#e4572e", "#1f2933", "#7b2d8b", "#3a7d44"
+_SCORE_LABEL = {False: "score (cosine)", True: "angle (degrees)"}
 _PAPER = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
 
 
 def histogram_plot(
-    histogram: Histogram, thresholds: Mapping[str, float], title: str, shipped: Mapping[str, float] | None = None
+    histogram: Histogram,
+    thresholds: Mapping[str, float],
+    title: str,
+    shipped: Mapping[str, float] | None = None,
+    degrees: bool = False,
 ) -> Figure:
     """Genuine and impostor scores of all pairs, above on a linear scale, below on a logarithmic one, with thresholds.
 
@@ -29,16 +34,18 @@ def histogram_plot(
         thresholds: thresholds by name.
         title: title of the plot.
         shipped: calibrated thresholds by name.
+        degrees: draw cosines as angles in degrees (ArcFace, figure 10), genuine pairs on the left.
     """
     figure = new_figure(4.2)
     even, logarithmic = figure.subplots(2, 1, sharex=True)
     for axes in (even, logarithmic):
-        _spread(axes, histogram)
+        _spread(axes, histogram, degrees)
         for marks, colour in ((thresholds, COMMON), (shipped or {}, SHIPPED)):
             for dashes, (name, threshold) in zip(cycle(("-", "--", ":", "-.")), marks.items(), strict=False):
                 if np.isfinite(threshold):
-                    label = f"{in_picture(name)}: {number(threshold)}"
-                    axes.axvline(threshold, color=colour, linewidth=1.5, linestyle=dashes, label=label)
+                    label = f"{in_picture(name)}: {_score_text(threshold, degrees)}"
+                    place = float(_place(threshold, degrees))
+                    axes.axvline(place, color=colour, linewidth=1.5, linestyle=dashes, label=label)
         tidy(axes)
     logarithmic.set_yscale("log")
     least = 0.5 / max(histogram.genuine_total, histogram.impostor_total)
@@ -46,7 +53,7 @@ def histogram_plot(
     even.set_ylim(bottom=0)
     for axes in (even, logarithmic):
         axes.set_ylabel("share")
-    logarithmic.set_xlabel("score (cosine)")
+    logarithmic.set_xlabel(_SCORE_LABEL[degrees])
     even.set_title(in_picture(title), loc="left", color=INK, fontsize=11)
     handles, labels = even.get_legend_handles_labels()
     columns = 3 if len(labels) == 3 else 2
@@ -54,7 +61,9 @@ def histogram_plot(
     return figure
 
 
-def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, title: str) -> Figure:
+def domains_plot(
+    histograms: Mapping[str, Histogram], result: OneThreshold, title: str, degrees: bool = False
+) -> Figure:
     """Genuine and impostor scores of each domain, its own threshold, and the one threshold of all.
 
     Of more than twelve domains, those with their own threshold furthest from the common one are drawn.
@@ -63,27 +72,32 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
         histograms: histogram of each domain, over the same bins.
         result: the thresholds; only domains in it are drawn.
         title: title of the plot.
+        degrees: draw cosines as angles in degrees.
     """
     names = _furthest([name for name in histograms if name in result.domains], result)
     figure = new_figure(1.05 * len(names) + 1.3)
     grid = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(grid, names, strict=True):
         domain = result.domains[name]
-        _spread(axes, histograms[name])
+        _spread(axes, histograms[name], degrees)
+        common = _score_text(result.calibration_threshold, degrees)
         for threshold, colour, dashes, label in (
-            (result.calibration_threshold, COMMON, "-", f"the one threshold: {number(result.calibration_threshold)}"),
+            (result.calibration_threshold, COMMON, "-", f"the one threshold: {common}"),
             (domain.threshold, OWN, "--", "its own threshold"),
         ):
             if np.isfinite(threshold):
-                axes.axvline(threshold, color=colour, linewidth=1.6, linestyle=dashes, label=label)
-        text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {number(domain.threshold)}"
-        where = {"transform": axes.transAxes, "ha": "left", "va": "top"}
-        axes.text(0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
+                place = float(_place(threshold, degrees))
+                axes.axvline(place, color=colour, linewidth=1.6, linestyle=dashes, label=label)
+        own = _score_text(domain.threshold, degrees).partition(",")[0]  # without the cosine: the panel is small
+        text = f"{in_picture(name)}\nTAR {domain.tar:.3f}   FAR {domain.far:.2g}\nits own: {own}"
+        # beside the impostors, which lie low in cosine and high in angle
+        where = {"transform": axes.transAxes, "ha": "right" if degrees else "left", "va": "top"}
+        axes.text(0.99 if degrees else 0.01, 0.94, text, fontsize=9, color=INK, bbox=_PAPER, zorder=5, **where)
         axes.set_yticks([])
         axes.set_ylim(bottom=0)
         tidy(axes)
         axes.spines["left"].set_visible(False)
-    grid[-1].set_xlabel("score (cosine)")
+    grid[-1].set_xlabel(_SCORE_LABEL[degrees])
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     grid[0].set_title(in_picture(f"{title}, FAR {result.far_target}"), loc="left", color=INK, fontsize=11)
@@ -92,7 +106,7 @@ def domains_plot(histograms: Mapping[str, Histogram], result: OneThreshold, titl
 
 def draw_scores(axes: Axes, histogram: Histogram) -> None:
     """Draws the distributions of genuine and impostor scores into axes, as shares of each kind."""
-    _spread(axes, histogram)
+    _spread(axes, histogram, degrees=False)
 
 
 def curve_plot(curve: Curve, points: Sequence[OperatingPoint], title: str) -> Figure:
@@ -171,14 +185,26 @@ def _mark(
         marks.set_markerfacecolor(face)
 
 
-def _spread(axes: Axes, histogram: Histogram) -> None:
+def _place(score: float | Float64[np.ndarray, " scores"], degrees: bool) -> float | Float64[np.ndarray, " scores"]:
+    """Where a score lies on the axis: at itself, or at the angle in degrees of which it is the cosine."""
+    return np.degrees(np.arccos(np.clip(score, -1.0, 1.0))) if degrees else score
+
+
+def _score_text(score: float, degrees: bool) -> str:
+    """A score in a legend, with its angle on an axis of angles."""
+    return f"{_place(score, degrees):.1f}\u00b0, cosine {number(score)}" if degrees else number(score)
+
+
+def _spread(axes: Axes, histogram: Histogram, degrees: bool) -> None:
     """Genuine and impostor scores as filled steps, as shares of each kind."""
     kinds = (
         ("impostor", histogram.impostor, histogram.impostor_total, IMPOSTOR),
         ("genuine", histogram.genuine, histogram.genuine_total, GENUINE),
     )
+    order = slice(None, None, -1 if degrees else 1)  # angles fall where cosines rise
+    edges = np.asarray(_place(histogram.edges, degrees))[order]
     for name, counts, total, colour in kinds:
-        axes.stairs(counts / max(total, 1), histogram.edges, fill=True, color=colour, alpha=0.5, label=name)
+        axes.stairs(counts[order] / max(total, 1), edges, fill=True, color=colour, alpha=0.5, label=name)
 
 
 def _furthest(names: list[str], result: OneThreshold) -> list[str]:

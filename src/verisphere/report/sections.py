@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from verisphere.decide import DomainResult, Interval, exact_rate
 from verisphere.report.findings import Calibrated, Contents, Findings, Training
 from verisphere.report.html import Markup, definitions, joined, table, tag
-from verisphere.report.tables import number
+from verisphere.report.tables import neg_log10_far_text, number
 from verisphere.vocabulary import OperatingPoint
 
 NONE = "\N{EN DASH}"
@@ -198,6 +198,7 @@ def _domains_table(findings: Findings) -> Markup:
             number(domain.tar),
             _far(domain),
             bounds_text(domain.far_lower_95, domain.far_upper_95),
+            neg_log10_far_text(domain),
             number(domain.threshold),
             NONE if domain.below_resolution else number(domain.tar_own),
             f"{domain.genuine_total:,}",
@@ -205,7 +206,8 @@ def _domains_table(findings: Findings) -> Markup:
         ]
         for name, domain in result.domains.items()
     ]
-    header = ["Domain", "TAR", "FAR", "95 % bounds", "Own threshold", "TAR at own", "Genuine pairs", "Impostor pairs"]
+    header = ["Domain", "TAR", "FAR", "95 % bounds", "-log10 FAR", "Own threshold", "TAR at own"]
+    header += ["Genuine pairs", "Impostor pairs"]
     threshold = number(result.calibration_threshold)
     caption = f"{findings.title}: every domain at the one threshold {threshold}, FAR {result.far_target} over all"
     return table(caption, header, rows, _domains_note(findings))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
 from verisphere.decide.intervals import MEASURED_COVERAGE
+from verisphere.decide.one_threshold import DomainResult
 from verisphere.vocabulary import OperatingPoint, printable
 
 RULES_MEAN = {
@@ -125,6 +126,17 @@ def intervals_table(intervals: Sequence[PointIntervals]) -> str:
     )
 
 
+def neg_log10_far_text(domain: DomainResult) -> str:
+    """-log10 FAR of a domain; only a bound where no impostor was accepted.
+
+    >>> from verisphere.decide import one_threshold
+    >>> domain = one_threshold({"day": ([0.9], [0.1, 0.2, 0.5, 0.3])}, far="0.25").domains["day"]
+    >>> neg_log10_far_text(domain)  # a quarter
+    '0.602'
+    """
+    return f"{'' if domain.impostor_accepted else '> '}{number(domain.neg_log10_far, 3)}"
+
+
 def one_threshold_table(result: OneThreshold) -> str:
     """Every domain at the common threshold, and at its own threshold."""
     rows = [
@@ -133,6 +145,7 @@ def one_threshold_table(result: OneThreshold) -> str:
             number(domain.tar),
             small(domain.far) if domain.impostor_accepted else f"0 (< {small(1 / domain.impostor_total)})",
             f"{small(domain.far_lower_95)} .. {small(domain.far_upper_95)}",
+            neg_log10_far_text(domain),
             number(domain.threshold),
             "-" if domain.below_resolution else number(domain.tar_own),
             f"{domain.genuine_total:,}",
@@ -144,7 +157,18 @@ def one_threshold_table(result: OneThreshold) -> str:
         f"one threshold {number(result.calibration_threshold, 6)} at FAR {result.far_target} "
         f"(impostors: {result.union}), rule: {result.rule}"
     )
-    text = table(["domain", "TAR", "FAR", "95 % bounds", "own threshold", "TAR at own", "genuine", "impostors"], rows)
+    header = [
+        "domain",
+        "TAR",
+        "FAR",
+        "95 % bounds",
+        "-log10 FAR",
+        "own threshold",
+        "TAR at own",
+        "genuine",
+        "impostors",
+    ]
+    text = table(header, rows)
     foot = (
         f"TAR mean {number(result.tar_mean)}, standard deviation {number(math.sqrt(result.tar_variance))}; "
         f"-log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "

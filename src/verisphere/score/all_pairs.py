@@ -82,7 +82,7 @@ class AllPairs:
             units: rows of length 1, from `unit_rows`.
             people: number of each row's person.
             domains: number of each row's domain, from 0.
-            progress: shown for each pass over the pairs.
+            progress: reports the progress of each pass over the pairs.
             gallery: rows and people of another set; each row is then paired with each row of this set instead.
             block: rows a side of a tile. This and the arguments below change speed and memory, never an answer.
             precision: type of the products that screen; None chooses one for each question.

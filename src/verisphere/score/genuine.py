@@ -20,7 +20,7 @@ def genuine_pairs(
         people: person of each row.
         others: person of each row on the other side; None: every two rows once, the lower row first.
         order: what `np.argsort(people, kind="stable")` gives, where it is known.
-        partners: the same of `others`.
+        partners: the same order of `others`, where it is known.
     """
     order = np.argsort(people, kind="stable") if order is None else order
     if others is None:

@@ -61,7 +61,7 @@ class ListedPairs:
             left: row of the first image of each pair.
             right: row of the second.
             genuine: True where both show the same person.
-            progress: shown over the strips.
+            progress: reports the progress over the strips.
             precision: type of the products; changes speed, never an answer.
             tile: products held at once; changes speed and memory, never an answer.
 

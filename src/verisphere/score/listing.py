@@ -44,7 +44,7 @@ class PackedListing:
 
     Attributes:
         packed: left and right row as one number.
-        bits: of the right row.
+        bits: number of bits of the right row.
         genuine: True where a pair shows one person.
     """
 

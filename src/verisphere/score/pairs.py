@@ -55,7 +55,7 @@ def pair_scores(
         units: rows of length 1, from `unit_rows`.
         left: row of the first image of each pair.
         right: row of the second.
-        others: where the second image's row is found, float32 or shorter; the same rows without.
+        others: rows of the second images, float32 or shorter; None takes them from the same rows as the first.
     """
     others = units if others is None else others
     step = max(NUMBERS_AT_ONCE // max(units.shape[1], 1), 1)
@@ -81,7 +81,7 @@ def rough_scores(
         units: rows of length 1, from `unit_rows`.
         left: row of the first image of each pair, ascending.
         right: row of the second.
-        others: where the second image's row is found; the same rows without.
+        others: rows of the second images; None takes them from the same rows as the first.
     """
     others = units if others is None else others
     if len(left) and units.device.type == "cpu":

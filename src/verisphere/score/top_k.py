@@ -58,7 +58,7 @@ def top_k(
         exclude: a number for each probe and for each gallery row; pairs of equal numbers are excluded. Numbers of
             people, or of rows where the gallery contains the probes.
         block: gallery rows at a time; None suits the device. Changes speed and memory, never the answer.
-        progress: shown over blocks.
+        progress: reports the progress over blocks.
 
     Raises:
         ValueError: k, block or precision is out of range; the sizes do not agree; a row does not have length 1.

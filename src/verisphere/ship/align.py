@@ -122,7 +122,7 @@ def align_photos(
             photos, which lists of pairs use.
         min_face: side of the smallest face that is searched for, in pixels; see `verisphere.images.detect.Detector`.
         device: device of the detector; by default a GPU where there is one.
-        progress: shown over the photos.
+        progress: reports the progress over the photos.
 
     Raises:
         FileNotFoundError: `source` or `landmarks` does not exist.

@@ -72,7 +72,7 @@ def calibrate(
         replicates: redrawings of the people, for `approximate`; its memory grows with the largest FAR.
         seed: seed of the matching, or of the redrawings. To choose among several seeds breaks the guarantee.
         skip_empty: skip, and name, domains and check files without genuine or impostor comparisons.
-        progress: shown over passes and replicates.
+        progress: reports the progress over passes and replicates.
 
     Raises:
         FileNotFoundError: a file does not exist.

@@ -121,12 +121,13 @@ def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source
     if recipe is None:
         yield f"The checkpoint (after step {step:,}) came without its recipe, so how it was trained is not known here."
         return
-    rest = ("optimizer", "schedule", "augment"), ("subcenters", "engine", "epochs", "batch_size", "precision", "seed")
+    groups = ("optimizer", "schedule", "augment")
+    fields = ("subcenters", "engine", "epochs", "steps", "batch_size", "precision", "seed")
     lines = [
         f"network: {_call(recipe['backbone'])}",
         f"loss: {_call(recipe['loss'])}",
-        *(f"{name}: {plain(_settings(recipe[name]))}" for name in rest[0] if isinstance(recipe.get(name), Mapping)),
-        ", ".join(f"{name} {plain(str(recipe[name]))}" for name in rest[1] if name in recipe),
+        *(f"{name}: {plain(_settings(recipe[name]))}" for name in groups if isinstance(recipe.get(name), Mapping)),
+        ", ".join(f"{name} {plain(str(recipe[name]))}" for name in fields if recipe.get(name) is not None),
         f"steps made: {step:,}",
     ]
     yield "\n".join(f"- {line}" for line in lines if line)

@@ -100,7 +100,7 @@ def export_model(
         template: template of the aligned faces: a name in `verisphere.images.detect.TEMPLATES`, or another name where
             no template there has the input size of the network.
         trust_code: also build a backbone class from outside verisphere, which runs its code.
-        progress: shown over the steps.
+        progress: reports the progress over the steps.
 
     Raises:
         FileExistsError: `out` is a file, a folder that is not empty, or an input.

@@ -122,7 +122,7 @@ def identify(
         far: target FAR of the threshold; required where the model has several.
         top: most matches in the result.
         accept_drawn: accept a model that was trained or calibrated on drawn faces.
-        progress: shown over the photographs.
+        progress: reports the progress over the photographs.
 
     Raises:
         FileNotFoundError: `probe` or `gallery` does not exist.

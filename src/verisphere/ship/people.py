@@ -149,7 +149,7 @@ def person_at(
         path: an image file, or a folder or zip archive of photographs of one person.
         model: computes the embeddings.
         find: finds the face on each photograph.
-        progress: shown over the photographs.
+        progress: reports the progress over the photographs.
 
     Raises:
         FileNotFoundError: `path` does not exist.

@@ -85,7 +85,7 @@ def verify(
         find: finds the face on each photograph.
         far: target FAR of the threshold; required where the model has several.
         accept_drawn: accept a model that was trained or calibrated on drawn faces.
-        progress: shown over the photographs.
+        progress: reports the progress over the photographs.
 
     Raises:
         FileNotFoundError: `left` or `right` does not exist.

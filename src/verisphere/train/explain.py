@@ -4,7 +4,7 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -86,6 +86,38 @@ def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str
         return []
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [name for name, parameter in inspect.signature(owner).parameters.items() if parameter.kind not in kinds]
+
+
+def raised_by_user_code(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
+    """The field and the user's own class in which an error was raised; None if it was raised elsewhere.
+
+    Args:
+        error: exception that was raised while the objects of a recipe were built.
+        resolved: the recipe's fields that name classes, as plain data.
+    """
+    modules = set[str]()
+    trace = error.__traceback__
+    while trace is not None:
+        modules.add(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    own = [
+        f"{field} {path}"
+        for field, value in resolved.items()
+        for path in _class_paths(value)
+        if path.partition(".")[0] != "verisphere" and path.rpartition(".")[0] in modules
+    ]
+    return own[0] if own else None
+
+
+def _class_paths(value: object) -> Iterator[str]:
+    """The class paths in a part of a resolved recipe."""
+    if isinstance(value, dict):
+        if isinstance(value.get("class_path"), str):
+            yield value["class_path"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for entry in value:
+            yield from _class_paths(entry)
 
 
 def check_given(owner: type, given: Mapping[str, Any], where: str = "") -> None:

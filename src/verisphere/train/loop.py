@@ -2,17 +2,18 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
 import torch
 
+from verisphere.collectives import on_first_rank
 from verisphere.distributed import world
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.objective import Objective, Position
 from verisphere.train.sample import Sample
-from verisphere.train.schedule import Schedule
+from verisphere.train.schedule import Plateau, Schedule
 from verisphere.train.step import TrainingDiverged, finite_norm, gradients
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Length:
         steps_per_epoch: batches in an epoch.
         epochs: number of epochs; may be a fraction.
         rate: base learning rate.
-        schedule: how learning rate and margin change.
+        schedule: how learning rate and margin change; its positions are in epochs.
         clip: largest norm of the backbone's gradient; None does not clip.
         log_every: steps between entries of the log.
         save_every: steps between checkpoints.
@@ -60,6 +61,10 @@ class Length:
         """Number of steps of the whole training."""
         return max(round(self.epochs * self.steps_per_epoch), 1)
 
+    def validates(self, done: int) -> bool:
+        """Whether a validation is due after a number of steps, other than at the end."""
+        return bool(self.validate_every) and done % self.validate_every == 0
+
 
 def train(
     objective: Objective,
@@ -74,6 +79,7 @@ def train(
     stopping: Callable[[], int | None] = lambda: None,
     seed: int = 0,
     figures_since: dict[str, list[float]] | None = None,
+    plateau: Plateau | None = None,
 ) -> None:
     """Train from `first_step` to the end, and save a checkpoint there.
 
@@ -99,19 +105,33 @@ def train(
         seed: seed of the random numbers of all steps.
         figures_since: loss and figures of the pair terms since the last entry of the log. It is updated in place, so
             that `save` can store it; a resumed training passes those of its checkpoint.
+        plateau: progress of the validation figure that the schedule follows, or None for a schedule that follows none.
+            It is updated in place, as `figures_since` is. A checkpoint is saved before the validation of its step, so a
+            resumed training makes that validation again, if the plateau lacks it.
 
     Raises:
         TrainingDiverged: a loss, their sum or a gradient is NaN or infinite on any rank; raised on all ranks, before
             the update.
         TrainingStopped: `stopping` asked for it on any rank; a checkpoint has been saved.
-        ValueError: the samples end before the training does.
+        ValueError: the samples end before the training does, or the validation has no figure for the schedule.
     """
+
+    def validated(done: int, validate: Callable[[], dict[str, float]]) -> None:
+        figures = validate()
+        record(done, figures)
+        log.info("step %d: %s", done, ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
+        if plateau is not None and plateau.see(done, _followed(figures, length.schedule), length.schedule.patience):
+            log.info("step %d: no better for %d validations, so the rate falls", done, length.schedule.patience)
+
+    missed = plateau is not None and plateau.step < first_step < length.steps and length.validates(first_step)
+    if validate is not None and missed:
+        validated(first_step, validate)
     objective.train()
     done, since, seen = first_step, time.perf_counter(), 0
     unlogged = {} if figures_since is None else figures_since
     for step, sample in enumerate(samples, start=first_step):
         epoch = (step + 0.5) / length.steps_per_epoch  # the middle of the step: no step has rate 0
-        rate = length.rate * length.schedule.rate(epoch, length.epochs)
+        rate = length.rate * length.schedule.rate(epoch, length.epochs, plateau.falls if plateau else 0)
         for group in optimizer.param_groups:
             group["lr"] = rate
         objective.head.loss.set_strength(length.schedule.margin(epoch))
@@ -151,14 +171,24 @@ def train(
             save(done)
         if stop is not None and not last:
             raise TrainingStopped(stop)
-        if validate is not None and (last or (length.validate_every and done % length.validate_every == 0)):
-            figures = validate()
-            record(done, figures)
-            log.info("step %d: %s", done, ", ".join(f"{name} {value:.4f}" for name, value in figures.items()))
+        if validate is not None and (last or length.validates(done)):
+            validated(done, validate)
             objective.train()
             since, seen = time.perf_counter(), 0
     if done < length.steps:
         raise ValueError(f"the samples end after step {done} of {length.steps}")
+
+
+def _followed(figures: Mapping[str, float], schedule: Schedule) -> float:
+    """The figure that a schedule follows, as rank 0 has it: all ranks must take the same decision.
+
+    Raises:
+        ValueError: the validation has no such figure.
+    """
+    name = next(iter(figures), "") if schedule.figure is None else schedule.figure
+    if name not in figures:
+        raise ValueError(f"schedule.figure is {name!r}, but the validation has {', '.join(figures) or 'no figure'}")
+    return float(on_first_rank(lambda: repr(float(figures[name]))))
 
 
 def _seed(seed: int, step: int) -> int:

@@ -1,7 +1,11 @@
 """What follows from a recipe before its training begins: the length, and what the pair terms need to know."""
 
+from math import inf
+
+from verisphere.decide.point import far_text
 from verisphere.images.select import require_people
 from verisphere.pairs.pair_term import Training
+from verisphere.report.outcome import VALIDATION
 from verisphere.train.loop import Length
 from verisphere.train.recipe import Recipe
 
@@ -10,37 +14,70 @@ def length_of(recipe: Recipe) -> Length:
     """The length of a recipe's training on its data, in steps.
 
     Raises:
-        ValueError: the data have too few people, or too few images for one batch.
+        ValueError: the data have too few people, or too few images for one batch; or the schedule waits for a
+            validation that does not take place.
     """
     require_people(recipe.data)
     steps_per_epoch = len(recipe.data) // recipe.batch_size
     if not steps_per_epoch:
         raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
+    _check_plateau(recipe)
+    per_unit = 1 if recipe.unit == "steps" else steps_per_epoch
     return Length(
         steps_per_epoch=steps_per_epoch,
-        epochs=recipe.epochs,
+        epochs=epochs_of(recipe, steps_per_epoch),
         rate=recipe.optimizer.rate,
-        schedule=recipe.schedule,
+        schedule=recipe.schedule.in_epochs(recipe.unit, steps_per_epoch),
         clip=recipe.clip,
         log_every=recipe.log_every,
-        save_every=max(round(recipe.save_every * steps_per_epoch), 1),
-        validate_every=max(round(recipe.validate_every * steps_per_epoch), 1) if recipe.validate_every else 0,
+        save_every=max(round(recipe.save_every * per_unit), 1),
+        validate_every=max(round(recipe.validate_every * per_unit), 1) if recipe.validate_every else 0,
     )
+
+
+def epochs_of(recipe: Recipe, steps_per_epoch: int | None) -> float:
+    """The length of the training in epochs; infinite if it is stated in steps and an epoch's steps are unknown."""
+    if recipe.steps is None:
+        assert recipe.epochs is not None  # as the recipe has checked
+        return recipe.epochs
+    return recipe.steps / steps_per_epoch if steps_per_epoch else inf
+
+
+def _check_plateau(recipe: Recipe) -> None:
+    """Refuse a schedule that follows a validation which does not take place, or a figure that it does not have.
+
+    Raises:
+        ValueError: names the field.
+    """
+    if recipe.schedule.shape != "plateau":
+        return
+    if recipe.validation is None or not recipe.validate_every or not recipe.validation_far:
+        raise ValueError(
+            "schedule.shape is plateau, which lowers the rate when validation stops improving: it needs a validation "
+            "set, validation_far, and validate_every above 0"
+        )
+    names = [f"{VALIDATION}{far_text(far)}" for far in recipe.validation_far]
+    if recipe.schedule.figure not in (None, *names):
+        raise ValueError(f"schedule.figure is {recipe.schedule.figure!r}; allowed are {', '.join(names)}")
 
 
 def training_of(recipe: Recipe) -> Training:
     """The recipe's training on its data, as pair terms are prepared for it."""
     domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
-    return training_without_data(recipe, len(recipe.data.people), domains)
+    steps_per_epoch = len(recipe.data) // recipe.batch_size
+    return training_without_data(recipe, len(recipe.data.people), domains, steps_per_epoch)
 
 
-def training_without_data(recipe: Recipe, classes: int, domains: tuple[str, ...] | None) -> Training:
+def training_without_data(
+    recipe: Recipe, classes: int, domains: tuple[str, ...] | None, steps_per_epoch: int | None = None
+) -> Training:
     """The recipe's training on other data than its own, which are not read.
 
     Args:
         recipe: everything but the data.
         classes: number of identities.
         domains: names of the domains; None for data without domains.
+        steps_per_epoch: batches in an epoch; None if the data are unknown.
     """
     return Training(
         classes,
@@ -48,5 +85,7 @@ def training_without_data(recipe: Recipe, classes: int, domains: tuple[str, ...]
         recipe.batch_size,
         domains,
         recipe.backbone.side_columns,
-        recipe.epochs,
+        epochs_of(recipe, steps_per_epoch),
+        recipe.unit,
+        steps_per_epoch,
     )

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,39 +16,26 @@ from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
 from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.head.streamed import Precision
-from verisphere.head.subcenters import Pooling
+from verisphere.head.subcenters import Pooling, SubCenters
 from verisphere.images.augment import Augment
 from verisphere.images.faces import Faces
-from verisphere.images.loader import MOST_WORKERS
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.pairs.pair_term import PairTerm
 from verisphere.seeds import seed_start_weights
-from verisphere.train.explain import check_given, explain
+from verisphere.train.explain import check_given, explain, raised_by_user_code
 from verisphere.train.optimizer import Optimizer
+from verisphere.train.recipe_limits import EPOCHS, check_counts, check_length
 from verisphere.train.recipe_text import (
     BOUNDED,
     CLASS_FIELDS,
+    check_names,
     check_words,
     read_recipe_text,
     recipe_yaml,
     with_origin,
     with_present_names,
 )
-from verisphere.train.schedule import Schedule
-
-#: Smallest and largest value of each count. The largest are beyond any training, and small enough that a mistake is
-#: reported before it fills the memory or exceeds 64-bit sizes.
-_ALLOWED = {
-    "batch_size": (2, 2**20),
-    "accumulate": (1, 2**20),
-    "subcenters": (1, 1000),
-    "log_every": (1, 10**9),
-    "workers": (0, MOST_WORKERS),
-    "seed": (0, inf),
-    "images_per_identity": (1, 2**20),
-}
-_MOST_EPOCHS = 10**6
-_MOST_PULL = 10**6  # beyond it the loss would consist of this term alone
+from verisphere.train.schedule import Schedule, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +54,7 @@ class Recipe:
         start_head: whether the centers are taken over too; the people must then be the same.
         subcenters: number of centers per class (ArcFace eq. 7).
         pooling: how the cosines to the sub-centers of a class are combined: max or softmax.
+        temperature: temperature of softmax pooling, above 0; pooling max does not use it.
         pull_together: weight of the mean distance between a class's sub-centers, added to the loss.
         engine: how the head runs the loss: dense, streamed (class chunks), auto, which streams many classes, or sampled
             (PartialFC: each step looks at the batch's classes and at random others).
@@ -76,8 +63,11 @@ class Recipe:
         sample_rate: share of the classes that a step of engine sampled compares with, in (0, 1].
         augment: augmentation of the images.
         optimizer: sgd or adamw, and its rates.
-        schedule: schedule of learning rate and margin, in epochs.
-        epochs: length of the training.
+        schedule: schedule of learning rate and margin.
+        epochs: length of the training; null where `steps` states it.
+        steps: length of the training in steps; null where `epochs` states it.
+        unit: unit of the schedule's positions, of `save_every`, `validate_every` and the `after` of pair terms: epochs,
+            which may be fractions, or whole steps.
         images_per_identity: number of consecutive images of one person in a batch, for people who have as many; 1 means
             any order. Triplets within a batch need 2 or more.
         batch_size: images a step, over all ranks; an epoch's incomplete last batch is skipped.
@@ -90,8 +80,8 @@ class Recipe:
         seed: seed of start weights, order of the images, and augmentation.
         validation: images on which TAR is measured during the training; null measures nothing.
         validation_far: target FARs of the validation.
-        validate_every: epochs between validations; 0 validates only at the end.
-        save_every: epochs between checkpoints.
+        validate_every: interval of the validations, in `unit`; 0 validates only at the end.
+        save_every: interval of the checkpoints, in `unit`.
         log_every: steps between entries of the log.
         workers: processes that read images; 0 reads in the training process.
         in_memory: read all training images once, before training.
@@ -105,6 +95,7 @@ class Recipe:
     start_head: bool = True
     subcenters: int = 1
     pooling: Pooling = "max"
+    temperature: float = SubCenters.temperature
     pull_together: float = 0.0
     engine: Literal["dense", "streamed", "auto", "sampled"] = "auto"
     head_precision: Precision = "float32"
@@ -112,7 +103,9 @@ class Recipe:
     augment: Augment = field(default_factory=Augment)
     optimizer: Optimizer = field(default_factory=Optimizer)
     schedule: Schedule = field(default_factory=Schedule)
-    epochs: float = 20.0
+    epochs: float | None = EPOCHS
+    steps: int | None = None
+    unit: Unit = "epochs"
     images_per_identity: int = 1
     batch_size: int = 128
     accumulate: int = 1
@@ -130,11 +123,8 @@ class Recipe:
     in_memory: bool = False
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _ALLOWED.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-            if getattr(self, name) > most:
-                raise ValueError(f"{name} must be at most {most:,}, got {getattr(self, name):,}")
+        check_counts(vars(self))
+        check_length(vars(self))
         if self.accumulate > self.batch_size:
             raise ValueError(
                 f"accumulate is {self.accumulate}, more parts than a batch of {self.batch_size} has images"
@@ -147,16 +137,9 @@ class Recipe:
             raise ValueError(
                 f"images_per_identity is {self.images_per_identity}, more than a batch of {self.batch_size} has images"
             )
-        if self.seed >= 2**31:
-            raise ValueError(f"seed must be below 2^31, got {self.seed}")
-        for name in ("epochs", "save_every"):
-            if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
-        for name in ("epochs", "save_every", "validate_every"):
-            if getattr(self, name) > _MOST_EPOCHS:
-                raise ValueError(f"{name} must be at most {_MOST_EPOCHS:,} epochs, got {getattr(self, name):g}")
-        if not 0 <= self.pull_together <= _MOST_PULL:
-            raise ValueError(f"pull_together must lie in [0, {_MOST_PULL:,}], got {self.pull_together}")
+        SubCenters(temperature=self.temperature)  # raises if it is no positive number
+        if self.temperature != SubCenters.temperature and self.pooling != "softmax":
+            raise ValueError(f"temperature {self.temperature} is for pooling softmax, not {self.pooling}")
         if self.engine == "dense" and self.head_precision != "float32":
             raise ValueError(f"head_precision {self.head_precision!r} is for engine streamed or auto, not dense")
         if not 0 < self.sample_rate <= 1:
@@ -169,8 +152,6 @@ class Recipe:
             )
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
-        if not (isfinite(self.validate_every) and self.validate_every >= 0):
-            raise ValueError(f"validate_every must not be negative, got {self.validate_every}")
         for term in self.pair_terms:
             if type(term).forward is PairTerm.forward:
                 raise ValueError(f"pair_terms: {type(term).__name__} computes nothing; name one that derives from it")
@@ -187,7 +168,7 @@ class ReadRecipe:
 
     Attributes:
         recipe: the object.
-        resolved: all fields with their values, as plain data.
+        resolved: the value of every field, as plain data.
     """
 
     recipe: Recipe
@@ -220,6 +201,20 @@ def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
         _check_built(built)
         recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
     return ReadRecipe(recipe, resolved)
+
+
+def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe as plain data with all fields, those that are missing at their defaults; nothing is built.
+
+    What an earlier version has written lacks the fields and arguments that came later.
+
+    Raises:
+        ValueError: these are not fields of a recipe.
+    """
+    check_names(dict(fields))
+    given = _Given.of(None, [])
+    with given.errors():
+        return given.plain(given.parser.parse_object(dict(fields)))
 
 
 def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, Any]:
@@ -274,10 +269,18 @@ class _Given:
     def parsed(self) -> tuple[jsonargparse.Namespace, dict[str, Any]]:
         """The values as the parser keeps them, and as plain data."""
         settings = self.parser.parse_args([*self._file(), *self.overrides])
+        return settings, self.plain(settings)
+
+    def plain(self, settings: jsonargparse.Namespace) -> dict[str, Any]:
+        """Values as plain data; `settings` lose what is no field, and the length that gives way to steps."""
         del settings["recipe"]
-        resolved = json.loads(self.parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+        if settings["steps"] is not None and settings["epochs"] == EPOCHS:  # the default, which then states nothing
+            settings["epochs"] = None
+        resolved: dict[str, Any] = json.loads(
+            self.parser.dump(settings, format="json", skip_unset=False, skip_validation=True)
+        )
         check_given(Recipe, resolved)
-        return settings, resolved
+        return resolved
 
     def _file(self) -> list[str]:
         """The file as the parser takes it: its path, or the fields where bases are merged into them."""
@@ -298,37 +301,10 @@ def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace
     except (ValueError, OSError, MemoryError):
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything; errors of ours are not changed
-        source = _raised_by_user_code(error, resolved)
+        source = raised_by_user_code(error, {name: resolved[name] for name in CLASS_FIELDS})
         if source is None:
             raise
         raise ValueError(f"{source}: {type(error).__name__}: {error}") from error
-
-
-def _raised_by_user_code(error: BaseException, resolved: Mapping[str, Any]) -> str | None:
-    """The field and the user's own class in which an error was raised; None if it was raised elsewhere."""
-    modules = set[str]()
-    trace = error.__traceback__
-    while trace is not None:
-        modules.add(trace.tb_frame.f_globals.get("__name__", ""))
-        trace = trace.tb_next
-    own = [
-        f"{field} {path}"
-        for field in CLASS_FIELDS
-        for path in _class_paths(resolved[field])
-        if path.partition(".")[0] != "verisphere" and path.rpartition(".")[0] in modules
-    ]
-    return own[0] if own else None
-
-
-def _class_paths(value: object) -> Iterator[str]:
-    """The class paths in a part of a resolved recipe."""
-    if isinstance(value, dict):
-        if isinstance(value.get("class_path"), str):
-            yield value["class_path"]
-        value = list(value.values())
-    if isinstance(value, list):
-        for entry in value:
-            yield from _class_paths(entry)
 
 
 def _check_built(built: jsonargparse.Namespace) -> None:

@@ -31,12 +31,12 @@ def read_recipe_text(path: Path) -> Based:
 
     Raises:
         FileNotFoundError: a base is not there.
-        ValueError: a file is too long, is not YAML, has a name that `_check_names` refuses, or stands on itself.
+        ValueError: a file is too long, is not YAML, has a name that `check_names` refuses, or stands on itself.
     """
     based = read_based(path, _plain_values)
     for file in based.files:
         with errors_naming(file.path):
-            _check_names(file.content)
+            check_names(file.content)
     return based
 
 
@@ -151,7 +151,7 @@ def check_words(overrides: list[str]) -> None:
             raise ValueError(f"{field or shown(word)}: {error}") from None
 
 
-def _check_names(content: object) -> None:
+def check_names(content: object) -> None:
     """Refuse names by which a recipe could set a field twice, or include another file.
 
     Raises:
@@ -169,7 +169,7 @@ def _check_names(content: object) -> None:
             _check_classes(value)
             _import(value)
         elif isinstance(value, dict):
-            _check_names(value)
+            check_names(value)
 
 
 def _check_classes(value: object) -> None:

@@ -14,6 +14,7 @@ from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, 
 from verisphere.models.image_sources import recorded_sources
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
+from verisphere.train.schedule import Plateau
 from verisphere.vocabulary import ImageSource
 
 
@@ -69,6 +70,19 @@ def unlogged_figures(checkpoint: Checkpoint) -> dict[str, list[float]]:
     ):
         return figures
     raise ValueError(f"{checkpoint.path / 'state.json'}: figures is {shown(figures)}; each has a list of numbers")
+
+
+def plateau_of(recipe: Recipe, checkpoint: Checkpoint | None) -> Plateau | None:
+    """The progress of the figure that the recipe's schedule follows; None for a schedule that follows none.
+
+    Raises:
+        ValueError: the entry of the checkpoint is not that of a plateau.
+    """
+    if recipe.schedule.shape != "plateau":
+        return None
+    if checkpoint is None:
+        return Plateau()
+    return Plateau.of_state(checkpoint.state.get("plateau"), str(checkpoint.path / "state.json"))
 
 
 def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:

@@ -4,8 +4,8 @@ import errno
 import fcntl
 import json
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.metrics import METRICS, metrics_line
 from verisphere.models.checkpoint import list_checkpoints
-from verisphere.train.recipe import ReadRecipe
+from verisphere.train.recipe import ReadRecipe, with_defaults
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +108,16 @@ def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
     before = present_names(read_yaml_file(recipe_file))
     if not isinstance(before, dict):
         raise ValueError(f"{recipe_file}: not a recipe; was it changed after the run began?")
-    names = sorted(read.resolved.keys() | before.keys())
-    differing = [name for name in names if read.resolved.get(name) != before.get(name)]
+    differing = _differing(read.resolved, before)
+    if differing:
+        with suppress(ValueError):  # fields and arguments that an earlier version did not have yet get their defaults
+            differing = _differing(read.resolved, with_defaults(before))
     if differing:
         raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
+
+
+def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    return [name for name in sorted(ours.keys() | theirs.keys()) if ours.get(name) != theirs.get(name)]
 
 
 Record = Callable[[int, dict[str, float]], None]

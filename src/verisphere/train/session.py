@@ -17,7 +17,7 @@ from verisphere.compiling import compiled
 from verisphere.decide import Far
 from verisphere.device import choose_device
 from verisphere.distributed import world
-from verisphere.files.metrics import METRICS, cut_metrics
+from verisphere.files.metrics import METRICS, cut_metrics, read_metrics
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.images.decoded_faces import in_memory
@@ -37,7 +37,7 @@ from verisphere.train.preparation import length_of, training_of
 from verisphere.train.processes import Division, divided, share_buffers, summed_backbone
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.recipe_head import centers_and_engine
-from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, unlogged_figures
+from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, plateau_of, unlogged_figures
 from verisphere.train.run_folder import (
     Record,
     alone_in,
@@ -131,6 +131,7 @@ def train_run(
     faces = on_every_rank(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
 
     figures = {} if checkpoint is None else unlogged_figures(checkpoint)
+    plateau = plateau_of(recipe, checkpoint)
     sources = image_sources(recipe) if checkpoint is None else recorded_sources(checkpoint)
 
     def check_folder() -> str:
@@ -156,6 +157,8 @@ def train_run(
         }
         if figures:
             state["figures"] = figures
+        if plateau is not None:
+            state["plateau"] = plateau.state()
         save_checkpoint(out, step, parts, state, held=shared_rows(objective.head, optimizer, objective.terms))
 
     def validate() -> dict[str, float]:
@@ -187,6 +190,7 @@ def train_run(
             stopping=stopping,
             seed=recipe.seed,
             figures_since=figures,
+            plateau=plateau,
         )
         on_first_rank(check_folder)  # the last validation may have taken a while
     return objective
@@ -229,8 +233,10 @@ def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record
         yield lambda step, figures: None
         return
     cut_metrics(out / METRICS, first_step)
+    last = next(reversed(read_metrics(out / METRICS)), {})
     with recorder(out, event_writer() if tensorboard else None, first_step) as record:
-        yield record
+        # a validation that a resumed training makes again may be in the log already
+        yield lambda step, figures: None if last == {"step": step, **figures} else record(step, figures)
 
 
 def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:

@@ -417,6 +417,17 @@ def test_a_batch_in_parts_helps_where_activations_are_the_problem():
     )
 
 
+def test_the_length_in_both_units_where_the_images_are_counted(known):
+    found = training_cost(recipe(), 1000, measurements=known)
+    for overrides, steps_per_epoch, expected in (
+        (["--epochs", "2.5"], 40, "100 steps, which are 2.5 epochs of 40 steps"),
+        (["--steps", "240000"], 11_372, "240,000 steps, which are 21.1045 epochs of 11,372 steps"),
+        (["--steps", "240000"], None, "240,000 steps; the other unit needs the number of images"),
+        (["--epochs", "2"], 0, "2 epochs; the other unit has no whole batch in an epoch"),
+    ):
+        assert as_text(found, recipe(*overrides), steps_per_epoch).splitlines()[2] == expected
+
+
 def test_nothing_helps_who_has_no_room_for_pytorch(known):
     found = training_cost(recipe(), 1000, available=2**20, measurements=known)
     assert found.would_fit == ()

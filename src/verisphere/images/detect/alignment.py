@@ -25,7 +25,7 @@ class Template:
 
     Attributes:
         name: name in recipes, in model folders and on the command line.
-        height, width: of the crop, in pixels.
+        height, width: size of the crop, in pixels.
         points: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the crop, in pixels; the
             centre of the first pixel is (0, 0).
     """

@@ -17,7 +17,7 @@ class Crop:
 
     Attributes:
         pixels: RGB, [0, 255], of the template's size.
-        landmarks, box, score: of the face in the photo, as in `Detections`.
+        landmarks, box, score: position of the face in the photo and its score, as in `Detections`.
         faces: number of faces on the photo.
     """
 
@@ -36,7 +36,7 @@ def choose_face(detections: Detections, height: int, width: int) -> int:
 
     Args:
         detections: at least one face.
-        height, width: of the photo, in pixels.
+        height, width: size of the photo, in pixels.
     """
     if not len(detections):
         raise ValueError("there is no face to choose from")

@@ -58,7 +58,7 @@ class Detector:
         device: where the networks run.
         min_face: side of the smallest face that is searched for, in pixels of the searched image; 12 or more.
         max_side: an image with a longer side is shrunk to it for the search; results are in pixels of the original.
-        thresholds: for each of the three networks, the probability that a box must exceed.
+        thresholds: the probability that a box must exceed, one for each of the three networks.
         border: width of the border, in longer sides of the image; 0 for no second search.
 
     Raises:

@@ -101,7 +101,7 @@ class Scan:
 
         Args:
             tiling: determines the tiles.
-            progress: shown for each pass.
+            progress: reports the progress of each pass.
             processes: number of worker processes; the results do not depend on it.
             store: saves passes and filled windows; for a single launched process only.
             before: a scan of the same rows with products of another type, which this one replaces.
@@ -243,7 +243,7 @@ class SavedScan:
         filled: windows that complete passes have filled.
         filling: windows that an interrupted pass was filling.
         asked: the stretches that this pass was asked for.
-        done: which of its batches were complete.
+        done: whether each of its batches was complete.
     """
 
     filled: list[Window]

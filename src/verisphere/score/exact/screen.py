@@ -206,8 +206,8 @@ class Screen:
         Args:
             left: rows on one side.
             right: rows on the other, of the same type.
-            lowest: keys of float32 and float64 products are spread evenly from here
-            highest: to here; they are coarse beyond.
+            lowest: lower end of the range over which keys of float32 and float64 products are spread evenly.
+            highest: upper end of that range; beyond it the keys are coarse.
             room: memory for the products, of `product_type`; None allocates it.
             tried: whether products of such rows were compared with their bound before.
 

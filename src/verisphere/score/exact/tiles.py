@@ -292,7 +292,7 @@ def scan_tiles(tiles: Tiled, numbers: Sequence[int], stretches: Sequence[Stretch
     """Find the scores of some tiles that lie in these stretches, and count the pairs above them.
 
     Args:
-        tiles: all tiles.
+        tiles: the scan with all its tiles.
         numbers: the tiles to scan.
         stretches: low end, high end and groups of each window.
 

@@ -21,7 +21,7 @@ class WindowPart:
     """The pairs of one batch in a window: the number above it, and the distinct scores inside.
 
     Attributes:
-        above: for each of the window's groups the number of pairs that score more than its high end.
+        above: number of pairs that score more than the window's high end, one number for each of its groups.
         score: distinct scores inside, ends included, ascending.
         group: group of each score, as its position among the window's groups.
         count: number of pairs with each score.

@@ -12,6 +12,7 @@ from verisphere.files.disk import write_whole
 from verisphere.files.results import Json, json_text, to_json
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, Memory, TrainingCost, training_cost
+from verisphere.train.preparation import epochs_of
 from verisphere.train.recipe import Recipe, read_recipe
 
 GIB = 2**30
@@ -81,7 +82,7 @@ def dry_run(
     cost = training_cost(recipe, number, processes, available, place.type)
     if out is not None:
         write_whole(out, lambda partial: partial.write_text(json_text(as_json(cost))))
-    return as_text(cost, recipe)
+    return as_text(cost, recipe, len(recipe.data) // recipe.batch_size if classes is None else None)
 
 
 def memory_of(device: torch.device) -> int:
@@ -102,12 +103,20 @@ def as_json(cost: TrainingCost) -> Json:
     return {**fields_, "total": cost.total, "fits": cost.fits}
 
 
-def as_text(cost: TrainingCost, recipe: Recipe) -> str:
-    """The cost as paragraphs and tables."""
-    return "\n\n".join([_head(cost, recipe), _memory(cost), *_traffic(cost), _work(cost), *_verdict(cost)])
+def as_text(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None = None) -> str:
+    """The cost as paragraphs and tables.
+
+    Args:
+        cost: what the training takes.
+        recipe: its recipe.
+        steps_per_epoch: batches in an epoch; None if the number of images is unknown.
+    """
+    return "\n\n".join(
+        [_head(cost, recipe, steps_per_epoch), _memory(cost), *_traffic(cost), _work(cost), *_verdict(cost)]
+    )
 
 
-def _head(cost: TrainingCost, recipe: Recipe) -> str:
+def _head(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None) -> str:
     precisions = f"backbone in {recipe.precision}, head products in {recipe.head_precision}"
     if cost.processes == 1:
         share = f"one process, {cost.batch} images a step"
@@ -117,7 +126,19 @@ def _head(cost: TrainingCost, recipe: Recipe) -> str:
             f"{cost.held:,} classes"
         )
     engine = f"engine {cost.engine}" + (f" at rate {recipe.sample_rate:g}" if cost.engine == "sampled" else "")
-    return f"{cost.backbone} and {cost.loss} over {cost.classes:,} classes; {engine}; {precisions}\n{share}"
+    about = f"{cost.backbone} and {cost.loss} over {cost.classes:,} classes; {engine}; {precisions}"
+    return f"{about}\n{share}\n{_length(recipe, steps_per_epoch)}"
+
+
+def _length(recipe: Recipe, steps_per_epoch: int | None) -> str:
+    """The length of the training in steps and in epochs, as far as the number of images is known."""
+    if not steps_per_epoch:
+        stated = f"{recipe.epochs:g} epochs" if recipe.steps is None else f"{recipe.steps:,} steps"
+        reason = "needs the number of images" if steps_per_epoch is None else "has no whole batch in an epoch"
+        return f"{stated}; the other unit {reason}"
+    epochs = epochs_of(recipe, steps_per_epoch)
+    steps = max(round(epochs * steps_per_epoch), 1)
+    return f"{steps:,} steps, which are {epochs:g} epochs of {steps_per_epoch:,} steps"
 
 
 def _memory(cost: TrainingCost) -> str:

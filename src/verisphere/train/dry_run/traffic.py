@@ -27,7 +27,7 @@ class Collective:
         kind: "gather" (everyone gets all rows), "scatter" (everyone gets the sum of what concerns its own rows), "sum"
             or "maximum" (everyone gets it), or "broadcast" (everyone gets the first one's).
         payload: bytes that a process puts in during a step, all times together.
-        times: in a step.
+        times: number of such collectives in a step.
     """
 
     what: str
@@ -56,8 +56,8 @@ def collectives(recipe: Recipe, processes: int) -> tuple[Collective, ...]:
     """Those of a training step by several processes.
 
     Args:
-        recipe: whose backbone, loss and batch it is.
-        processes: at least 2.
+        recipe: the recipe, for its backbone, loss and batch.
+        processes: world size, at least 2.
     """
     return (*head_collectives(recipe, processes), *_backbone(recipe))
 
@@ -66,8 +66,8 @@ def head_collectives(recipe: Recipe, processes: int) -> Iterator[Collective]:
     """Those of the head, as the table at `verisphere.head.sharded.Sharded` has them.
 
     Args:
-        recipe: whose backbone, loss and batch it is.
-        processes: how many.
+        recipe: the recipe, for its backbone, loss and batch.
+        processes: world size.
     """
     parts = recipe.accumulate
     sizes = [World(size=parts).share(recipe.batch_size, part) for part in range(parts)]
