@@ -50,3 +50,7 @@ def test_a_kind_is_what_an_engine_sees():
     assert EXAMPLES["SphereFace2"].kinds != EXAMPLES["SphereFace2, naive"].kinds  # which learns no bias
     assert len({example.kinds for example in EXAMPLES.values()}) == len(KINDS)
     assert {example.kinds for example in KINDS.values()} == {example.kinds for example in EXAMPLES.values()}
+
+
+def test_losses_that_differ_print_differently():
+    assert len({repr(example.make()) for example in EXAMPLES.values()}) == len(EXAMPLES)
