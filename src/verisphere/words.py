@@ -1,5 +1,7 @@
 """Words that the command line needs before it loads NumPy or PyTorch: choices, defaults, and text that can be shown."""
 
+import difflib
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 Rule = Literal["at_most", "nearest", "interpolated"]
@@ -32,3 +34,14 @@ def printable(text: str, keep: str = "") -> str:
         letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
         for letter in text
     )
+
+
+def unknown_name(kind: str, name: object, allowed: Sequence[str]) -> str:
+    """An error about a name that is none of the allowed ones; with the nearest of them, if any is near.
+
+    >>> unknown_name("field", "epoch", ["epochs", "seed"])
+    "there is no field 'epoch' (did you mean epochs?); allowed are epochs, seed"
+    """
+    near = difflib.get_close_matches(str(name)[:100], allowed, n=1)
+    guess = f" (did you mean {near[0]}?)" if near else ""
+    return f"there is no {kind} {name!r}{guess}; allowed are {', '.join(allowed)}"

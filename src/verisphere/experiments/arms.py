@@ -15,7 +15,6 @@ An experiment is YAML:
       unseen: {faces: {class_path: ..., init_args: {...}}, far: ["1e-2", "1e-3"], one_far: "1e-2"}
 """
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +37,7 @@ from verisphere.files.class_paths import present_names
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe, locate_recipe
+from verisphere.words import unknown_name
 
 _ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
 SEED, START = "seed", "start"
@@ -71,7 +71,7 @@ class Experiment:
         if not self.arms:
             raise ValueError("there is no arm to train")
         if self.baseline not in self.arms:
-            raise ValueError(f"baseline: {_unknown('arm', self.baseline, list(self.arms))}")
+            raise ValueError(f"baseline: {unknown_name('arm', self.baseline, list(self.arms))}")
         for name, settings in self.arms.items():
             for owned, instead in ((SEED, "seeds"), (START, "warm")):
                 if owned in settings and (owned == SEED or self.warm is not None):
@@ -172,13 +172,7 @@ def overridden_fields(overrides: Sequence[str]) -> set[str]:
 def _check_keys(content: Mapping[str, Any]) -> None:
     for key in content:
         if key not in _ALLOWED_KEYS:
-            raise ValueError(_unknown("key", key, list(_ALLOWED_KEYS)))
-
-
-def _unknown(kind: str, name: object, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(str(name), allowed, n=1)
-    guess = f" (did you mean {near[0]}?)" if near else ""
-    return f"there is no {kind} {name!r}{guess}; allowed are {', '.join(allowed)}"
+            raise ValueError(unknown_name("key", key, list(_ALLOWED_KEYS)))
 
 
 def _settings(where: str, given: object) -> Settings:

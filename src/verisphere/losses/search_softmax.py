@@ -4,11 +4,11 @@ A margin lowers the probability p of the own class to h(a, p) * p with h = 1 / (
 -log(h * p) (eq. 9). The paper asks for a <= 0, but the factors of its table 1 leave that range where a margined cosine
 rises above the plain one; a < 1 always holds, and is checked here.
 
-The factor is an argument of the loss. `modulating_factor` computes the factor that equals another loss, and
-`factor_of_draw` that of a search.
+The factor is an argument of the loss. The factor that equals a margin on the own cosine is
+a = 1 - exp(scale * (cosine - margined cosine)); table 1.
 """
 
-from math import exp, isfinite, log1p
+from math import isfinite, log1p
 
 import torch
 import torch.nn.functional as F
@@ -40,37 +40,12 @@ def modulated_softmax(
     return F.softplus(rest + gain - own)
 
 
-def modulating_factor(
-    cosine: Float[Tensor, "*shape"], margined: Float[Tensor, "*shape"], scale: float
-) -> Float[Tensor, "*shape"]:
-    """a = 1 - exp(scale * (cosine - margined)): the factor that equals a margin on the own cosine; table 1.
-
-    It overflows if scale * (cosine - margined) is above 88 in float32 or 709 in float64. Below -17 or -37 it rounds to
-    1, which is not a valid factor: some margined cosines past their minimum are that far above the plain cosine.
-
-    Args:
-        cosine: own-class cosine.
-        margined: own-class cosine with the margin, before scaling.
-        scale: factor from cosine to logit.
-    """
-    return -(scale * (cosine - margined)).expm1()
-
-
 def additive_margin(factor: float, scale: float) -> float:
     """log(1 - a) / scale: the margin on the own cosine that a constant factor a < 1 equals; AM-Softmax in table 1.
 
     The margin is easier to read than the factor: a from 0 to -10000 is a margin from 0 to 0.29 (scale 32).
     """
     return log1p(-factor) / scale
-
-
-def factor_of_draw(draw: float, scale: float) -> float:
-    """a = -|draw| * exp(scale / 3): the factor of a number drawn near 1, as the released code has it.
-
-    The paper draws a itself, from a normal distribution of deviation 0.2, which cannot reach the factors that its
-    table 3 finds useful. By this map a draw of 1 is an additive margin of about 1/3.
-    """
-    return -abs(draw) * exp(scale / 3.0)
 
 
 class SearchSoftmax(ClassLoss):

@@ -137,10 +137,6 @@ class AnchorFace(PairTerm):
         if self.memory is not None:
             self.memory.prepare(training.classes, training.embedding_size)
 
-    def held(self) -> dict[str, range]:
-        """See `PairTerm.held`."""
-        return {} if self.memory is None else {f"memory.{name}": rows for name, rows in self.memory.held().items()}
-
     def forward(self, step: Step) -> PairOutput:
         """Compute both losses, from `after` on, and the figures."""
         batch, active = step.batch, step.epoch >= self.begins

@@ -67,6 +67,10 @@ class Memory(nn.Module):
             return self
         return super()._apply(moved, recurse)
 
+    def held(self) -> dict[str, range]:
+        """Names of the sharded tensors, and the rows of each that this rank holds."""
+        raise NotImplementedError(f"{type(self).__name__} has no held(); a memory names its sharded tensors there")
+
     def _write(self, places: Int64[Tensor, " inserted"], units: Float[Tensor, "inserted dim"]) -> None:
         """Write features to rows of this rank, counted from its first."""
         features = self.features
@@ -174,7 +178,7 @@ class OnlineSet(Memory):
         return float(usable) / max(self.identities * self.features_per_identity, 1)
 
     def held(self) -> dict[str, range]:
-        """See `PairTerm.held`."""
+        """See `Memory`."""
         return {"features": self.rows, "until": self.rows}
 
 
@@ -253,7 +257,7 @@ class FeatureQueue(Memory):
         return min(int(self.entered) / max(self.capacity, 1), 1.0)
 
     def held(self) -> dict[str, range]:
-        """See `PairTerm.held`."""
+        """See `Memory`."""
         return {"features": self.rows, "labels": self.rows, "domains": self.rows}
 
 

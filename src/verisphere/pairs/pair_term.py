@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from verisphere.collectives import counts, gathered, gathered_with_gradient, scale_gradient
 from verisphere.distributed import world
+from verisphere.pairs.memory import Memory
 from verisphere.score.cosine import unit
 
 
@@ -231,9 +232,10 @@ class PairTerm(nn.Module):
     def held(self) -> dict[str, range]:
         """Names in `state_dict` of the sharded tensors, and the rows of each that this rank holds.
 
-        All other tensors are replicated.
+        These are the tensors of its memories; all others are replicated.
         """
-        return {}
+        memories = [(name, part) for name, part in self.named_children() if isinstance(part, Memory)]
+        return {f"{name}.{tensor}": rows for name, part in memories for tensor, rows in part.held().items()}
 
 
 class _KnownGradient(torch.autograd.Function):

@@ -264,10 +264,6 @@ class ThresholdConsistency(PairTerm):
             loss = self.domain_loss_weight * loss
         return PairOutput(loss, self._row_weights(weights, domains[batch.local_rows], batch), figures)
 
-    def held(self) -> dict[str, range]:
-        """See `PairTerm.held`."""
-        return {f"queue.{name}": rows for name, rows in self.queue.held().items()}
-
     def extra_repr(self) -> str:
         """What `print(term)` shows."""
         numbers = f"far={self.far}, domains={self.domains}, lowest={self.lowest:g}, highest={self.highest:g}"

@@ -78,10 +78,6 @@ class AngularTriplet(PairTerm):
         if self.memory is not None:
             self.memory.prepare(training.classes, training.embedding_size)
 
-    def held(self) -> dict[str, range]:
-        """See `PairTerm.held`."""
-        return {} if self.memory is None else {f"memory.{name}": rows for name, rows in self.memory.held().items()}
-
     def forward(self, step: Step) -> PairOutput:
         """Compute the loss; 0 for a batch without triplets, which is reported once."""
         batch, stored = step.batch, None

@@ -1,6 +1,5 @@
 """Errors of a recipe in one line: jsonargparse's messages shortened, and for an unknown field those that exist."""
 
-import difflib
 import inspect
 import re
 import sys
@@ -11,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from verisphere.files.class_paths import name_present_module
 from verisphere.files.json_values import shown
+from verisphere.words import unknown_name
 
 _MOST_LETTERS = 500  # of a message
 _SEARCHED = 4000  # letters at either end of a message that are searched
@@ -61,16 +61,10 @@ def explain(error: Exception, recipe: type) -> str:
             allowed = _fields(recipe, named.get("group"), named.get("class"))
             if allowed:
                 inside = named.get("class") or named.get("group")
-                unknown = _unknown(named["field"], allowed)
+                unknown = unknown_name("field", named["field"], allowed)
                 text = text[: match.start()] + (f"{inside}: {unknown}" if inside else unknown)
             break
     return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + " ..."
-
-
-def _unknown(field: str, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(field[:100], allowed, n=1)
-    guess = f" (did you mean {near[0]}?)" if near else ""
-    return f"there is no field {field!r}{guess}; allowed are {', '.join(allowed)}"
 
 
 def _fields(recipe: type, group: str | None, class_path: str | None) -> list[str]:
