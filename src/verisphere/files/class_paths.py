@@ -5,15 +5,29 @@ or from the command line passes them through `present_names` first.
 """
 
 import re
+from importlib.util import find_spec
 from typing import Any
 
 #: Modules that have moved, by their old names. A name stands for all below it; the longest that fits counts.
 MOVED = {
     "verisphere.data": "verisphere.images",
+    "verisphere.data.embeddings_file": "verisphere.files.embeddings",
+    "verisphere.data.landmarks_file": "verisphere.files.landmarks",
+    "verisphere.data.lists": "verisphere.files.lists",
+    "verisphere.data.memory": "verisphere.images.decoded_faces",
+    "verisphere.data.scores_file": "verisphere.files.scores",
+    "verisphere.data.seeds": "verisphere.seeds",
     "verisphere.data.synthetic": "verisphere.images.synthetic.synthetic_faces",
+    "verisphere.detect": "verisphere.images.detect",
     "verisphere.embed": "verisphere.backbones",
+    "verisphere.embed.load": "verisphere.models.build",
+    "verisphere.embed.model_folder": "verisphere.models.folder",
+    "verisphere.embed.onnx_file": "verisphere.models.onnx_file",
+    "verisphere.head.contract": "verisphere.head.interface",
     "verisphere.losses.contract": "verisphere.losses.class_loss",
     "verisphere.pairs.contract": "verisphere.pairs.pair_term",
+    "verisphere.report.calibration": "verisphere.files.calibration",
+    "verisphere.train.checkpoint": "verisphere.models.checkpoint",
 }
 _DOTTED = re.compile(r"verisphere(\.\w+)+")
 _MISSING = re.compile(r"No module named '(verisphere(?:\.\w+)+)'")
@@ -44,15 +58,16 @@ def name_present_module(message: str) -> str:
 
     >>> name_present_module("No module named 'verisphere.embed'")
     "No module named 'verisphere.embed': it is verisphere.backbones now"
-    >>> name_present_module("No module named 'verisphere.nothing'")
-    "No module named 'verisphere.nothing'"
+    >>> name_present_module("No module named 'verisphere.data.nothing'")
+    "No module named 'verisphere.data.nothing'"
     """
     return _MISSING.sub(_with_present_name, message)
 
 
 def _with_present_name(missing: re.Match[str]) -> str:
     today = present_name(missing[1])
-    return missing[0] if today == missing[1] else f"{missing[0]}: it is {today} now"
+    known = today != missing[1] and find_spec(today) is not None
+    return f"{missing[0]}: it is {today} now" if known else missing[0]
 
 
 def present_names(value: Any, depth: int = 0) -> Any:
