@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from loss_examples import EXAMPLES
+from loss_examples import EXAMPLES, KINDS
 from processes import run
 from verisphere.backbones.backbone import Backbone
 from verisphere.cli import main
@@ -301,8 +301,11 @@ SETTINGS = {
     "parts": [*ARCFACE, "--accumulate", "2"],
     "a sum of one": sum_of("SphereFace2"),
 }
-#: Every example of a loss, and settings of a head.
-HEADS = [*EXAMPLES, *SETTINGS]
+
+
+def heads(processes: int) -> list[str]:
+    """Every example of a loss in two processes, one of each kind in three; and settings of a head."""
+    return [*(EXAMPLES if processes == 2 else KINDS), *SETTINGS]
 
 
 def head_recipe(name: str) -> Recipe:
@@ -341,7 +344,7 @@ def in_processes(asked: str, out: str) -> dict[str, Any]:
     with redirect_stdout(said):
         code = main(["train", asked, "--dry-run", "--classes", "40000", "--json", out, "--device", "cpu"])
     return {
-        "exchanges": {name: exchanges(name) for name in HEADS},
+        "exchanges": {name: exchanges(name) for name in heads(world().size)},
         "code": code,
         "said": said.getvalue(),
     }
@@ -362,7 +365,7 @@ def test_several_processes(written, tmp_path, processes):
 def check_exchanges(by_process: list[dict[str, dict[str, list[int]]]], processes: int) -> None:
     """A head exchanges what its dry run says."""
     for found in by_process:
-        assert found.keys() == set(HEADS)
+        assert found.keys() == set(heads(processes))
         for name, by_kind in found.items():
             planned: dict[str, list[int]] = {}
             for one in head_collectives(head_recipe(name), processes):
