@@ -103,7 +103,7 @@ def child(case: str, setting: str, folder: Path) -> None:
     if setting != "as before":
         prepare(1 if setting == "--threads 1" else None)
     from verisphere.demo import demo
-    from verisphere.device import keep_memory
+    from verisphere.device import choose_device, keep_memory
     from verisphere.distributed import joined
     from verisphere.models.embed import embed_faces
     from verisphere.ship.align import align_photos
@@ -111,6 +111,7 @@ def child(case: str, setting: str, folder: Path) -> None:
     from verisphere.train.session import train_run
 
     keep_memory()
+    cpu = choose_device("cpu")
     room = Path(tempfile.mkdtemp(dir=folder))
     faces = folder / "faces.zip"
     if case in (TRAINING, WORKERS, RANKS):
@@ -120,9 +121,9 @@ def child(case: str, setting: str, folder: Path) -> None:
         with joined():
             read = read_recipe(Path(demo.__file__).with_name("demo.yaml"), words)
             paced = Paced(setting, read.recipe.batch_size, os.environ.get("RANK", "0") == "0")
-            train_run(read, folder / "ranks" if case == RANKS else room / "run", device="cpu", progress=paced)
+            train_run(read, (folder / setting if case == RANKS else room) / "run", device="cpu", progress=paced)
     while case == EMBEDDING:
-        embed_faces(folder / "network.yaml", faces, room / "out.npz", progress=Paced(setting, 128, True))
+        embed_faces(folder / "network.yaml", faces, room / "out.npz", device=cpu, progress=Paced(setting, 128, True))
     passes = Paced(setting, PHOTOGRAPHS, True)  # faces are found in batches, so whole passes count
     for number in passes(itertools.count() if case == ALIGNMENT else (), "aligning"):
         align_photos(folder / "photographs", room / str(number))
@@ -207,7 +208,7 @@ def prepare_files(folder: Path) -> None:
     from verisphere.images import SyntheticFaces
     from verisphere.measure.render import render_zip
 
-    faces = SyntheticFaces(people=100, images=5, seed=1, difficulty="easy")
+    faces = SyntheticFaces(people=200, images=5, seed=1, difficulty="easy")
     render_zip(faces, folder / "faces.zip")
     (folder / "network.yaml").write_text(
         "class_path: verisphere.backbones.MobileFaceNet\n"

@@ -1,6 +1,8 @@
 """What a person sees who asks for help or mistypes: examples that work, the nearest word, help for a bare call."""
 
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -37,6 +39,17 @@ def test_help_ends_with_two_examples_that_parse(words: list[str], capsys: pytest
             options, further = parser().parse_known_args(shlex.split(line)[1:])
             assert callable(options.verb)
             assert options.any_field or not further
+
+
+def test_help_loads_no_large_library():
+    """So that it is there at once: NumPy and jaxtyping alone took a quarter of a second."""
+    script = (
+        "import sys\nfrom verisphere.cli import main\n"
+        "try: main(['evaluate', 'all-pairs', '--help'])\n"
+        "except SystemExit: print('loaded:', sorted({'numpy', 'torch', 'jaxtyping', 'rich'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.endswith("loaded: []\n")
 
 
 def test_a_bare_call_shows_the_help(capsys: pytest.CaptureFixture[str]):
