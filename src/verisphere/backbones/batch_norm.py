@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from verisphere.collectives import gathered, total
+from verisphere.compiling import left_eager
 from verisphere.distributed import world
 
 _KINDS: tuple[type[_BatchNorm], ...] = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -36,7 +37,7 @@ class SyncBatchNorm(_BatchNorm):
         return self._together(input)
 
     # A compiler would take the collectives as a part of the graph of the network.
-    @torch.compiler.disable
+    @left_eager
     def _together(self, images: Tensor) -> Tensor:
         wide = torch.promote_types(images.dtype, torch.float32)
         weight, bias = self.weight, self.bias
