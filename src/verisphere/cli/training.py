@@ -94,8 +94,8 @@ def add_train(verbs: Verbs) -> None:
         shared=True,
         any_field=True,
         examples=(
-            "verisphere train recipes/photos.yaml --data.path aligned --out runs/first",
-            "verisphere train recipes/photos.yaml --data.path aligned --out runs/first --resume",
+            "verisphere train photos --data.path aligned --out runs/first",
+            "verisphere train photos --data.path aligned --out runs/first --resume",
         ),
         less_memory="lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: "
         "false; --dry-run says beforehand what a training takes",
