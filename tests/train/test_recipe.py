@@ -229,8 +229,8 @@ def test_another_loss_takes_no_argument_of_the_base_s(based):
 @pytest.mark.parametrize(
     ("own", "base", "message"),
     [
-        ("", "epochs: many\n", "epochs: expected float, got many (line 9 of its base {base})"),
-        ("epochs: many\n", "epochs: 1\n", "epochs: expected float, got many (line 2)"),
+        ("", "epochs: many\n", "epochs: expected float or null, got many (line 9 of its base {base})"),
+        ("epochs: many\n", "epochs: 1\n", "epochs: expected float or null, got many (line 2)"),
         ("", "optimizer:\n  lr: 1\n", "optimizer: there is no field 'lr'; allowed are name, rate, momentum, "
          "weight_decay (line 10 of its base {base})"),
         ("loss:\n  init_args:\n    scale: -1\n", "",
@@ -247,7 +247,7 @@ def test_a_wrong_value_is_named_with_the_line_that_set_it(based, tmp_path: Path,
 
 
 def test_a_wrong_value_of_the_command_line_has_no_line(based):
-    with pytest.raises(ValueError, match=r"epochs: expected float, got few\Z"):
+    with pytest.raises(ValueError, match=r"epochs: expected float or null, got few\Z"):
         read_recipe(based("", TINY + "epochs: 1\n"), ["--epochs", "few"])
 
 
@@ -263,7 +263,7 @@ def test_a_packaged_recipe_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "photos").mkdir()  # as a user's folder of faces is often called
     data = ["--data", "own_parts.Noise", "--data.people", "2"]
     assert read_recipe("photos", data).recipe.batch_size == 64
-    with pytest.raises(ValueError, match=r"\Aphotos: epochs: expected float, got few"):
+    with pytest.raises(ValueError, match=r"\Aphotos: epochs: expected float or null, got few"):
         read_recipe("photos", [*data, "--epochs", "few"])
     with pytest.raises(FileNotFoundError, match=r"recipes/photos\.yaml: .* verisphere has it under the name photos"):
         read_recipe("recipes/photos.yaml", data)
