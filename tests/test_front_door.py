@@ -379,6 +379,7 @@ def test_a_roc_shows_the_rates_at_every_score():
         ({"embeddings": ROWS}, "identities are missing"),
         ({"genuine": [0.5]}, "impostor scores are missing; a plot takes both kinds"),
         ({"embeddings": ROWS, "genuine": [0.5]}, "embeddings came beside scores"),
+        ({"identities": ["a"], "genuine": [0.5]}, "identities came beside scores"),
     ],
 )
 def test_a_plot_says_what_is_missing(arguments, said):
@@ -444,3 +445,10 @@ def test_the_calls_of_the_reference_can_be_copied():
     exec(code, names)
     assert names["calibration"].threshold > 0
     assert len(names["axes"].get_lines()) == 2
+
+
+@pytest.mark.parametrize("identities", [[], np.zeros(0, int)])
+def test_an_empty_set_is_refused_in_words(identities):
+    for function in (verisphere.evaluate, verisphere.calibrate, verisphere.plot_roc):
+        with pytest.raises(ValueError, match=r"^embeddings are empty; give at least two rows of one person"):
+            function(np.zeros((0, 16)), identities)

@@ -50,6 +50,8 @@ def text_column(field: str, values: Any, rows: int) -> np.ndarray:
     column = array_of(field, values)
     if column.shape != (rows,):
         raise ValueError(f"{field} has shape {column.shape} but there are {rows} embeddings")
+    if not rows:
+        return column.astype(str)
     if column.dtype.kind == "U" and isinstance(values, list | tuple):
         column = np.array(values, object)  # NumPy makes the text 'nan' of a missing value beside text
     if column.dtype.kind == "O":  # also a column of pandas

@@ -209,3 +209,19 @@ def test_labels_of_any_integer_type(kind):
 def test_a_head_is_not_exported():
     with pytest.raises(ValueError, match="cannot be exported: export the backbone alone"):
         torch.export.export(model(Dense())["head"], batch(), strict=False)
+
+
+def test_the_norm_of_a_deferred_gradient_can_be_logged():
+    norms = []
+    for deferred, parts in ((False, model(Dense())), (True, model(Streamed(chunk=4)))):
+        stepper(parts, deferred)
+        loss_of(parts, *batch()).backward()
+        norms.append(parts["head"].centers.grad.norm().item())
+    assert norms[1] == pytest.approx(norms[0])
+
+
+def test_head_sgd_names_what_is_no_head():
+    bare = getattr(HeadSGD.__init__, "__wrapped__", HeadSGD.__init__)  # below the type checks of the test run
+    backbone = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match=r"^head is Linear; HeadSGD takes the parameters, and then a verisphere\.Head$"):
+        bare(HeadSGD.__new__(HeadSGD), backbone.parameters(), backbone)

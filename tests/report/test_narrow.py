@@ -43,3 +43,13 @@ def test_a_name_as_wide_as_the_terminal_makes_a_list():
         "  TAR: 0.5",
         "  FAR: 0.1",
     ]
+
+
+def test_as_many_columns_are_repeated_as_tell_the_rows_apart():
+    table = "| a |  k | long |  b |\n|:--|---:|-----:|---:|\n| x |  1 | 1111 | 11 |\n| x |  2 | 2222 | 22 |"
+    folded = fitted(table, 18)
+    assert folded == (
+        "| a |  k | long |\n|:--|---:|-----:|\n| x |  1 | 1111 |\n| x |  2 | 2222 |\n\n"
+        "| a |  k |  b |\n|:--|---:|---:|\n| x |  1 | 11 |\n| x |  2 | 22 |"
+    )
+    assert fitted(table, 13).splitlines()[:4] == ["x", "  k: 1", "  long: 1111", "  b: 11"]

@@ -455,3 +455,19 @@ def test_a_length_in_steps_replaces_the_default_in_epochs(recipe):
     read = read_recipe(recipe(TINY + "steps: 240000\n"), [])
     assert (read.recipe.epochs, read.recipe.steps, read.resolved["epochs"]) == (None, 240_000, None)
     assert read_recipe(recipe(TINY + "steps: 9\n"), ["--steps", "null", "--epochs", "5"]).recipe.epochs == 5.0
+
+
+def test_the_nearest_length_counts(recipe, tmp_path):
+    base = recipe(TINY + "epochs: 3\n")
+    over = tmp_path / "over.yaml"
+    over.write_text(f"base: {base}\nsteps: 70\n")
+    for words, length in (
+        ([], (None, 70)),
+        (["--epochs", "5"], (5, None)),
+        (["--steps=9"], (None, 9)),
+        (["--steps", "null", "--epochs", "2"], (2, None)),
+    ):
+        resolved = resolve_recipe(over, words)
+        assert (resolved["epochs"], resolved["steps"]) == length
+    assert resolve_recipe(base, ["--steps", "8"])["epochs"] is None
+    assert resolve_recipe(base, ["--steps", "null"])["epochs"] == 3

@@ -97,8 +97,10 @@ def _of_blocks(tensor: DeferredTensor, reduce: Callable[[Tensor], Tensor]) -> Sh
         return torch.stack([reduce(block) for block in tensor.gradient.blocks()])
 
 
-def _norm(tensor: DeferredTensor, order: float | str = 2.0, *rest: object, **named: object) -> Float[Tensor, ""]:
+def _norm(tensor: DeferredTensor, order: float | str = 2.0, *rest: object, **named: Any) -> Float[Tensor, ""]:
     """`torch.linalg.vector_norm` and `Tensor.norm`, over all entries."""
+    named = {name: value for name, value in named.items() if value not in (None, False)}  # defaults of Tensor.norm
+    order = named.pop("p", order)
     order = 2.0 if order == "fro" else order
     if rest or named or not (isinstance(order, float | int) and order > 0):
         raise ValueError(f"the norm of a deferred gradient takes an order above 0 and nothing else, not {order!r}")

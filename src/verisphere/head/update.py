@@ -52,6 +52,8 @@ class HeadSGD(torch.optim.SGD):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
+        if not isinstance(head, Head):
+            raise TypeError(f"head is {type(head).__name__}; HeadSGD takes the parameters, and then a verisphere.Head")
         super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
         self.head = head
         self._group()

@@ -21,7 +21,10 @@ def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
     if not isinstance(embeddings, Embeddings):
         if identities is None:
             raise TypeError("identities are missing; give one for each row of embeddings")
-        return Embeddings(embeddings, identities=identities)
+        embeddings = Embeddings(embeddings, identities=identities)
+        identities = None
+    if not len(embeddings):
+        raise ValueError("embeddings are empty; give at least two rows of one person and one of another")
     if identities is not None:
         raise TypeError("identities came beside Embeddings, which have their own; give one of the two")
     return embeddings

@@ -135,8 +135,9 @@ def _scores(
         people = set_of(embeddings, identities)
         require_pairs(people, "identities")
         return PairsOfSet(people)
-    if embeddings is not None:
-        raise TypeError("embeddings came beside scores; give embeddings and identities, or genuine and impostor")
+    if embeddings is not None or identities is not None:
+        given = "identities" if embeddings is None else "embeddings"
+        raise TypeError(f"{given} came beside scores; give embeddings and identities, or genuine and impostor")
     if genuine is None or impostor is None:
         raise TypeError(f"{'genuine' if genuine is None else 'impostor'} scores are missing; a plot takes both kinds")
     both = SortedScores(genuine, "genuine"), SortedScores(impostor, "impostor")
@@ -165,6 +166,8 @@ def _histogram(genuine: SortedScores, impostor: SortedScores) -> Histogram:
 
 def _axes(ax: Axes | None) -> Axes:
     """The given axes, or those of a new figure of pyplot, which a notebook or `pyplot.show` displays."""
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"ax is {type(ax).__name__}; a plot goes into one Axes, such as figure.add_subplot()")
     return pyplot.figure(figsize=(4.8, 3.6), layout="constrained").add_subplot() if ax is None else ax
 
 

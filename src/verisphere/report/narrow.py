@@ -9,8 +9,8 @@ from rich.cells import cell_len
 def fitted(text: str, width: int) -> str:
     r"""A text whose Markdown tables fit into a width: no row of a table is broken by the terminal.
 
-    The first column, which names the rows, is repeated before each group of the other columns that fits. Where a single
-    column is too wide beside it, each row becomes a list of its cells. Other lines are unchanged.
+    The first columns, as many as tell the rows apart, are repeated before each group of the other columns that fits.
+    Where a single column is too wide beside them, each row becomes a list of its cells. Other lines are unchanged.
 
     >>> print(fitted("| a  |  b |  c |\n|:---|---:|---:|\n| xx | 11 | 22 |", 12))
     | a  |  b |
@@ -46,25 +46,36 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
 
 
 def _folded(lines: Sequence[str], width: int) -> list[str]:
-    """A table as several, each with the first column and as many others as fit."""
+    """A table as several, each with the columns that name the rows and as many others as fit."""
     # The rule says where the columns are; a cell may hold the character that separates them.
     bars = [place for place, letter in enumerate(lines[1]) if letter == "|"]
     columns = [[line[start:stop] for line in lines] for start, stop in pairwise(bars)]  # each with the bar before it
     widths = [max(map(cell_len, column)) for column in columns]
-    if widths[0] + max(widths[1:], default=0) + 1 > width:
+    names = _naming(columns)
+    if sum(widths[:names]) + max(widths[names:], default=0) + 1 > width:
         return _listed([[cell[1:].strip() for cell in column] for column in columns])
     shown: list[str] = []
-    for group in _groups(widths, width):
-        shown += ["".join(columns[column][row] for column in (0, *group)) + "|" for row in range(len(lines))]
+    for group in _groups(widths, names, width):
+        chosen = (*range(names), *group)
+        shown += ["".join(columns[column][row] for column in chosen) + "|" for row in range(len(lines))]
         shown.append("")
     return shown[:-1]
 
 
-def _groups(widths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """The columns after the first, in groups that fit beside it."""
+def _naming(columns: Sequence[Sequence[str]]) -> int:
+    """How many of the first columns tell the rows apart; 1 if all of them do not."""
+    rows = len(columns[0])
+    for count in range(1, len(columns)):
+        if len(set(zip(*columns[:count], strict=True))) == rows:
+            return count
+    return 1
+
+
+def _groups(widths: Sequence[int], names: int, width: int) -> Iterator[list[int]]:
+    """The columns after those that name the rows, in groups that fit beside them."""
     group: list[int] = []
-    for column in range(1, len(widths)):
-        if group and sum(widths[other] for other in (0, *group, column)) + 1 > width:
+    for column in range(names, len(widths)):
+        if group and sum(widths[other] for other in (*range(names), *group, column)) + 1 > width:
             yield group
             group = []
         group.append(column)

@@ -21,7 +21,7 @@ def length_of(recipe: Recipe) -> Length:
     steps_per_epoch = len(recipe.data) // recipe.batch_size
     if not steps_per_epoch:
         raise ValueError(f"{len(recipe.data)} images do not fill one batch of {recipe.batch_size}; lower batch_size")
-    _check_plateau(recipe)
+    check_plateau(recipe)
     per_unit = 1 if recipe.unit == "steps" else steps_per_epoch
     return Length(
         steps_per_epoch=steps_per_epoch,
@@ -43,7 +43,7 @@ def epochs_of(recipe: Recipe, steps_per_epoch: int | None) -> float:
     return recipe.steps / steps_per_epoch if steps_per_epoch else inf
 
 
-def _check_plateau(recipe: Recipe) -> None:
+def check_plateau(recipe: Recipe) -> None:
     """Refuse a schedule that follows a validation which does not take place, or a figure that it does not have.
 
     Raises:

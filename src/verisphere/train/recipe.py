@@ -32,6 +32,7 @@ from verisphere.train.recipe_text import (
     check_words,
     read_recipe_text,
     recipe_yaml,
+    with_one_length,
     with_origin,
     with_present_names,
 )
@@ -244,6 +245,7 @@ class _Given:
         based = None if named is None else read_recipe_text(named.path)
         overrides = [with_present_names(word) for word in overrides]
         check_words(overrides)
+        overrides = with_one_length(overrides)
         # No abbreviations: --epoch would silently mean --epochs, and become an error with another field of that
         # beginning.
         parser = jsonargparse.ArgumentParser(

@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ CLASS_FIELDS = ("data", "backbone", "loss", "pair_terms", "validation")
 _EXAMPLE = "verisphere.losses.ArcFace"
 _FIRST_FIELD = re.compile(r"\W{0,2}([A-Za-z_]\w*(?:\.\w+)*)")  # most messages begin with the field
 _UNKNOWN_FIELD = re.compile(r"there is no field '(\w+)'")
+_LENGTHS = ("epochs", "steps")
 _WRITTEN_OUT = ("init_args", "class_path")  # which the command line may omit
 
 
@@ -37,7 +39,30 @@ def read_recipe_text(path: Path) -> Based:
     for file in based.files:
         with errors_naming(file.path):
             check_names(file.content)
-    return based
+    return replace(based, content=_with_one_length(based))
+
+
+def with_one_length(overrides: list[str]) -> list[str]:
+    """Words of the command line; a length in steps or epochs takes the place of the recipe's, whichever that is."""
+    for stated, other in (("--steps", "--epochs"), ("--epochs", "--steps")):
+        values = [
+            word.partition("=")[2] or "".join(overrides[place + 1 : place + 2])
+            for place, word in enumerate(overrides)
+            if word.partition("=")[0] == stated
+        ]
+        if values and values[-1] != "null" and not any(word.partition("=")[0] == other for word in overrides):
+            return [*overrides, f"{other}=null"]
+    return overrides
+
+
+def _with_one_length(based: Based) -> Any:
+    """The fields, in which the length of the nearest file that states one takes the place of a base's."""
+    for file in based.files:
+        stated = [name for name in _LENGTHS if isinstance(file.content, dict) and file.content.get(name) is not None]
+        if stated:
+            others = {name: None for name in _LENGTHS if name in based.content and name not in file.content}
+            return {**based.content, **others}
+    return based.content
 
 
 def _plain_values(text: str) -> Any:

@@ -12,7 +12,7 @@ from verisphere.files.disk import write_whole
 from verisphere.files.results import Json, json_text, to_json
 from verisphere.report.tables import table
 from verisphere.train.dry_run.training_cost import MOST_CLASSES, Memory, TrainingCost, training_cost
-from verisphere.train.preparation import epochs_of
+from verisphere.train.preparation import check_plateau, epochs_of
 from verisphere.train.recipe import Recipe, read_recipe
 
 GIB = 2**30
@@ -76,6 +76,8 @@ def dry_run(
     if classes is not None and classes > MOST_CLASSES:
         raise ValueError(f"--classes is {classes}; a dry run takes at most 2^40")
     recipe = read_recipe(path, [*overrides, *(() if classes is None else _NO_DATA)]).recipe
+    if classes is None:  # else the validation set is not read either
+        check_plateau(recipe)
     place = choose_device(device)
     available = memory_of(place) if memory is None else max(int(memory * GIB), 1)
     number = len(recipe.data.people) if classes is None else classes
