@@ -122,8 +122,9 @@ def child(case: str, setting: str, folder: Path) -> None:
             read = read_recipe(Path(demo.__file__).with_name("demo.yaml"), words)
             paced = Paced(setting, read.recipe.batch_size, os.environ.get("RANK", "0") == "0")
             train_run(read, (folder / setting if case == RANKS else room) / "run", device="cpu", progress=paced)
+    passes = Paced(setting, 128, True)  # a window may last longer than a pass over the faces
     while case == EMBEDDING:
-        embed_faces(folder / "network.yaml", faces, room / "out.npz", device=cpu, progress=Paced(setting, 128, True))
+        embed_faces(folder / "network.yaml", faces, room / "out.npz", device=cpu, progress=passes)
     passes = Paced(setting, PHOTOGRAPHS, True)  # faces are found in batches, so whole passes count
     for number in passes(itertools.count() if case == ALIGNMENT else (), "aligning"):
         align_photos(folder / "photographs", room / str(number))
