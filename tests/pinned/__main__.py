@@ -29,6 +29,8 @@ RENAMED: dict[str, str] = {}
 #: Files whose numbers were changed on purpose after before.json was written, with the reason.
 _EXCHANGE = "the check before a step also compares the losses of the ranks: 16 bytes in place of 8"
 _RECIPE = "it states length and digest of recipe.yaml, whose class paths have other names now"
+_FILE = "it states length and digest of recipe.yaml, which has more fields now"
+_PANEL = "a plot with one panel is as wide as the panel, and its caption names the baseline"
 _DOMAINS = "its table of domains has a column with -log10 FAR"
 MEANT = {
     "dry run: dry.json": _EXCHANGE,
@@ -43,6 +45,8 @@ MEANT = {
     "one threshold: said/one threshold.txt": _DOMAINS,
     "one threshold files: said/one threshold files.txt": _DOMAINS,
     "one threshold set elsewhere: said/one threshold set elsewhere.txt": _DOMAINS,
+    "experiment: experiment/plots/unseen.png": _PANEL,
+    "report: report/figures.json": _FILE,
     "report: report/report.html": _DOMAINS,
     "report embeddings: rows_report/report.html": _DOMAINS,
     "scores: said/scores.txt": _DOMAINS,
