@@ -47,9 +47,6 @@ VERBS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
-        signal.signal(signal.SIGHUP, _terminated)
     return _guarded(lambda: _start(sys.argv[1:] if arguments is None else list(arguments)))
 
 
@@ -67,6 +64,10 @@ def _do(options: argparse.Namespace) -> int:
     from verisphere.distributed import joined, launched
     from verisphere.report.progress import log_to_terminal, say_when_long
 
+    # Not before: an exception inside the import of PyTorch may leave its C code as another error, with a traceback.
+    signal.signal(signal.SIGTERM, _terminated)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup SIGHUP stays ignored
+        signal.signal(signal.SIGHUP, _terminated)
     if not options.default_allocator:
         keep_memory()
     first = first_of_launch()
