@@ -29,7 +29,7 @@ RENAMED: dict[str, str] = {}
 #: Files whose numbers were changed on purpose after before.json was written, with the reason.
 _EXCHANGE = "the check before a step also compares the losses of the ranks: 16 bytes in place of 8"
 _RECIPE = "it states length and digest of recipe.yaml, whose class paths have other names now"
-_FILE = "it states length and digest of recipe.yaml, which has more fields now"
+_FILE = "it holds recipe.yaml with its length and digest, and that states more fields now"
 _PANEL = "a plot with one panel is as wide as the panel, and its caption names the baseline"
 _DOMAINS = "its table of domains has a column with -log10 FAR"
 MEANT = {
