@@ -125,7 +125,7 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         differing = differences(_begun(before, asked, out), asked)
         if differing:
             with suppress(ValueError):  # an earlier version has written fewer fields
-                differing = differences(_begun(_completed(before, resolved.warm is not None), asked, out), asked)
+                differing = differences(_begun(_completed(before, asked), asked, out), asked)
         if differing:
             more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
             raise ValueError(
@@ -215,16 +215,17 @@ def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:
     return {name: value for name, value in recipe.items() if name != SEED and not (warm and name == START)}
 
 
-def _completed(definition: Mapping[str, Any], warm: bool) -> dict[str, Any]:
+def _completed(definition: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """A definition whose trainings have the fields that an earlier version did not write, at their defaults.
 
     Raises:
         ValueError: a training has a field that this version does not know.
     """
+    warm = asked["warm"] is not None
     return {
         **definition,
-        "warm": None if definition["warm"] is None else with_defaults(definition["warm"]),
-        "arms": {name: _compared(with_defaults(fields), warm) for name, fields in definition["arms"].items()},
+        "warm": None if definition["warm"] is None else with_defaults(definition["warm"], asked),
+        "arms": {name: _compared(with_defaults(fields, asked), warm) for name, fields in definition["arms"].items()},
     }
 
 

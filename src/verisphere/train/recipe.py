@@ -204,18 +204,34 @@ def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
     return ReadRecipe(recipe, resolved)
 
 
-def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe as plain data with all fields, those that are missing at their defaults; nothing is built.
+def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """A recipe from a file as plain data with all fields, those that are missing at their defaults; nothing is built.
 
-    What an earlier version has written lacks the fields and arguments that came later.
+    What an earlier version has written lacks the fields and arguments that came later. To find those of a class it is
+    imported, so a file may name only classes of verisphere and those that the user has named.
+
+    Args:
+        fields: the recipe in the file.
+        given: what the user has given: plain data, in which the user's own classes are named.
 
     Raises:
-        ValueError: these are not fields of a recipe.
+        ValueError: these are not fields of a recipe, or a text could name a class that the user has not.
     """
+    if foreign := _dotted(fields) - _dotted(given):
+        raise ValueError(f"{shown(min(foreign))} stands in the file alone")
     check_names(dict(fields))
-    given = _Given.of(None, [])
-    with given.errors():
-        return given.plain(given.parser.parse_object(dict(fields)))
+    read = _Given.of(None, [])
+    with read.errors():
+        return read.plain(read.parser.parse_object(dict(fields)))
+
+
+def _dotted(value: Any) -> set[str]:
+    """The texts in plain data that could name a class outside verisphere."""
+    if isinstance(value, Mapping):
+        return _dotted([*value.keys(), *value.values()])
+    if isinstance(value, list | tuple):
+        return set().union(*map(_dotted, value))
+    return {value} if isinstance(value, str) and "." in value and not value.startswith("verisphere.") else set()
 
 
 def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _check_same_recipe(read: ReadRecipe, recipe_file: Path) -> None:
     differing = _differing(read.resolved, before)
     if differing:
         with suppress(ValueError):  # fields and arguments that an earlier version did not have yet get their defaults
-            differing = _differing(read.resolved, with_defaults(before))
+            differing = _differing(read.resolved, with_defaults(before, read.resolved))
     if differing:
         raise ValueError(f"{recipe_file} differs from the recipe given in: {', '.join(differing)}")
 
