@@ -38,7 +38,7 @@ class Progress(Protocol):
         """The same items, in the same order, shown under this description.
 
         Args:
-            items: those that remain.
+            items: the items that remain.
             description: what is done with them.
             total: number of items including `done`; None where it is not known.
             done: number of items that an earlier process has completed.

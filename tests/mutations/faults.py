@@ -16,7 +16,7 @@ class Fault:
     """A small change that makes the sources wrong.
 
     Attributes:
-        name: of the patch.
+        name: name of the patch.
         why: what is wrong then.
         found_by: test files that fail then, relative to the root of the project.
         file: the file that is changed, likewise.

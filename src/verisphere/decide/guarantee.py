@@ -76,7 +76,7 @@ class GenuineRate:
     Attributes:
         file: the embeddings or scores file of the comparisons.
         accepted: genuine comparisons with a score above the threshold.
-        total: all genuine comparisons.
+        total: number of genuine comparisons.
         tar: accepted / total.
         tar_lower_95: exact binomial bound, which takes comparisons as independent.
         tar_upper_95: the upper bound, likewise.

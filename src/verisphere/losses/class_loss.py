@@ -290,7 +290,7 @@ def reduced_others(
 
     Args:
         loss: gives the terms of the other classes.
-        cosines: of each row to every class.
+        cosines: cosine of each row to every class.
         labels: class of each row, which is excluded.
         context: items of the loss's context, one number a row each.
         class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.

@@ -40,7 +40,7 @@ def plot_roc(
         identities: the person of each row.
         genuine: scores of comparisons of one person, instead of embeddings.
         impostor: scores of comparisons of two people.
-        name: of the curve, in the legend.
+        name: name of the curve in the legend.
         ax: axes to draw into; None makes a figure by pyplot.
 
     Raises:

@@ -36,7 +36,7 @@ def calibrate(
         far: target FAR, or several, all different.
         guarantee: `confident` (FAR at most the target with 95 % confidence), `expected` (on average over calibrations)
             or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`.
-        seed: of the random matching of people. To choose among several seeds breaks the guarantee.
+        seed: seed of the random matching of people. To choose among several seeds breaks the guarantee.
         replicates: redrawings of the people, for `approximate`.
         progress: shown over passes and replicates.
 
