@@ -1,7 +1,7 @@
 """Words that the command line needs before it loads NumPy or PyTorch: choices, defaults, and text that can be shown."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 Rule = Literal["at_most", "nearest", "interpolated"]
@@ -42,6 +42,14 @@ def unknown_name(kind: str, name: object, allowed: Sequence[str]) -> str:
     >>> unknown_name("field", "epoch", ["epochs", "seed"])
     "there is no field 'epoch' (did you mean epochs?); allowed are epochs, seed"
     """
-    near = difflib.get_close_matches(str(name)[:100], allowed, n=1)
-    guess = f" (did you mean {near[0]}?)" if near else ""
-    return f"there is no {kind} {name!r}{guess}; allowed are {', '.join(allowed)}"
+    return f"there is no {kind} {name!r}{did_you_mean(str(name), allowed)}; allowed are {', '.join(allowed)}"
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """What follows an unknown word in an error: the nearest allowed one, or nothing if none is near.
+
+    >>> did_you_mean("--fra", ["--far", "--json"]), did_you_mean("trian", ["train"]), did_you_mean("x", ["train"])
+    (' (did you mean --far?)', ' (did you mean train?)', '')
+    """
+    near = difflib.get_close_matches(word[:100], list(allowed), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

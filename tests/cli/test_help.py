@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from verisphere.cli.parsing import did_you_mean
 from verisphere.cli.start import main, parser
+from verisphere.words import did_you_mean
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -63,9 +63,9 @@ def test_a_bare_call_shows_the_help(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("evaluate all-pairs e.npz --fra 1e-3", "--fra 1e-3; did you mean --far?"),
-        ("evaluate all-pairs e.npz --fmr=1e-3", "--fmr=1e-3; did you mean --far?"),
-        ("calibrate e.npz --out t.json --fra 1e-3", "required: --far, and --fra is unknown; did you mean --far?"),
+        ("evaluate all-pairs e.npz --fra 1e-3", "--fra 1e-3 (did you mean --far?)"),
+        ("evaluate all-pairs e.npz --fmr=1e-3", "--fmr=1e-3 (did you mean --far?)"),
+        ("calibrate e.npz --out t.json --fra 1e-3", "required: --far, and --fra is unknown (did you mean --far?)"),
         ("embed m f --out e.npz --batchsize 3", "did you mean --batch-size?"),
         ("export run --out m --xyz", "unrecognised arguments: --xyz ("),
         ("trian photos", "did you mean train?"),
@@ -83,8 +83,8 @@ def test_a_misspelt_word_names_the_nearest(words: str, says: str, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("train none.yaml --out run --resum", "there is no option or field --resum; did you mean --resume?"),
-        ("experiment none.yaml --out run --seed 3 --sedes 1,2", "--sedes; did you mean --seeds?"),
+        ("train none.yaml --out run --resum", "there is no option or field --resum (did you mean --resume?)"),
+        ("experiment none.yaml --out run --seed 3 --sedes 1,2", "--sedes (did you mean --seeds?)"),
         ("train none.yaml --out run --epochs 3", "none.yaml: there is no such recipe"),  # a field
         ("train none.yaml --out run --memori 3", "did you mean --memory?"),
     ],

@@ -39,7 +39,7 @@ def test_every_recipe_is_listed_once_in_its_group():
     assert listed[:4] == ["arcface_r50", "lfw", "photos", "pixels"]
     assert sorted(listed) == sorted(packaged_recipes())
     assert "\nlosses: each loss with its paper's numbers\n  losses/a_softmax " in out
-    assert "  photos                                One's own photographs: aligned faces" in out
+    assert "  photos       One's own photographs: aligned faces" in out
 
 
 def test_a_printed_recipe_trains_the_same(tmp_path: Path):

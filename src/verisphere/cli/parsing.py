@@ -1,7 +1,6 @@
 """The parser, the declaration of a verb, and arguments that several verbs share."""
 
 import argparse
-import difflib
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from verisphere.cli.memory import LESS_MEMORY
 from verisphere.cli.messages import bounded, several
 from verisphere.cli.threads import threads_argument
-from verisphere.words import printable
+from verisphere.words import did_you_mean, printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -69,16 +68,6 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             error.message += did_you_mean(str(value), map(str, action.choices or ()))
             raise
-
-
-def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """The end of an error about an unknown word: the nearest allowed one, if any is near.
-
-    >>> did_you_mean("--fra", ["--far", "--json"]), did_you_mean("trian", ["train"]), did_you_mean("x", ["train"])
-    ('; did you mean --far?', '; did you mean train?', '')
-    """
-    near = difflib.get_close_matches(word[:100], list(allowed), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"

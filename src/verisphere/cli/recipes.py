@@ -44,10 +44,10 @@ def _list() -> str:
     from verisphere.files.packaged_recipes import description, packaged_recipes
 
     names = packaged_recipes()
-    width = max(map(len, names))
     blocks = []
     for group, meaning in GROUPS.items():
         inside = [name for name in names if name.rpartition("/")[0] == group]
+        width = max(map(len, inside))
         title = f"{group or 'recipes'}: {meaning}"
         blocks.append("\n".join([title, *(f"  {name:<{width}}  {description(names[name])}" for name in inside)]))
     blocks.append("verisphere train NAME trains, verisphere recipes NAME > FILE.yaml makes one to edit.")

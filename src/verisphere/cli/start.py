@@ -18,12 +18,13 @@ from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show, show_traceback
-from verisphere.cli.parsing import Parser, did_you_mean
+from verisphere.cli.parsing import Parser
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
+from verisphere.words import did_you_mean
 
 log = logging.getLogger(__name__)
 
