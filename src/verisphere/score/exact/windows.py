@@ -77,6 +77,8 @@ class Window:
         self.above = np.zeros(len(groups), np.int64)
         self.score, self.group, self.count = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
         self.room, self.seen, self.patches, self.total, self.slack = SCORES_BEFORE_NARROWING, 0, 0, total, slack
+        self.members = frozenset(groups)
+        self._around: dict[frozenset[int], tuple[int, int]] = {}  # what `around` has found since the last change
 
     @property
     def stretch(self) -> Stretch:
@@ -87,6 +89,7 @@ class Window:
         """Add the result of a batch that was scanned for this stretch, which must contain the window."""
         low, high, groups = stretch
         assert (low <= self.low, self.high <= high, groups) == (True, True, self.groups)
+        self._around.clear()
         over = part.score > self.high
         self.seen, self.patches = self.seen + part.seen, self.patches + part.patches
         self.above += part.above
@@ -120,8 +123,10 @@ class Window:
 
     def around(self, groups: frozenset[int]) -> tuple[int, int]:
         """The numbers of pairs of some of its groups above it and inside it; valid once all pairs are added."""
-        chosen = np.isin(self.groups, list(groups))
-        return int(self.above[chosen].sum()), int(self.count[chosen[self.group]].sum())
+        if groups not in self._around:
+            chosen = np.isin(self.groups, list(groups))
+            self._around[groups] = int(self.above[chosen].sum()), int(self.count[chosen[self.group]].sum())
+        return self._around[groups]
 
     def ranked(self, rank: int, groups: frozenset[int]) -> float:
         """The rank-th largest score of some of its groups together, which must lie inside."""
@@ -221,6 +226,7 @@ class Window:
         self._shrink(float(low), float(high))
 
     def _shrink(self, low: float, high: float) -> None:
+        self._around.clear()
         over = self.score > high
         np.add.at(self.above, self.group[over], self.count[over])
         inside = (self.score >= low) & ~over
@@ -234,7 +240,7 @@ class Window:
 def window_at(windows: Sequence[Window], threshold: float, groups: frozenset[int]) -> Window | None:
     """A filled window of these groups that contains this threshold."""
     for window in windows:
-        if groups <= set(window.groups) and window.low <= threshold <= window.high:
+        if window.low <= threshold <= window.high and groups <= window.members:
             return window
     return None
 
@@ -242,7 +248,7 @@ def window_at(windows: Sequence[Window], threshold: float, groups: frozenset[int
 def window_of(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> Window | None:
     """A filled window that contains this rank of these groups."""
     for window in windows:
-        if groups <= set(window.groups):
+        if groups <= window.members:
             above, inside = window.around(groups)
             if above < rank <= above + inside:
                 return window
@@ -253,7 +259,7 @@ def gap(windows: Sequence[Window], rank: int, groups: frozenset[int]) -> tuple[f
     """Scores between which the rank-th largest must lie, where no filled window contains it."""
     low, high = -math.inf, math.inf
     for window in windows:
-        if groups <= set(window.groups):
+        if groups <= window.members:
             if rank <= window.around(groups)[0]:
                 low = max(low, math.nextafter(window.high, math.inf))
             else:
