@@ -5,14 +5,18 @@
 
     run(worker, 3, 2.0)  # [6.0, 6.0, 6.0]
 
-A call costs some seconds, so a file's whole matrix should go through one for each number of processes. A test file gets
-`run` by `from processes import run`: this folder is on the path of a test run.
+Loading PyTorch and verisphere takes a process some seconds. One process of this file loads them once and forks those of
+every call, which so share its hash seed; tests/train/test_torchrun.py starts whole ones. A test file gets `run` by
+`from processes import run`: this folder is on the path of a test run.
 """
 
 import atexit
 import ctypes
 import faulthandler
+import functools
+import importlib
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -32,6 +36,10 @@ from jaxtyping import install_import_hook
 
 #: Seconds that the others have to end by themselves once one has failed.
 GRACE = 20.0
+#: What most workers load, and takes long: torch._dynamo is loaded by the first optimizer.
+LOADED = ("torch._dynamo", "pytest", "hypothesis", "verisphere.train.session")
+#: Where ranks meet: here signatures are checked as in a test run, elsewhere not, since that doubles the time.
+CHECKED = ["verisphere.collectives", "verisphere.head.sharded", "verisphere.score.gathered"]
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WHERE = signal.SIGUSR1
 
@@ -57,7 +65,6 @@ def run(
     timeout: float = 60.0,
     grace: float = GRACE,
     patience: float | None = None,
-    checked: bool = True,
     environment: Mapping[str, str] | None = None,
 ) -> list[Any]:
     """What a function returns in each of several processes, which have met by `verisphere.distributed.joined`.
@@ -70,7 +77,6 @@ def run(
         timeout: seconds until all are ended.
         grace: seconds that the others have to end by themselves once one has failed.
         patience: seconds that one waits for another before it gives up; None is `timeout`.
-        checked: whether every annotated signature is checked there as it is here; that doubles the time.
         environment: further variables of theirs.
 
     Raises:
@@ -82,7 +88,6 @@ def run(
         torch.save(
             {
                 **{"file": worker.__code__.co_filename, "name": worker.__name__, "arguments": arguments},
-                "checked": checked,
                 "patience": float(timeout if patience is None else patience),
             },
             folder / "job.pt",
@@ -96,22 +101,49 @@ def run(
             **{"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"},
             **(environment or {}),
         }
-        processes = []
+        processes: list[_Forked] = []
         try:
-            for rank in range(size):
-                with (folder / f"said-{rank}").open("w") as said:
-                    own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                    command = [sys.executable, __file__, str(folder)]
-                    processes.append(
-                        subprocess.Popen(command, env=shared | own, stdout=said, stderr=said, start_new_session=True)
-                    )
+            processes.extend(
+                _Forked(folder, shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(size)
+            )
             _wait(processes, folder, timeout, grace)
         finally:
             _end(processes)
         return [torch.load(folder / f"result-{rank}", weights_only=True) for rank in range(size)]
 
 
-def _wait(processes: list[subprocess.Popen], folder: Path, timeout: float, grace: float) -> None:
+@functools.cache
+def _forks() -> subprocess.Popen[str]:
+    """The process that forks all others: `_serve` is what it does."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # with one thread, which a fork needs
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, __file__], env=environment, start_new_session=True, **pipes)
+
+
+def _ask(**what: Any) -> Any:
+    """One line to the process that forks, and its answer."""
+    server = _forks()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    print(json.dumps(what), file=server.stdin, flush=True)
+    return json.loads(server.stdout.readline())
+
+
+class _Forked:
+    """A process, with those of its group; its number and how it ended are asked for."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.pid: int = _ask(folder=str(folder), environment=environment)
+        self._ended: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status, negative after a signal; None while it runs."""
+        if self._ended is None:
+            self._ended = _ask(ended=self.pid)
+        return self._ended
+
+
+def _wait(processes: list[_Forked], folder: Path, timeout: float, grace: float) -> None:
     """Until all have ended well.
 
     Raises:
@@ -132,7 +164,7 @@ def _wait(processes: list[subprocess.Popen], folder: Path, timeout: float, grace
     if bad:
         for rank in killed:
             with suppress(ProcessLookupError):
-                processes[rank].send_signal(_WHERE)
+                os.kill(processes[rank].pid, _WHERE)
         time.sleep(bool(killed))  # a second in which they say where they are
         _end(processes)
         over = f", {killed} after {ended - started:.0f} s" if killed else ""
@@ -144,22 +176,55 @@ def _wait(processes: list[subprocess.Popen], folder: Path, timeout: float, grace
         )
 
 
-def _end(processes: list[subprocess.Popen]) -> None:
+def _end(processes: list[_Forked]) -> None:
     """End all, and what they have started."""
     for process in processes:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        while process.poll() is None:
+            time.sleep(0.01)
+
+
+def _serve() -> Path | None:
+    """Load what takes long, then fork a process for each line that asks for one, until the lines end.
+
+    Returns:
+        in a forked process, the folder of its job; None in this one.
+    """
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    atexit.register(_end_early)  # first, and so called last
+    install_import_hook(CHECKED, "beartype.beartype")
+    for name in LOADED:
+        importlib.import_module(name)
+    assert len(threads()) == 1, f"a process with threads must not fork: {threads()}"
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "ended" in asked:
+            pid, status = os.waitpid(asked["ended"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        elif (answer := os.fork()) == 0:
+            _become(Path(asked["folder"]), asked["environment"])
+            return Path(asked["folder"])
+        else:
+            os.setpgid(answer, answer)
+        print(json.dumps(answer), flush=True)
+    return None
+
+
+def _become(folder: Path, environment: dict[str, str]) -> None:
+    """A forked process with its own environment, which reads nothing and writes to a file."""
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    os.environ.clear()
+    os.environ.update(environment)
+    with open(os.devnull) as nothing, (folder / f"said-{environment['RANK']}").open("w") as said:
+        for file, number in ((nothing, 0), (said, 1), (said, 2)):
+            os.dup2(file.fileno(), number)
 
 
 def _work(folder: Path) -> None:
-    """One of the processes, from its start to its end."""
-    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    """What one of the processes is for."""
     faulthandler.register(_WHERE)
-    atexit.register(_nothing_left)  # first, and so called last
     job = torch.load(folder / "job.pt", weights_only=True)
-    if job["checked"]:
-        install_import_hook("verisphere", "beartype.beartype")
     from verisphere.distributed import joined
 
     spec = importlib.util.spec_from_file_location(Path(job["file"]).stem, job["file"])
@@ -167,18 +232,21 @@ def _work(folder: Path) -> None:
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    torch.set_num_threads(1)
     warnings.simplefilter("error")
     with joined(patience=job["patience"]) as world:
         result = getattr(module, job["name"])(*job["arguments"])
         torch.save(result, folder / f"result-{world.rank}")
 
 
-def _nothing_left() -> None:
-    """The last thing before Python's shutdown: a thread of gloo that lives on may abort the process in it."""
+def _end_early() -> None:
+    """The last thing before Python's shutdown, which would take a second to free what was loaded.
+
+    A thread of gloo that lives on may abort a process in it.
+    """
     if left := [name for name in threads() if "gloo" in name]:
         print(f"threads of a group that was left are still there: {left}", file=sys.stderr, flush=True)
-        os._exit(1)
+    sys.stdout.flush()
+    os._exit(bool(left))
 
 
 def threads() -> list[str]:
@@ -191,9 +259,10 @@ def threads() -> list[str]:
 
 
 if __name__ == "__main__":
-    try:
-        _work(Path(sys.argv[1]))
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)  # not through the ends of threads that may wait for another process
+    if (place := _serve()) is not None:
+        try:
+            _work(place)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)  # not through the ends of threads that may wait for another process

@@ -77,7 +77,7 @@ def worker() -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size} processes")
 def said(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    return run(worker, request.param, checked=request.param == 2)
+    return run(worker, request.param)
 
 
 def test_it_is_one_processs_with_all_the_images(said: list[dict[str, Any]]):

@@ -135,6 +135,7 @@ def test_what_lies_above_the_promise_is_explained_in_the_words_of_its_guarantee(
     assert "twenty" not in said
 
 
+@pytest.mark.slow
 def test_a_second_demo_takes_the_next_number_and_finds_the_same(demo: tuple[Path, str]):
     out, _ = demo
     before = (out / "figures.json").stat().st_mtime_ns

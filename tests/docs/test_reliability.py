@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,13 +37,12 @@ def test_every_promise_names_tests_that_exist(row: list[str]):
         assert function in functions(ROOT / path), test
 
 
-def test_the_marker_is_given_to_the_tests_of_the_page():
+def test_the_marker_is_given_to_the_tests_of_the_page(request: pytest.FixtureRequest):
+    """In a run of all tests; of a part of them, to those of that part."""
     assert named_tests() == set(re.findall(r"`([^`]+)`", " ".join(row[2] for row in ROWS)))
-    some = "tests/models/test_checkpoint.py"
-    call = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "faults", "-p", "no:cacheprovider", some]
-    listed = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
-    found = {line.partition("[")[0] for line in listed.splitlines() if "::" in line}
-    assert found == {test for test in named_tests() if test.startswith(some)} != set()
+    collected = [(item.nodeid.partition("[")[0], item) for item in request.session.items]
+    marked = {name for name, item in collected if item.get_closest_marker("faults")}
+    assert marked == named_tests() & {name for name, _ in collected}
 
 
 def test_every_new_fault_test_stands_on_the_page():

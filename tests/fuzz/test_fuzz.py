@@ -1,4 +1,4 @@
-"""A short run of `make fuzz`: the corpus, the seeds, and a few hundred mutations; and that it would see a fault."""
+"""A short run of `make fuzz`: the corpus, the seeds, and some mutations; and that it would see a fault."""
 
 import importlib
 import os
@@ -28,8 +28,8 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(call, env=environment, capture_output=True, text=True, timeout=500)
 
 
-def test_the_corpus_and_a_few_hundred_mutations_are_accepted_or_refused_in_a_line():
-    done = run("--inputs", "300")
+def test_the_corpus_and_some_mutations_are_accepted_or_refused_in_a_line():
+    done = run("--inputs", "60")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout
 
@@ -91,7 +91,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from fuzz import server\n"
         "from fuzz.test_fuzz import outcomes_of_faults\n"
-        "server.PATIENCE = 4.0\n"
+        "server.PATIENCE = 2.5\n"
         "print(json.dumps(outcomes_of_faults(sys.argv[2])))"
     )
     import json
@@ -157,14 +157,14 @@ def test_a_mutation_is_the_same_each_time_and_another_by_another_number():
 )
 def test_mutations_take_what_they_made_themselves_in_little_time(change, content: bytes):
     began, seen = time.process_time(), set()
-    for number in range(300):
+    for number in range(60):
         chance = random.Random(number)
         changed = content
         for _ in range(3):
             changed = change(changed, chance)
         seen.add(changed)
-    assert len(seen) > 200
-    assert time.process_time() - began < 20
+    assert len(seen) > 40
+    assert time.process_time() - began < 4
 
 
 def test_seals_of_what_is_no_document_are_left_alone():

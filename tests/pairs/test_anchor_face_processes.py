@@ -124,17 +124,23 @@ def stopped(folder: Path, name: str) -> None:
 
 
 def worker(place: str) -> dict[str, Any]:
-    """All of it."""
+    """All of it: trainings, and the steps of every case."""
     sys.path.insert(0, str(OWN))
     folder = Path(place)
-    found: dict[str, Any] = {name: steps_of(options) for name, options in CASES.items()}
-    found["a sharded head"] = with_a_sharded_head()
     begin(folder, "whole")
     stopped(folder, "resumed")
     begin(folder, "resumed", resume=True)
     stopped(folder, "to one")
     begin(folder, "from one", resume=True)
-    return found
+    return steps_of_all()
+
+
+def steps_of_all() -> dict[str, Any]:
+    """The steps alone."""
+    return {
+        **{name: steps_of(options) for name, options in CASES.items()},
+        "a sharded head": with_a_sharded_head(),
+    }
 
 
 # What is expected of it -------------------------------------------------------------------------------------------
@@ -148,8 +154,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     handler = signal.getsignal(signal.SIGTERM)
     sys.path.insert(0, str(OWN))
     try:
-        found: dict[str, Any] = {name: steps_of(options) for name, options in CASES.items()}
-        found["a sharded head"] = with_a_sharded_head()
+        found = steps_of_all()
         begin(folder, "whole")
         stopped(folder, "from one")
     finally:
@@ -158,8 +163,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     return folder, found
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=["2 processes", "3 processes"])
-def several(request, alone, tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
+@pytest.fixture(scope="module")
+def of_two(alone, tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
+    """The folder of the trainings of two processes, and what each found."""
     folder = tmp_path_factory.mktemp("several")
     (folder / "recipe.yaml").write_text(RECIPE)
     for file in sorted((alone[0] / "from one").rglob("*")):
@@ -167,13 +173,25 @@ def several(request, alone, tmp_path_factory) -> tuple[Path, list[dict[str, Any]
             place = folder / "from one" / file.relative_to(alone[0] / "from one")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(file.read_bytes())
-    return folder, run(worker, request.param, str(folder), timeout=150, checked=request.param == 2)
+    return folder, run(worker, 2, str(folder), timeout=150)
+
+
+@pytest.fixture(scope="module")
+def of_three() -> list[dict[str, Any]]:
+    """What each of three processes found, without a training."""
+    return run(steps_of_all, 3, timeout=150)
+
+
+@pytest.fixture(params=[2, 3], ids=["2 processes", "3 processes"])
+def said(request) -> list[dict[str, Any]]:
+    """What each process found, of either number of them."""
+    return request.getfixturevalue("of_two")[1] if request.param == 2 else request.getfixturevalue("of_three")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_process_finds_what_one_does(alone, several, name):
+def test_every_process_finds_what_one_does(alone, said, name):
     expected, tolerance = alone[1][name], 2e-2 if name == "half precision" else 2e-6
-    for found in (one[name] for one in several[1]):
+    for found in (one[name] for one in said):
         for ours, theirs in zip(found["steps"], expected["steps"], strict=True):
             thresholds = [
                 figures.get("anchor_threshold_at_far_1e-1") for figures in (ours["figures"], theirs["figures"])
@@ -203,15 +221,14 @@ def test_something_was_compared(alone):
     assert alone[1]["plain"]["calls"] == []
 
 
-def test_processes_call_each_other_alike(several):
-    _, said = several
+def test_processes_call_each_other_alike(said):
     for name in CASES:
         assert all(one[name]["calls"] == said[0][name]["calls"] for one in said)
         assert len(said[0][name]["calls"]) > 0
 
 
-def test_centers_that_a_head_shares_out_are_compared_as_whole(alone, several):
-    assert [one["a sharded head"] for one in several[1]] == [alone[1]["a sharded head"]] * len(several[1])
+def test_centers_that_a_head_shares_out_are_compared_as_whole(alone, said):
+    assert [one["a sharded head"] for one in said] == [alone[1]["a sharded head"]] * len(said)
 
 
 def near(found: Path, expected: Path) -> None:
@@ -236,12 +253,12 @@ def files(run_folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(list_checkpoints(run_folder)[-1].glob("*.safetensors"))}
 
 
-def test_a_training_is_that_of_one_process(alone, several):
-    near(several[0] / "whole", alone[0] / "whole")
+def test_a_training_is_that_of_one_process(alone, of_two):
+    near(of_two[0] / "whole", alone[0] / "whole")
 
 
-def test_a_stopped_training_goes_on_bit_for_bit(several):
-    folder, _ = several
+def test_a_stopped_training_goes_on_bit_for_bit(of_two):
+    folder, _ = of_two
     assert files(folder / "resumed") == files(folder / "whole")
     assert metrics(folder / "resumed") == metrics(folder / "whole")
     # each process has left its share of the set beside its classes
@@ -249,8 +266,8 @@ def test_a_stopped_training_goes_on_bit_for_bit(several):
     assert [len(pairs[f"0.memory.{name}"]) for name in ("features", "until")] == [14, 14]
 
 
-def test_a_training_goes_on_with_another_number_of_processes(alone, several, monkeypatch, process_as_it_was):
-    folder, _ = several
+def test_a_training_goes_on_with_another_number_of_processes(alone, of_two, monkeypatch, process_as_it_was):
+    folder, _ = of_two
     near(folder / "from one", alone[0] / "whole")
     monkeypatch.syspath_prepend(OWN)
     begin(folder, "to one", resume=True)

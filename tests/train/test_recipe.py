@@ -291,7 +291,7 @@ def places(value: object, way: tuple = ()) -> Iterator[tuple]:
         yield from places(one, (*way, name))
 
 
-@pytest.mark.parametrize("junk", [5, None, [], {"x": [None]}], ids=str)
+@pytest.mark.parametrize("junk", [5, {"x": [None]}], ids=str)
 def test_a_value_of_another_kind_in_any_field_is_taken_or_refused_in_one_line(recipe, junk):
     check_junk(recipe, [junk], lambda way: len(way) == 1)
 

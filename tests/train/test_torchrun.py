@@ -8,12 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from verisphere.cli import main
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.vocabulary import Embeddings
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 #: Seconds within which all have ended once one process has been killed. Measured: 4 to 8 s on two busy cores, most of
@@ -105,7 +107,7 @@ def test_what_one_process_meets_alone_ends_all_and_is_one_line(recipe, tmp_path)
     assert "Traceback (most recent call last)" not in err.partition("torch/distributed/elastic")[0]
 
 
-def test_embeddings_and_figures_are_those_of_one_process(tmp_path):
+def test_embeddings_are_those_of_one_process(tmp_path):
     faces = tmp_path / "faces.zip"
     assert main(["--default-allocator", "render", str(faces), "--people", "6", "--images", "3"]) == 0
     network = tmp_path / "network.yaml"
@@ -125,6 +127,13 @@ def test_embeddings_and_figures_are_those_of_one_process(tmp_path):
     assert (ours.names == theirs.names).all()
     assert (ours.embeddings == theirs.embeddings).all()
 
+
+@pytest.mark.slow
+def test_figures_are_those_of_one_process(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(18, 16)).astype(np.float32)
+    people = np.repeat([f"p{number}" for number in range(6)], 3)
+    write_embeddings(tmp_path / "one.npz", Embeddings(rows, np.arange(18).astype(str), people))
+    one = tmp_path / "one.npz"
     figures = {name: tmp_path / f"{name}.json" for name in ("alone", "both")}
     assert main(["--default-allocator", "evaluate", "all-pairs", str(one), "--far", "1e-1", "--json",
                  str(figures["alone"])]) == 0  # fmt: skip
