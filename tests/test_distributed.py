@@ -314,7 +314,7 @@ def one_is_late() -> None:
 
 def test_patience_ends():
     with pytest.raises(WorkerFailed) as failed:
-        run(one_is_late, 2, patience=2.0, timeout=40.0, grace=0.5)
+        run(one_is_late, 2, patience=1.0, timeout=40.0, grace=0.5)
     assert failed.value.killed == [1]  # it sleeps on
     assert "RuntimeError" in failed.value.texts[0]
 

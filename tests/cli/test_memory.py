@@ -92,7 +92,7 @@ runpy.run_module("verisphere", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_training_that_runs_out_of_memory(tmp_path: Path, workers: str):
     """Here, or in a process that reads images for it."""
     (tmp_path / "recipe.yaml").write_text(

@@ -102,7 +102,7 @@ def test_ranks_and_counts_are_those_of_a_sort(shape: str, block: int):
     units = unit_rows(SHAPES[shape].astype(np.float32))
     people = people_of(len(units), 12)
     expected = by_group(units, people, None)
-    scan = AllPairs(units, people, block=max(block, len(units) // 20))  # a pass of some hundred blocks
+    scan = AllPairs(units, people, block=max(block, len(units) // 12))  # a pass of some eighty blocks
     for genuine in GROUPS:
         check(scan, [Group(0, genuine)], expected[Group(0, genuine)])
 

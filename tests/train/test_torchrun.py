@@ -91,6 +91,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_slip_is_one_line_though_every_process_meets_it(recipe, tmp_path):
     code, out, err = torchrun("train", recipe, "--out", tmp_path / "run", "--epoch", "3")
     assert code != 0
