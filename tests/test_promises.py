@@ -46,13 +46,13 @@ def deviation(share: float, sets: int) -> float:
 @pytest.mark.parametrize("name", WORLDS)
 def test_confident_and_expected_hold_in_every_world(promises, world, name: str):
     """120 people, 60 comparisons at FAR 0.05: `confident` takes rank 1 (0.95 ** 60 = 0.046), `expected` rank 3."""
-    expected, confident = promises.of_matched(world(name, 0.05), 120, 1000)
-    assert confident.held >= 0.95 - 3 * deviation(0.95, 1000)
+    expected, confident = promises.of_matched(world(name, 0.05), 120, 500)
+    assert confident.held >= 0.95 - 3 * deviation(0.95, 500)
     above = share_above(60, "0.05")  # 0.42, rounded up: ties, which there are none of here, lower it
     assert expected.stated == pytest.approx(1 - above)
-    assert abs(expected.held - (1 - above)) < 4 * deviation(above, 1000) + 0.01
+    assert abs(expected.held - (1 - above)) < 4 * deviation(above, 500) + 0.01
     # Beta(3, 58) has a standard deviation of 0.55 targets; the truth is known to 0.01
-    assert expected.mean_far <= 1 + 4 * 0.55 / np.sqrt(1000) + 0.02
+    assert expected.mean_far <= 1 + 4 * 0.55 / np.sqrt(500) + 0.02
 
 
 def test_approximate_holds_no_more_often_than_is_claimed_where_few_resemble_everybody(promises, world):

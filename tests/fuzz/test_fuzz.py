@@ -29,7 +29,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_corpus_and_some_mutations_are_accepted_or_refused_in_a_line():
-    done = run("--inputs", "60")
+    done = run("--inputs", "30")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout
 
@@ -91,7 +91,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from fuzz import server\n"
         "from fuzz.test_fuzz import outcomes_of_faults\n"
-        "server.PATIENCE = 2.5\n"
+        "server.PATIENCE = 1.5\n"
         "print(json.dumps(outcomes_of_faults(sys.argv[2])))"
     )
     import json
