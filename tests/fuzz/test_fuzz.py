@@ -164,7 +164,7 @@ def test_mutations_take_what_they_made_themselves_in_little_time(change, content
             changed = change(changed, chance)
         seen.add(changed)
     assert len(seen) > 40
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 12
 
 
 def test_seals_of_what_is_no_document_are_left_alone():
