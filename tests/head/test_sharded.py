@@ -350,21 +350,17 @@ def refusals() -> dict[str, str]:
     return found
 
 
-PARTS = (
+#: Those whose differences from one process are rounding in float64.
+IN_FLOAT64 = (
     every_loss_in_float64,
-    in_float32,
-    in_bfloat16,
     pooled_and_pulled_together,
     a_class_each,
     some_have_no_row,
     shards_that_choose_other_engines,
     renamed_classes,
     several_steps,
-    fresh_centers,
-    between_ranks,
-    traffic,
-    refusals,
 )
+PARTS = (*IN_FLOAT64, in_float32, in_bfloat16, fresh_centers, between_ranks, traffic, refusals)
 
 
 #: What a third rank can hardly change: these are left to two.
@@ -394,17 +390,6 @@ def of_three() -> list[dict[str, dict]]:
 def found(request: pytest.FixtureRequest) -> list[dict[str, dict]]:
     """Of each process, of either number of them."""
     return request.getfixturevalue(request.param)
-
-
-IN_FLOAT64 = (
-    every_loss_in_float64,
-    pooled_and_pulled_together,
-    a_class_each,
-    some_have_no_row,
-    shards_that_choose_other_engines,
-    renamed_classes,
-    several_steps,
-)
 
 
 def test_as_one_process(found):
