@@ -1,0 +1,122 @@
+"""A run of a graph made elsewhere, in a process of its own with limits on memory, time and files.
+
+A graph is data, but onnxruntime computes what it says, which may take any memory and time. This file is run by its
+path, so that the process loads NumPy and onnxruntime alone.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+#: Bytes that the process may take beside five times the file: the libraries take some 2 GB of addresses.
+MEMORY = 6 << 30
+#: Seconds on a CPU, and by the clock.
+CPU_SECONDS, SECONDS = 120, 180
+
+
+def run_limited(
+    content: bytes, file: Path, asked: dict[str, Any], batches: Sequence[int], memory: int | None = None
+) -> dict[int, dict[str, Any]]:
+    """Run a graph on images of noise in a process with limits.
+
+    Args:
+        content: bytes of the ONNX file.
+        file: where they come from, for messages.
+        asked: `input`, `outputs` (names), `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
+        batches: numbers of images to run it on.
+        memory: bytes that the process may take; by default `MEMORY` and five times the file.
+
+    Returns:
+        for each batch on which it ran: `shape` of the first output, whether all outputs are `finite`, whether the
+        first image's row is the `same` as in the first batch, and `seconds` for one image.
+
+    Raises:
+        ValueError: it takes more memory or time than allowed, or fails on every batch.
+    """
+    memory = MEMORY + 5 * len(content) if memory is None else memory
+    with tempfile.TemporaryDirectory() as room:
+        graph = Path(room) / "graph.onnx"
+        graph.write_bytes(content)
+        words = json.dumps(asked | {"batches": list(batches), "memory": memory})
+        command = [sys.executable, "-P", __file__, str(graph), words]  # -P: nothing beside this file is imported
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"{file}: one image takes more than {SECONDS} s; it was stopped") from None
+    try:
+        answers = json.loads(done.stdout)
+    except ValueError:
+        cause = "it ended by itself" if done.returncode >= 0 else f"it was ended by signal {-done.returncode}"
+        raise ValueError(
+            f"{file}: does not run within {memory / 2**30:.0f} GB and {CPU_SECONDS} s of computing: {cause}"
+        ) from None
+    ran = {int(batch): answer for batch, answer in answers.items() if "error" not in answer}
+    if not ran:
+        raise ValueError(f"{file}: does not run: {answers[str(batches[-1])]['error']}")
+    return ran
+
+
+def _limit(memory: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _run(graph: str, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """What each batch gives, or its error."""
+    import time
+
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    content = Path(graph).read_bytes()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    pixels = np.random.default_rng(0).integers(0, 256, (max(asked["batches"]), *asked["shape"]))
+    images = ((pixels - asked["mean"]) / asked["scale"]).astype(asked["numbers"])
+    found: dict[int, dict[str, Any]] = {}
+    first = None
+    for batch in asked["batches"]:
+        try:
+            began = time.perf_counter()
+            outputs = session.run(asked["outputs"], {asked["input"]: images[:batch]})
+            seconds = (time.perf_counter() - began) / batch
+        except Exception as error:  # onnxruntime's exceptions have no common base of their own
+            found[batch] = {"error": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
+            continue
+        rows = np.asarray(outputs[0])
+        first = rows[:1].astype(np.float64) if first is None and rows.ndim == 2 else first
+        found[batch] = {
+            "shape": list(rows.shape),
+            "finite": all(bool(np.isfinite(output).all()) for output in outputs),
+            "same": first is None or rows.ndim != 2 or bool(_near(first, rows[:1].astype(np.float64))),
+            "seconds": seconds,
+        }
+    return found
+
+
+def _near(one: Any, other: Any) -> bool:
+    import numpy as np
+
+    if one.shape != other.shape:
+        return True  # refused for its shape
+    return float(np.abs(one - other).max()) <= 0.02 * float(np.abs(one).max())
+
+
+if __name__ == "__main__":
+    told = json.loads(sys.argv[2])
+    _limit(told["memory"])
+    try:
+        answer = _run(sys.argv[1], told)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        answer = {batch: {"error": reason} for batch in told["batches"]}
+    sys.stdout.write(json.dumps(answer))
