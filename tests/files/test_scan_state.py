@@ -56,5 +56,5 @@ def test_truths_are_zero_or_one(tmp_path: Path):
     """A byte of 2 is true to numpy, and counts as two in a sum."""
     file = ScanState(tmp_path / "of.npz")
     file.save({"done": np.array([2, 0], np.uint8).view(bool)})
-    with pytest.raises(ValueError, match=r"of\.npz: .*array 'done' of truths holds bytes other than 0 and 1"):
+    with pytest.raises(ValueError, match=r"of\.npz: .*array 'done': it holds truths in bytes other than 0 and 1"):
         file.load()

@@ -14,6 +14,7 @@ from verisphere.files.documents import read_json
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
+from verisphere.files.vectors import holds_vectors, read_vectors
 from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
@@ -63,7 +64,7 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
-    """Reads and checks an embeddings file.
+    """Reads and checks an embeddings file, or a table of embeddings (see `verisphere.files.vectors`).
 
     Identities and domains that are numbers become strings. NaN among them is refused, since all rows with NaN would
     become one person; so is an identity that is the text of a missing value (`MISSING`). The optional array `origin`
@@ -74,7 +75,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
         ValueError: the file is not an embeddings file; or it has NaN or zero-length embeddings, names that are not
             unique, an identity that is empty, NaN or in `MISSING`, or a row without a domain among rows with domains.
     """
-    arrays = read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
+    table = Path(path)
+    arrays = read_vectors(table) if holds_vectors(table) else read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
     missing = [name for name in REQUIRED if name not in arrays]
     if missing:
         raise ValueError(

@@ -90,6 +90,22 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return entries
 
 
+def read_npy(path: str | Path) -> np.ndarray:
+    """The array of an .npy file. Nothing in it is executed.
+
+    Raises:
+        ValueError: the file is no array of numpy, holds Python objects, or is not exactly as long as its header states.
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    check_file(path)
+    with open(path, "rb", opener=regular) as file:
+        try:
+            return _read(file.read, path.stat().st_size)
+        except ValueError as error:
+            raise ValueError(f"{path}: not an .npy file of plain numbers or text: {error}") from None
+
+
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.ndarray:
     """An array; its entry must be exactly as long as its header states."""
     name = shown(entry.filename.removesuffix(_NPY))
@@ -97,25 +113,29 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.nd
         raise ValueError(f"array {name} lies outside the file, or is compressed by another method than deflate")
     with archive.open(entry) as file:
         try:
-            shape, dtype, fortran, length = _header(file.read)
-            content = math.prod(shape) * dtype.itemsize
-            if length + content != entry.file_size:
-                raise ValueError(
-                    f"shape {shape} of {dtype} takes {content:,} bytes, but {entry.file_size - length:,} follow"
-                )
-            flat = np.empty(math.prod(shape), dtype)
+            array = _read(file.read, entry.file_size)
         except ValueError as error:
             raise ValueError(f"array {name}: {error}") from None
-        into, done = flat.view(np.uint8), 0
-        while done < content:
-            part = file.read(min(_BYTES_AT_ONCE, content - done))
-            if not part:
-                raise ValueError(f"array {name} is cut short")
-            into[done : done + len(part)] = np.frombuffer(part, np.uint8)
-            done += len(part)
         file.read(1)  # at the end of the entry its checksum is compared
+    return array
+
+
+def _read(read: Callable[[int], bytes], size: int) -> np.ndarray:
+    """An array in numpy's format of so many bytes, which must be exactly as long as its header states."""
+    shape, dtype, fortran, length = _header(read)
+    content = math.prod(shape) * dtype.itemsize
+    if length + content != size:
+        raise ValueError(f"shape {shape} of {dtype} takes {content:,} bytes, but {size - length:,} follow")
+    flat = np.empty(math.prod(shape), dtype)
+    into, done = flat.view(np.uint8), 0
+    while done < content:
+        part = read(min(_BYTES_AT_ONCE, content - done))
+        if not part:
+            raise ValueError("it is cut short")
+        into[done : done + len(part)] = np.frombuffer(part, np.uint8)
+        done += len(part)
     if dtype.kind == "b" and into.max(initial=0) > 1:
-        raise ValueError(f"array {name} of truths holds bytes other than 0 and 1")
+        raise ValueError("it holds truths in bytes other than 0 and 1")
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
 

@@ -1,0 +1,109 @@
+"""Embeddings made elsewhere, as tables: equal to the same in an embeddings file, or refused in one short line."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.cli import main
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.vocabulary import Embeddings
+
+ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+NAMES = [f"p{row // 2}/{row}.jpg" for row in range(6)]
+PEOPLE = [f"p{row // 2}" for row in range(6)]
+DOMAINS = ["day", "night"] * 3
+
+
+def table(path: Path, separator: str = ",", domains: bool = False) -> Path:
+    fields = ["name", *(["domain"] if domains else []), "identity", *(f"x{place}" for place in range(4))]
+    lines = [separator.join(fields)]
+    for name, domain, person, row in zip(NAMES, DOMAINS, PEOPLE, ROWS, strict=True):
+        cells = [name, *([domain] if domains else []), person, *(repr(float(number)) for number in row)]
+        lines.append(separator.join(cells))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def check(path: Path, domains: bool = False) -> None:
+    found = read_embeddings(path)
+    assert np.array_equal(found.embeddings, ROWS)
+    assert (found.names.tolist(), found.identities.tolist()) == (NAMES, PEOPLE)
+    assert (None if found.domains is None else found.domains.tolist()) == (DOMAINS if domains else None)
+    assert found.origin is None
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t"), (".csv", "\t")])
+@pytest.mark.parametrize("domains", [False, True])
+def test_a_table(tmp_path: Path, suffix: str, separator: str, domains: bool):
+    check(table(tmp_path / f"vectors{suffix}", separator, domains), domains)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".csv", ".tsv", ".lst"])
+@pytest.mark.parametrize("header", ["", "name\tidentity\n", "identity\tname\n"])
+def test_an_array_with_a_list_beside_it(tmp_path: Path, suffix: str, header: str):
+    np.save(tmp_path / "vectors.npy", ROWS)
+    columns = zip(PEOPLE, NAMES, strict=True) if header.startswith("identity") else zip(NAMES, PEOPLE, strict=True)
+    (tmp_path / f"vectors{suffix}").write_text(header + "\n".join("\t".join(row) for row in columns))
+    check(tmp_path / "vectors.npy")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="no extra `data`")
+@pytest.mark.parametrize("lists", [True, False])
+def test_parquet(tmp_path: Path, lists: bool):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    numbers = {"embedding": ROWS.tolist()} if lists else {f"x{place}": ROWS[:, place] for place in range(4)}
+    table = pyarrow.table({"name": NAMES, "identity": PEOPLE, **numbers})
+    parquet.write_table(table, tmp_path / "vectors.parquet")
+    check(tmp_path / "vectors.parquet")
+
+
+def test_verbs_take_a_table_as_they_take_an_embeddings_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_embeddings(tmp_path / "vectors.npz", Embeddings(ROWS, np.array(NAMES), np.array(PEOPLE)))
+    said = []
+    for path in (tmp_path / "vectors.npz", table(tmp_path / "vectors.csv")):
+        assert main(["--default-allocator", "evaluate", "all-pairs", str(path), "--far", "0.5"]) == 0
+        said.append(capsys.readouterr().out.replace(path.name, "FILE"))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("v.csv", "name,identity\na,b\n", "0 columns beside name, identity; an embedding has 1 to 65,536 numbers"),
+        ("v.csv", "identity,x\nb,1\n", "no column name; it has identity, x"),
+        ("v.csv", "name,identity,x\na,b\n", "line 2: 2 entries where the header has 3"),
+        ("v.csv", "name,identity,x\na,b,one\n", "line 2: 'one' in column 'x' is no number"),
+        ("v.csv", "name,identity,x,x\na,b,1,2\n", "two columns are called 'x'"),
+        ("v.csv", "name,identity,x\na,b,nan\n", "NaN"),
+        ("v.csv", "name,identity,x\n", "it holds no embedding"),
+    ],
+)
+def test_what_lacks_is_said_in_one_line(tmp_path: Path, name: str, content: str, line: str):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=line) as refused:
+        read_embeddings(tmp_path / name)
+    assert str(refused.value).startswith(str(tmp_path / name))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_array_alone_or_with_another_list(tmp_path: Path):
+    np.save(tmp_path / "v.npy", ROWS)
+    with pytest.raises(FileNotFoundError, match=r"no list of its rows beside it \(v\.csv, v\.tsv, v\.txt, v\.lst\)"):
+        read_embeddings(tmp_path / "v.npy")
+    (tmp_path / "v.txt").write_text("a\tb\n")
+    with pytest.raises(ValueError, match=r"names has shape \(1,\) but there are 6 embeddings"):
+        read_embeddings(tmp_path / "v.npy")
+    (tmp_path / "v.txt").write_text("only\n")
+    with pytest.raises(ValueError, match="line 1: 1 entries; a row is name<TAB>identity"):
+        read_embeddings(tmp_path / "v.npy")
+
+
+def test_an_array_of_objects_is_not_unpickled(tmp_path: Path):
+    np.save(tmp_path / "v.npy", np.array([{}, None], object), allow_pickle=True)
+    (tmp_path / "v.txt").write_text("a\tb\nc\td\n")
+    with pytest.raises(ValueError, match="it holds Python objects, which are never loaded"):
+        read_embeddings(tmp_path / "v.npy")
