@@ -154,6 +154,23 @@ def test_last_scale_is_held_at_one_unless_asked():
     assert free.project[-1].weight.grad.abs().max() > 0
 
 
+def test_a_subsampled_shortcut_has_no_weights_in_the_first_stage():
+    with torch.device("meta"):
+        plain, subsampled = IResNet(18, 8), IResNet(18, 8, subsampled_shortcut=True)
+    assert parameters(plain) - parameters(subsampled) == 64 * 64 + 2 * 64
+    assert subsampled.eval()(torch.zeros(1, 3, 112, 112, device="meta")).shape == (1, 8)
+
+
+def test_faces_need_not_be_square_and_have_their_own_normalisation():
+    network = MobileFaceNet(16, face_height=48, face_width=32, mean=0.0, scale=255.0).eval()
+    images = faces(network)
+    assert images.shape == (2, 3, 48, 32)
+    assert images.min() >= 0
+    assert images.max() <= 1
+    assert network(images).shape == (2, 16)
+    assert MobileFaceNet.input_size == (112, 112)
+
+
 def test_dropout_acts_in_training_only():
     network = IResNet(18, 16, dropout=0.5)
     images = faces(network)
@@ -208,9 +225,14 @@ def test_channels_are_multiples_of_eight(width, expected):
     [
         (lambda: MobileFaceNet(0), "embedding_size is 0"),
         (lambda: MobileFaceNet(width=0.0), "width is 0.0"),
-        (lambda: IResNet(depth=101), "depth is 101; allowed are 18, 34, 50, 100"),
+        (lambda: IResNet(depth=101), "depth is 101; allowed are 18, 34, 50, 100, 200"),
         (lambda: IResNet(dropout=1.0), r"dropout is 1.0; it must be in \[0, 1\)"),
         (lambda: SEResNet(depth=20), "depth is 20"),
+        (lambda: IResNet(18, epsilon=0.0), "epsilon is 0.0; it must be above 0"),
+        (lambda: IResNet(18, scale=0.0), "scale is 0.0; it must be above 0"),
+        (lambda: MobileFaceNet(mean=float("nan")), "mean is nan; it must be a finite number"),
+        (lambda: MobileFaceNet(face_width=100), "face_width is 100; it must be a multiple of 16"),
+        (lambda: MobileFaceNet(face_height=2048), "face_height is 2048; .* at most 1,024"),
         (lambda: SFNet(depth=36), "depth is 36; allowed are 20, 64"),
     ],
 )

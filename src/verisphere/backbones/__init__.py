@@ -2,17 +2,21 @@
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
+from verisphere.backbones.graph_network import GraphNetwork
 from verisphere.backbones.group_face import GroupFace
 from verisphere.backbones.iresnet import IResNet, SEResNet
 from verisphere.backbones.mobilefacenet import MobileFaceNet
+from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.backbones.pixels import Pixels
 from verisphere.backbones.sfnet import SFNet
 
 __all__ = [
     "Backbone",
+    "GraphNetwork",
     "GroupFace",
     "IResNet",
     "MobileFaceNet",
+    "OnnxNetwork",
     "Pixels",
     "SEResNet",
     "SFNet",

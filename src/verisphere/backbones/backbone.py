@@ -1,5 +1,8 @@
 """The interface of backbones: an input size, a normalisation, and embeddings before normalisation."""
 
+from math import isfinite
+from typing import Literal, TypeAlias
+
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
@@ -7,6 +10,8 @@ from verisphere.images.augment import normalise
 
 #: Numbers in an embedding; published ones have 128 to 1,024.
 LARGEST_EMBEDDING = 2**16
+Colour: TypeAlias = Literal["RGB", "BGR"]
+Layout: TypeAlias = Literal["NCHW", "NHWC"]
 
 
 class Backbone(nn.Module):
@@ -27,6 +32,8 @@ class Backbone(nn.Module):
         input_size: height and width of a face, in pixels.
         mean: value that `normalise` subtracts from a pixel in [0, 255].
         scale: value by which it then divides.
+        colour, layout: order of the colours and axes inside the network, as its description states them; `forward`
+            takes RGB in NCHW in any case.
         side_columns: number of further columns that `embed` returns in training, for a pair term; not a part of an
             embedding.
     """
@@ -34,6 +41,8 @@ class Backbone(nn.Module):
     input_size: tuple[int, int] = (112, 112)
     mean: float = 127.5
     scale: float = 127.5
+    colour: Colour = "RGB"
+    layout: Layout = "NCHW"
     side_columns: int = 0
 
     def __init__(self, embedding_size: int) -> None:
@@ -45,6 +54,19 @@ class Backbone(nn.Module):
         if embedding_size > LARGEST_EMBEDDING:
             raise ValueError(f"embedding_size is {embedding_size:,}; an embedding has at most {LARGEST_EMBEDDING:,}")
         self.embedding_size = embedding_size
+
+    def _set_normalisation(self, mean: float | None, scale: float | None) -> None:
+        """Set what `normalise` subtracts and divides by; None leaves the value of the class.
+
+        Raises:
+            ValueError: a value is not finite, or `scale` is not above 0.
+        """
+        self.mean = self.mean if mean is None else mean
+        self.scale = self.scale if scale is None else scale
+        if not isfinite(self.mean):
+            raise ValueError(f"mean is {self.mean}; it must be a finite number, which is subtracted from a pixel")
+        if not (isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale is {self.scale}; it must be above 0, since pixels are divided by it")
 
     def normalise(self, images: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
         """RGB pixels in [0, 255] as the float32 input of `forward`, (pixel - mean) / scale, in channels_last order."""

@@ -15,6 +15,10 @@ Activation = Literal["prelu", "relu"]
 #: Table 1 of the paper, its bottleneck rows: (expansion, channels, repeats, stride of the first).
 BOTTLENECKS = ((2, 64, 5, 2), (4, 128, 1, 2), (2, 128, 6, 1), (4, 128, 1, 2), (2, 128, 2, 1))
 
+#: The strides of the network make an image smaller by this factor.
+SHRINKING = 16
+#: Pixels of a side of a face.
+LARGEST_FACE = 1024
 #: The largest `width`; at 16 the network has about 220 million weights.
 WIDEST = 16
 
@@ -28,7 +32,9 @@ def scaled_channels(channels: int, width: float) -> int:
     return max(8, int(channels * width / 8 + 0.5) * 8)
 
 
-def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, padding: int = 0, groups: int = 1) -> nn.Sequential:
+def _conv(
+    inputs: int, outputs: int, kernel: int | tuple[int, int], stride: int = 1, padding: int = 0, groups: int = 1
+) -> nn.Sequential:
     """A convolution without activation: linear, as the paper calls it."""
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs))
@@ -55,7 +61,7 @@ class _Bottleneck(nn.Module):
 
 
 class MobileFaceNet(Backbone):
-    """MobileFaceNet on 112 x 112 faces.
+    """MobileFaceNet, by default on 112 x 112 faces.
 
     >>> sum(part.numel() for part in MobileFaceNet(embedding_size=128).parameters())
     1003136
@@ -65,13 +71,34 @@ class MobileFaceNet(Backbone):
         width: factor on every channel count but the embedding's, > 0 and at most 16; counts are rounded to multiples of
             8.
         activation: "prelu" as in the paper, or "relu", which trains twice as fast on a CPU.
+        face_height: height of a face in pixels, a multiple of 16, at most 1,024.
+        face_width: width of a face in pixels, likewise; 96 with SphereFace's template.
+        mean: value subtracted from a pixel in [0, 255].
+        scale: value by which the difference is then divided, > 0.
 
     Raises:
         ValueError: an argument outside its range.
     """
 
-    def __init__(self, embedding_size: int = 512, width: float = 1.0, activation: Activation = "prelu") -> None:
+    def __init__(
+        self,
+        embedding_size: int = 512,
+        width: float = 1.0,
+        activation: Activation = "prelu",
+        face_height: int = 112,
+        face_width: int = 112,
+        mean: float = 127.5,
+        scale: float = 127.5,
+    ) -> None:
         super().__init__(embedding_size)
+        for name, side in (("face_height", face_height), ("face_width", face_width)):
+            if side % SHRINKING or not SHRINKING <= side <= LARGEST_FACE:
+                raise ValueError(
+                    f"{name} is {side}; it must be a multiple of {SHRINKING}, which the strides divide it by, and at "
+                    f"most {LARGEST_FACE:,}"
+                )
+        self.input_size = face_height, face_width
+        self._set_normalisation(mean, scale)
         if not (isfinite(width) and 0 < width <= WIDEST):
             raise ValueError(f"width is {width}; allowed is more than 0, and at most {WIDEST} (1 is the paper's)")
         check_word("activation", activation, Activation)
@@ -94,9 +121,9 @@ class MobileFaceNet(Backbone):
                 inputs = outputs
         self.bottlenecks = nn.Sequential(*bottlenecks)
         self.mix = nn.Sequential(_conv(inputs, last, 1), activate(last))
-        # 112 / 16 = 7: one weight for each place and channel instead of an average, since the middle of an aligned
-        # face says more than its corners (section 3.2).
-        self.pool = _conv(last, last, 7, groups=last)
+        # 7 x 7 for 112 x 112: one weight for each place and channel instead of an average, since the middle of an
+        # aligned face says more than its corners (section 3.2).
+        self.pool = _conv(last, last, (face_height // SHRINKING, face_width // SHRINKING), groups=last)
         self.project = _conv(last, embedding_size, 1)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
