@@ -1,6 +1,7 @@
 """Photos to aligned crops: what is written, what is skipped and why, and nothing half done."""
 
 import csv
+import hashlib
 import importlib.util
 import io
 import json
@@ -12,16 +13,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from blue_squares import SIDE, photo, write_blue_squares
 from verisphere.files.landmarks import read_landmarks
 from verisphere.images import Photos
 from verisphere.images.detect import TEMPLATES, align
+from verisphere.images.detect.from_function import FunctionDetector
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 from verisphere.ship import align as ship_align
 from verisphere.ship.align import LIST, align_photos, crop_names
 from verisphere.ship.face_search import Skipped
 
 needs_weights = pytest.mark.skipif(importlib.util.find_spec("mtcnn") is None, reason="no extra `detect`")
-POINTS = np.array(TEMPLATES["arcface_112x112"].points)
+ARCFACE = TEMPLATES["arcface_112x112"]
+POINTS = np.array(ARCFACE.points)
 
 
 def save(path: Path, pixels: np.ndarray) -> None:
@@ -279,6 +283,34 @@ def test_nothing_found_is_an_error(tmp_path):
     ):
         align_photos(tmp_path / "photos", tmp_path / "out")
     assert left_behind(tmp_path) == []
+
+
+def test_another_detector_finds_the_faces_and_is_recorded(tmp_path):
+    weights = write_blue_squares(tmp_path / "squares.onnx")
+    save(tmp_path / "photos" / "Ann" / "1.png", photo(96, 128, (64, 32)))
+    save(tmp_path / "photos" / "Ann" / "2.png", photo(96, 128))
+    result = align_photos(tmp_path / "photos", tmp_path / "out", detector=str(weights))
+    assert result.aligned == 1
+    assert result.skipped == (
+        Skipped("Ann/2.png", "no face found in 128 x 96 pixels (searched with longer sides of 128 pixels)"),
+    )
+    expected = align(photo(96, 128, (64, 32)), (POINTS / 112 * SIDE + [64, 32]).astype(np.float32), ARCFACE)
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "out" / "Ann" / "1.png")), expected)
+    recorded = json.loads((tmp_path / "out" / "images.json").read_text())["alignment"]
+    assert recorded == f"arcface_112x112 by YuNet ({hashlib.sha256(weights.read_bytes()).hexdigest()[:12]})"
+
+
+def test_a_detector_may_be_an_object_but_not_beside_landmarks(photos, landmarks, tmp_path):
+    def find(image: np.ndarray) -> list[tuple]:
+        return [((0, 0, 112, 112), 1.0, POINTS)]
+
+    result = align_photos(photos, tmp_path / "out", detector=FunctionDetector(find, "the same place"))
+    assert (result.aligned, result.unreadable) == (4, 1)
+    assert (
+        json.loads((tmp_path / "out" / "images.json").read_text())["alignment"] == "arcface_112x112 by the same place"
+    )
+    with pytest.raises(ValueError, match="landmarks and detector are both given"):
+        align_photos(photos, tmp_path / "both", landmarks=landmarks, detector="mtcnn")
 
 
 def test_without_the_extra_one_line_names_it(photos, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from verisphere.files.embeddings import write_embeddings
 from verisphere.models.folder import Model
 from verisphere.ship.face_search import FaceOfPhotograph, aligned_faces
 from verisphere.ship.identify import identify
-from verisphere.ship.people import lower_median
+from verisphere.ship.people import lower_median, warn_if_calibrated_with_another
 from verisphere.ship.verify import verify
 from verisphere.vocabulary import Embeddings, ImageSource, Origin, TrainingRecord
 
@@ -305,3 +305,21 @@ def test_photographs_of_formats_that_are_not_read_are_named(tmp_path):
     found = identify(tmp_path / "left", tmp_path / "gallery", model(AT_A_HALF), FIND)
     assert [one.name for one in found.skipped] == ["Bo/1.avif"]
     assert found.left_out == ("Bo",)
+
+
+@pytest.mark.parametrize(
+    ("alignment", "warned"),
+    [
+        ("arcface_112x112 by SCRFD", True),
+        ("arcface_112x112 by MTCNN", False),
+        ("arcface_112x112 by the landmarks in points.json", False),
+        ("the place they are drawn at", False),
+        (None, False),
+    ],
+)
+def test_a_threshold_that_was_calibrated_on_the_crops_of_another_detector(alignment, warned, caplog):
+    calibrated = replace(AT_A_HALF, calibrated_on=ImageSource("faces", None, alignment))
+    warn_if_calibrated_with_another(model(calibrated, threshold(0.6, "0.5")), "MTCNN")
+    assert ["calibrated on faces that SCRFD found, and MTCNN finds them now" in line for line in caplog.messages] == (
+        [True] if warned else []
+    )

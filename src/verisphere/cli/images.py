@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_template, add_trust_code, new_verb
 
 
 def render(options: argparse.Namespace) -> str:
@@ -55,9 +55,11 @@ def align(options: argparse.Namespace) -> str:
         options.out,
         template=options.template,
         landmarks=options.landmarks,
+        detector=options.detector,
         image_format=options.format,
         min_face=options.min_face,
         device=options.device,
+        trust_code=options.trust_code,
         progress=progress(),
     ).text()
 
@@ -70,7 +72,7 @@ def add_align(verbs: Verbs) -> None:
         align,
         examples=(
             "verisphere align photos aligned",
-            "verisphere align photos aligned.zip --landmarks points.json --format jpg",
+            "verisphere align photos aligned.zip --detector face_detection_yunet_2023mar.onnx --format jpg",
         ),
     )
     verb.add_argument("source", type=Path, metavar="SRC", help="folder or zip archive of photographs, at any depth")
@@ -85,7 +87,9 @@ def add_align(verbs: Verbs) -> None:
         "--landmarks", type=Path, metavar="FILE", help="five points a face, JSON or CSV: finds none itself"
     )
     verb.add_argument("--format", choices=("png", "jpg"), default="png", help="of the crops (png)")
+    add_detector(verb)
     add_min_face(verb)
+    add_trust_code(verb)
     add_device(verb)
 
 

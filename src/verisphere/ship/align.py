@@ -19,7 +19,7 @@ from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
 from verisphere.images.decode import why_unread
-from verisphere.images.detect import template_named
+from verisphere.images.detect import FaceDetector, detector_named, template_named
 from verisphere.images.image_files import counted, image_files
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
@@ -100,9 +100,11 @@ def align_photos(
     *,
     template: str = "arcface_112x112",
     landmarks: Path | None = None,
+    detector: str | FaceDetector | None = None,
     image_format: ImageFormat = "png",
     min_face: int = 20,
     device: str | None = None,
+    trust_code: bool = False,
     progress: Progress = quietly,
 ) -> AlignResult:
     """Finds the face on each photo and writes its crop, aligned to a template, under the path of the photo.
@@ -118,19 +120,25 @@ def align_photos(
         out: the result: a zip archive (stored, as images are compressed already) if it ends in .zip, else a folder.
         template: name in `verisphere.images.detect.TEMPLATES`.
         landmarks: file with the landmarks, as in `verisphere.files.landmarks`; then no face is searched for.
+        detector: finds the faces; a name as in `verisphere.images.detect.detector_named`, or an object. By default
+            MTCNN.
         image_format: png keeps each pixel; jpg (quality 95) has about a third of the size, and keeps the names of .jpg
             photos, which lists of pairs use.
-        min_face: side of the smallest face that is searched for, in pixels; see `verisphere.images.detect.Detector`.
+        min_face: side of the smallest face that is searched for, in pixels; see `verisphere.images.detect.Detector`. A
+            detector that is given as an object has its own.
         device: device of the detector; by default a GPU where there is one.
+        trust_code: whether `detector` may name a function from outside verisphere, which runs its code.
         progress: reports the progress over the photos.
 
     Raises:
         FileNotFoundError: `source` or `landmarks` does not exist.
         FileExistsError: `out` is a folder that is not empty, a file where it should be a folder, or an input.
-        ValueError: no photo gives a crop, listed landmarks lie outside their photo, the template does not exist, or the
-            extra `detect` is missing.
+        ValueError: no photo gives a crop, listed landmarks lie outside their photo, the template or the detector does
+            not exist, both landmarks and a detector are given, or the extra `detect` is missing.
     """
     check_word("image_format", image_format, ImageFormat)
+    if landmarks is not None and detector is not None:
+        raise ValueError("landmarks and detector are both given, and each says where the faces are; leave one out")
     template_named(template)
     refuse_overwriting(out, [source, landmarks])
     if out.suffix.lower() != ".zip" and out.is_file():
@@ -138,12 +146,15 @@ def align_photos(
     files = image_files(source)
     crops = crop_names(files.names, f".{image_format}")
     drawn = read_source(source, files.names).drawn
-    finder = "MTCNN" if landmarks is None else f"the landmarks in {landmarks.name}"
     listed: dict[str, ListedFaces] = {} if landmarks is None else _read_listed(landmarks, files.names, source)
     if landmarks is None:
-        find = detected_faces(template, choose_device(device), min_face)
+        if detector is None or isinstance(detector, str):
+            detector = detector_named(
+                "mtcnn" if detector is None else detector, choose_device(device), min_face, trust_code
+            )
+        finder, find = detector.name, detected_faces(template, detector)
     else:
-        find = listed_faces(template, listed, landmarks)
+        finder, find = f"the landmarks in {landmarks.name}", listed_faces(template, listed, landmarks)
     rows: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
     counts = Counter[str]()

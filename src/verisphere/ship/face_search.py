@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 
 from verisphere.files.landmarks import ListedFaces
 from verisphere.images.decode import decode
-from verisphere.images.detect import Crop, Detections, Detector, Template, crop_face, template_named, why_none
+from verisphere.images.detect import Crop, Detections, FaceDetector, Template, crop_face, template_named, why_none
 from verisphere.images.image_files import ImageFiles
 
 T = TypeVar("T")
@@ -87,18 +86,17 @@ def aligned_faces(size: tuple[int, int]) -> FindFaces:
     return find
 
 
-def detected_faces(template: str, device: torch.device, min_face: int = 20) -> FindFaces:
+def detected_faces(template: str, detector: FaceDetector) -> FindFaces:
     """Detects faces, and crops the most central one of each photograph.
 
     Args:
         template: name of the model's template.
-        device: where the detector runs.
-        min_face: side of the smallest face that is searched for, in pixels.
+        detector: finds the faces; `verisphere.images.detect.detector_named` makes one.
 
     Raises:
-        ValueError: there is no template of this name, or the extra `detect` is missing.
+        ValueError: there is no template of this name.
     """
-    detector, target = Detector(device, min_face=min_face), template_named(template)
+    target = template_named(template)
 
     def find(photographs: Sequence[Pixels], names: Sequence[str]) -> list[FaceOfPhotograph]:
         return [

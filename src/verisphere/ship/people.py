@@ -6,6 +6,7 @@ different people at most twice as often as a single comparison passes, so the gu
 for sets, at twice the rate.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,8 @@ from verisphere.models.folder import Model
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents, search_photographs
 from verisphere.vocabulary import Progress, printable, quietly
+
+log = logging.getLogger(__name__)
 
 PHOTOGRAPHS_NAMED = 5  # photographs that a note names
 _PHOTOGRAPHS_AT_ONCE = 16  # decoded and searched together
@@ -209,3 +212,24 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
         return []
     more = f", and {len(items) - PHOTOGRAPHS_NAMED} more" if len(items) > PHOTOGRAPHS_NAMED else ""
     return [f"{what}: {', '.join(map(printable, items[:PHOTOGRAPHS_NAMED]))}{more}"]
+
+
+def warn_if_calibrated_with_another(model: Model, detector: str) -> None:
+    """Warns where a threshold was calibrated on crops that another detector found.
+
+    Two detectors place the points differently, so crops by one are other images than those by the other, and a promise
+    about the one says nothing exact about the other. Where no detector is recorded, nothing is said.
+
+    Args:
+        model: the model with its thresholds.
+        detector: name of the detector that finds the faces now.
+    """
+    recorded = {threshold.calibrated_on.alignment or "" for threshold in model.thresholds if threshold.calibrated_on}
+    finders = {alignment.partition(" by ")[2] for alignment in recorded} - {"", detector}
+    others = sorted(finder for finder in finders if not finder.startswith("the landmarks in "))
+    if others:
+        log.warning(
+            "%s: calibrated on faces that %s found, and %s finds them now: the crops differ, and so may the rates; "
+            "calibrate on crops of this detector",
+            model.folder, ", ".join(others), detector,
+        )  # fmt: skip

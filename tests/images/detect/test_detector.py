@@ -14,7 +14,7 @@ from PIL import Image
 from verisphere.images.decode import decode
 from verisphere.images.detect import TEMPLATES, Detections, Detector, choose_face, similarity
 from verisphere.images.detect.alignment import inverse
-from verisphere.images.detect.detector import _crops, _scaled, _shrunk
+from verisphere.images.detect.detector import _crops, _scaled, shrunk
 from verisphere.images.detect.sample import halvings
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 
@@ -160,8 +160,8 @@ def test_one_scale_of_the_pyramid():
 
 def test_a_picture_is_shrunk_by_its_longer_side_only_if_it_is_longer():
     image = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
-    assert torch.equal(_shrunk(image, 50), torch.from_numpy(image).permute(2, 0, 1))
-    assert tuple(_shrunk(image, 20).shape) == (3, 12, 20)
+    assert torch.equal(shrunk(image, 50), torch.from_numpy(image).permute(2, 0, 1))
+    assert tuple(shrunk(image, 20).shape) == (3, 12, 20)
 
 
 def test_crops_come_from_the_right_image_and_place():

@@ -6,9 +6,7 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from verisphere.images.detect.alignment import Template, align
-from verisphere.images.detect.detector import Detections, Detector
-
-Image = UInt8[np.ndarray, "_ _ 3"]
+from verisphere.images.detect.detections import Detections, FaceDetector, Image
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,6 @@ def crop_face(image: Image, detections: Detections, template: Template) -> Crop:
     )
 
 
-def why_none(detector: Detector, height: int, width: int) -> str:
+def why_none(detector: FaceDetector, height: int, width: int) -> str:
     """The reason why no face was found on a photo of this size."""
-    scale = max(1, max(height, width) / detector.max_side)
-    return f"no face found in {width} x {height} pixels (looked for from {detector.min_face * scale:.0f} pixels a side)"
+    return f"no face found in {width} x {height} pixels ({detector.how_searched(height, width)})"

@@ -1,7 +1,6 @@
 """MTCNN as a function from images to faces: an image pyramid and three networks, with non-maximum suppression."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from jaxtyping import Float, Float32, Int64, UInt8
 from torch import Tensor
 
 from verisphere.images.detect.boxes import corrected, separate, squares
+from verisphere.images.detect.detections import Detections, Image
 from verisphere.images.detect.nets import OutputNet, ProposalNet, RefinementNet, trained_nets
 from verisphere.images.detect.sample import halvings, halvings_for, sample
 
@@ -18,34 +18,10 @@ _CROPS_AT_ONCE = 512  # of one network: bounds the memory
 # Pixels of images of equal size that are searched at a time: more exceed the caches of a CPU, fewer leave a GPU idle.
 _PIXELS_AT_ONCE, _PIXELS_AT_ONCE_ON_GPU = 500_000, 8_000_000
 
-Image = UInt8[np.ndarray, "_ _ 3"]
 Batch = Float[Tensor, "batch 3 _ _"]
 Owners = Int64[np.ndarray, " boxes"]  # position in the batch of the image that a box lies in
 Boxes = Float32[np.ndarray, "boxes 4"]
 Scores = Float32[np.ndarray, " boxes"]
-
-
-@dataclass(frozen=True, eq=False)
-class Detections:
-    """The faces found in one image, the highest score first.
-
-    Attributes:
-        boxes: left, top, right and bottom of each face, in pixels from the edge of the image; can extend beyond it.
-        landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the image, in pixels; the
-            centre of the first pixel is (0, 0).
-        scores: probability of a face, from the last network.
-    """
-
-    boxes: Float32[np.ndarray, "faces 4"]
-    landmarks: Float32[np.ndarray, "faces 5 2"]
-    scores: Float32[np.ndarray, " faces"]
-
-    def __post_init__(self) -> None:
-        if not len(self.boxes) == len(self.landmarks) == len(self.scores):
-            raise ValueError(f"{len(self.boxes)} boxes, {len(self.landmarks)} landmarks, {len(self.scores)} scores")
-
-    def __len__(self) -> int:
-        return len(self.boxes)
 
 
 class Detector:
@@ -64,6 +40,8 @@ class Detector:
     Raises:
         ValueError: an argument out of its range, or no weights (see `verisphere.images.detect.weights.read_weights`).
     """
+
+    name = "MTCNN"
 
     def __init__(
         self,
@@ -101,10 +79,15 @@ class Detector:
                 found[index] = faces
         return found
 
+    def how_searched(self, height: int, width: int) -> str:
+        """The side of the smallest face that is searched for in an image of this size, in its pixels."""
+        scale = max(1, max(height, width) / self.max_side)
+        return f"looked for from {self.min_face * scale:.0f} pixels a side"
+
     def _detect(self, images: Sequence[Image], border: float) -> list[Detections]:
         found: dict[int, Detections] = {}
         for positions in self._together(images, border):
-            small = torch.stack([_shrunk(images[index], self.max_side) for index in positions]).to(self.device)
+            small = torch.stack([shrunk(images[index], self.max_side) for index in positions]).to(self.device)
             height, width = small.shape[2:]
             margin = round(border * max(height, width))
             # Zero is the grey between black and white here, also where a crop extends beyond the image.
@@ -178,7 +161,7 @@ class Detector:
         return owners[rows], boxes[rows], scores[rows]
 
 
-def _shrunk(image: Image, max_side: int) -> UInt8[Tensor, "3 height width"]:
+def shrunk(image: Image, max_side: int) -> UInt8[Tensor, "3 height width"]:
     """The image, with its longer side at most `max_side`."""
     pixels = torch.tensor(image).permute(2, 0, 1)
     scale = max_side / max(pixels.shape[1:])
