@@ -269,7 +269,7 @@ WEIGHTS = {"backbone.safetensors": {"sha256": "0" * 64, "bytes": 1}}
         ({"thresholds": threshold(far_target="few")}, r"thresholds\[0\]: a FAR must be a decimal number"),
         ({"thresholds": threshold(rank=5)}, r"thresholds\[0\]: rank 5"),
         ({"thresholds": threshold() * 2}, r"several thresholds at FAR 0\.1"),
-        ({"files": {}}, "do not name backbone.safetensors"),
+        ({"files": {}}, "its files must name one of backbone.safetensors, network.onnx and function.json"),
         ({"files": WEIGHTS | {"../notes.txt": {"sha256": "", "bytes": 0}}}, r"its files name '\.\./notes\.txt'"),
         ({"files": WEIGHTS | {"/etc/hostname": {"sha256": "", "bytes": 0}}}, "its files name '/etc/hostname'"),
         ({"files": WEIGHTS | {"a": {}}}, r"files\.a\.sha256 is missing"),

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from verisphere.backbones import Backbone
-from verisphere.models.onnx_file import InputFormat, OnnxBackbone, OnnxFile, _seal, read_onnx, write_onnx
+from verisphere.models.onnx_file import InputFormat, OnnxBackbone, _seal, read_onnx, write_onnx
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -186,8 +186,8 @@ class Wide:
     ],
 )
 def test_what_goes_wrong_while_it_runs_names_the_file(whole, session, message):
-    about = read_onnx(whole).about
-    file = OnnxFile(whole, about, session)
+    file = read_onnx(whole)
+    file.session.runtime = session
     with pytest.raises(ValueError, match=message) as caught:
         file.embed(np.zeros((1, 16, 12, 3), np.uint8))
     assert str(caught.value).startswith(f"{whole}: ")

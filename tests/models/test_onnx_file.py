@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from verisphere.backbones import Backbone, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet
+from verisphere.backbones import Backbone, GraphNetwork, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet
 from verisphere.models import folder as model_folder
 from verisphere.models.folder import Model
 from verisphere.models.model_json import FileDigest
@@ -108,6 +108,20 @@ def test_the_mirror_image_is_added_inside(pair):
     assert same == model.flip
 
 
+OPERATORS = [
+    {"operator": "Arithmetic", "inputs": [0], "function": "Sub", "constant": 127.5},
+    {"operator": "Arithmetic", "inputs": [1], "function": "Div", "constant": 128.0},
+    {"operator": "Transpose", "inputs": [2], "order": [0, 3, 1, 2]},
+    {"operator": "Conv", "inputs": [3], "weight": [6, 1, 3, 3], "group": 3, "pads": [1, 1]},
+    {"operator": "BatchNormalization", "inputs": [4], "channels": 6},
+    {"operator": "PRelu", "inputs": [5], "slopes": 6},
+    {"operator": "Slice", "inputs": [6], "axis": 3, "start": 1, "end": 5},
+    {"operator": "Reduce", "inputs": [7], "function": "ReduceMean", "axes": [2, 3]},
+    {"operator": "Arithmetic", "inputs": [7, 8], "function": "Mul"},
+    {"operator": "Reshape", "inputs": [9], "sizes": [192]},
+    {"operator": "Gemm", "inputs": [10], "weight": [16, 192]},
+    {"operator": "Arithmetic", "inputs": [11], "function": "Add", "sizes": [16], "trained": True},
+]
 BACKBONES = {
     "Pixels": lambda: Pixels(6),
     "Pixels colour": lambda: Pixels(9, grey=False, centred=False),
@@ -116,6 +130,7 @@ BACKBONES = {
     "SFNet": lambda: SFNet(20, 16),
     "IResNet": lambda: IResNet(18, 16, dropout=0.4),
     "SEResNet": lambda: SEResNet(18, 16),
+    "GraphNetwork": lambda: GraphNetwork(16, OPERATORS, 8, 6, 0.0, 1.0, "BGR", "NHWC"),
 }
 QUICK = ("Pixels", True)
 CASES = [(name, flip) for name in BACKBONES for flip in (False, True)]

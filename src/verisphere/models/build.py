@@ -33,7 +33,7 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
             `weights` does not fit.
     """
     description = present_names(description)
-    ours = _all_ours(description)
+    ours = all_ours(description)
     if weights is not None and ours:
         with torch.device("meta"):  # shapes without memory
             shape_only = build_named(description, Backbone, TRUSTED, "backbone", trust)
@@ -70,14 +70,14 @@ def _shapes(weights: Path) -> dict[str, tuple[int, ...]]:
         raise ValueError(f"{weights}: not the weights of a network: {error}") from None
 
 
-def _all_ours(description: dict[str, Any], depth: int = 0) -> bool:
+def all_ours(description: dict[str, Any], depth: int = 0) -> bool:
     """Whether the class and those of all backbones among its arguments belong to verisphere."""
     if depth > _MOST_NESTED:
         raise ValueError(f"backbones inside each other, more than {_MOST_NESTED} deep")
     arguments = description.get("init_args") or {}
     inside = arguments.values() if isinstance(arguments, dict) else ()
     # a list, so that the depth of every argument is checked
-    ours = [_all_ours(argument, depth + 1) for argument in inside if names_class(argument)]
+    ours = [all_ours(argument, depth + 1) for argument in inside if names_class(argument)]
     return str(description.get("class_path", "")).startswith(TRUSTED) and all(ours)
 
 

@@ -14,16 +14,21 @@ from torch import Tensor
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
+from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.decide import Far, exact_rate
 from verisphere.decide.guarantee import GuaranteedThreshold
-from verisphere.files.disk import digest
+from verisphere.files.disk import digest, read_file
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.images_json import described_source
 from verisphere.files.json_values import shown
+from verisphere.files.onnx_graph import LARGEST_ONNX, require_onnx
 from verisphere.images.faces import Faces
 from verisphere.models.build import build_backbone
+from verisphere.models.callable_network import CallableNetwork
 from verisphere.models.model_json import (
+    FUNCTION,
     NAME,
+    NETWORK,
     RECIPE,
     WEIGHTS,
     Description,
@@ -194,15 +199,15 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
         folder=folder,
         name=description.name,
         backbone=backbone.to(device=place, memory_format=torch.channels_last).eval(),  # type: ignore[call-overload]
-        sha256=description.files[WEIGHTS].sha256,
+        sha256=description.files[description.weights].sha256,
         flip=description.flip,
         template=description.template,
         thresholds=description.thresholds,
-        training=_training(folder, description),
+        training=training_record(folder, description),
     )
 
 
-def _training(folder: Path, description: Description) -> TrainingRecord:
+def training_record(folder: Path, description: Description) -> TrainingRecord:
     """The folder's record of the training; for a folder of a version without such a record, that of its recipe."""
     if description.training.sources or RECIPE not in description.files:
         return description.training
@@ -295,7 +300,8 @@ def _backbone(folder: Path, description: Description, trust_code: bool) -> Backb
             f"{shown(size)}"
         )
     try:
-        backbone = build_backbone(description.backbone, trust_code, folder / WEIGHTS)
+        ours = folder / WEIGHTS if description.weights == WEIGHTS else None
+        backbone = build_backbone(description.backbone, trust_code, ours)
     except ValueError as error:
         raise ValueError(f"{folder / NAME}: {error}") from None
     for what, recorded, actual in (
@@ -307,6 +313,16 @@ def _backbone(folder: Path, description: Description, trust_code: bool) -> Backb
                 f"{folder / NAME}: {what} is {recorded}, but {type(backbone).__name__} has {actual}; was the class "
                 "changed since the export?"
             )
+    if description.weights == FUNCTION:
+        if not isinstance(backbone, CallableNetwork):
+            raise ValueError(f"{folder / NAME}: {FUNCTION} is no function of {type(backbone).__name__}")
+        return backbone
+    if description.weights == NETWORK:
+        if not isinstance(backbone, OnnxNetwork):
+            raise ValueError(f"{folder / NAME}: {NETWORK} is no network of {type(backbone).__name__}")
+        require_onnx()
+        backbone.read(read_file(folder / NETWORK, LARGEST_ONNX), folder / NETWORK)
+        return backbone
     try:
         backbone.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError) as error:

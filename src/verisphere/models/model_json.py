@@ -17,7 +17,9 @@ from verisphere.vocabulary import TrainingRecord
 
 FORMAT = 1
 NAME = "model.json"
-WEIGHTS = "backbone.safetensors"
+#: The file with the weights: of a network of ours, the graph of one that was made elsewhere, or the name and the digest
+#: of a function.
+WEIGHTS, NETWORK, FUNCTION = "backbone.safetensors", "network.onnx", "function.json"
 RECIPE = "recipe.yaml"
 
 
@@ -32,6 +34,25 @@ class FileDigest:
 
     sha256: str
     bytes: int
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """Where a model comes from that was made elsewhere.
+
+    Attributes:
+        file: name of the file, or of the callable, that was adopted.
+        sha256: SHA-256 of the file, in hexadecimal; None for a callable.
+        source: where it was published, as given; None where nothing was.
+        licence: its licence, as given; None where nothing was.
+        preset: name of the preset by which its input was described; None where it was described field by field.
+    """
+
+    file: str
+    sha256: str | None = None
+    source: str | None = None
+    licence: str | None = None
+    preset: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,7 @@ class Description:
         thresholds: thresholds, each with its guarantee; at most one for a FAR.
         training: record of the images on which the network was trained.
         files: digests of all other files of the folder.
+        adopted: where a model that was made elsewhere comes from; None for one that was trained here.
     """
 
     name: str
@@ -63,6 +85,12 @@ class Description:
     thresholds: tuple[GuaranteedThreshold, ...]
     training: TrainingRecord
     files: dict[str, FileDigest]
+    adopted: Adopted | None = None
+
+    @property
+    def weights(self) -> str:
+        """Name of the file with the weights."""
+        return next(name for name in (WEIGHTS, NETWORK, FUNCTION) if name in self.files)
 
     def __post_init__(self) -> None:
         rates = Counter(exact_rate(threshold.far_target) for threshold in self.thresholds)
@@ -71,8 +99,8 @@ class Description:
         for name in self.files:
             if Path(name).name != name or name in ("", "..", NAME):
                 raise ValueError(f"its files name {shown(name)}; only files beside {NAME} belong to a model")
-        if WEIGHTS not in self.files:
-            raise ValueError(f"its files do not name {WEIGHTS}")
+        if len({WEIGHTS, NETWORK, FUNCTION} & self.files.keys()) != 1:
+            raise ValueError(f"its files must name one of {WEIGHTS}, {NETWORK} and {FUNCTION}")
         if not 1 <= self.embedding_size <= LARGEST_EMBEDDING:
             raise ValueError(
                 f"its embedding_size is {shown(self.embedding_size)}; allowed are 1 to {LARGEST_EMBEDDING}"
@@ -85,10 +113,10 @@ def preprocessing(backbone: Backbone) -> dict[str, Any]:
     """The preprocessing of an aligned face for a backbone, as an entry of `model.json`."""
     return {
         "size": list(backbone.input_size),
-        "colour": "RGB",
+        "colour": backbone.colour,
         "mean": float(backbone.mean),
         "scale": float(backbone.scale),
-        "layout": "NCHW",
+        "layout": backbone.layout,
     }
 
 

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from verisphere.files.json_values import shown
+from verisphere.files.onnx_graph import first_line
 
 #: Most numbers in one tensor of a graph for one image; 2^26 are 256 MB as float32, and SEResNet has 1.3 million.
 MOST_NUMBERS = 2**26
@@ -99,8 +100,3 @@ def _check_sizes(model: Any) -> None:
                 raise ValueError(
                     f"{shown(node.op_type)} gives {sizes} numbers for one image; at most {MOST_NUMBERS:,} are computed"
                 )
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its class if the message is empty."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

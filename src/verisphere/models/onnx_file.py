@@ -6,7 +6,6 @@ adds it.
 """
 
 import hashlib
-import importlib.util
 import logging
 import warnings
 from collections.abc import Iterable, Iterator
@@ -23,11 +22,12 @@ from jaxtyping import Float, Float32, Float64, Shaped, UInt8
 from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
-from verisphere.device import waiting_threads_sleep
+from verisphere.backbones.onnx_network import Session
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.json_values import shown
+from verisphere.files.onnx_graph import LARGEST_ONNX, first_line, require_onnx
 from verisphere.models.folder import Model, check_listed, pixel_batches
-from verisphere.models.onnx_check import check_graph, first_line
+from verisphere.models.onnx_check import check_graph
 
 FORMAT = "1"
 #: The lowest version that the exporter writes, which most runtimes can read.
@@ -38,8 +38,6 @@ INPUT, OUTPUT = "images", "embeddings"
 #: which PyTorch itself computes to 6e-4 in float32, 4e-7 and 1e-3.
 FARTHEST_COSINE, FARTHEST_NUMBER = 1e-4, 1e-2
 
-_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-_LARGEST_FILE = 2**31 - 1  # bytes; a protocol buffer ends at 2 GB
 _LARGEST_WEIGHTS = 2**31 - 2**24  # bytes; the rest is left for the graph
 # InsightFace's loader looks for these names among the first eight nodes: they show that the file normalises inside.
 _SUBTRACT, _MULTIPLY = "Sub_mean", "Mul_scale"
@@ -52,9 +50,7 @@ def require_export() -> None:
     Raises:
         ValueError: one of its packages is missing.
     """
-    missing = [package for package in _PACKAGES if importlib.util.find_spec(package) is None]
-    if missing:
-        raise ValueError(f"ONNX needs {' and '.join(missing)}, not installed here: pip install 'verisphere[export]'")
+    require_onnx("onnxscript")
 
 
 @dataclass(frozen=True)
@@ -131,10 +127,9 @@ def read_onnx(path: Path) -> "OnnxFile":
     """
     require_export()
     import onnx
-    import onnxruntime
 
     check_file(path)
-    content = read_file(path, _LARGEST_FILE)
+    content = read_file(path, LARGEST_ONNX)
     try:
         model = onnx.ModelProto.FromString(content)
     except Exception as error:  # neither onnx's nor onnxruntime's exceptions have a common base of their own
@@ -146,22 +141,7 @@ def read_onnx(path: Path) -> "OnnxFile":
         check_graph(model, len(content), (INPUT, about.size), (OUTPUT, about.embedding_size))
     except ValueError as error:
         raise ValueError(f"{path}: not an ONNX file that can be run: {error}") from None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # its messages bypass our logging; failures are raised
-    options.intra_op_num_threads = torch.get_num_threads()
-    if waiting_threads_sleep():
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        # the bytes that were checked, not the file, which could have been replaced since
-        session = onnxruntime.InferenceSession(
-            content,
-            options,
-            providers=["CPUExecutionProvider"],
-            enable_fallback=False,  # the fallback prints and tries again
-        )
-    except Exception as error:
-        raise ValueError(f"{path}: not an ONNX file that can be run: {first_line(error)}") from None
-    return OnnxFile(path, about, session)
+    return OnnxFile(path, about, Session(content, path))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +151,12 @@ class OnnxFile:
     Attributes:
         path: path of the file.
         about: its metadata.
-        session: session of onnxruntime.
+        session: its session.
     """
 
     path: Path
     about: InputFormat
-    session: Any
+    session: Session
 
     def embed(self, images: np.ndarray | Tensor, batch_size: int = 128) -> Float32[np.ndarray, "images dim"]:
         """Embeddings of aligned faces; result, arguments and errors are those of `Model.embed`."""
@@ -189,10 +169,7 @@ class OnnxFile:
         Raises:
             ValueError: the graph fails, or returns another shape or type than its metadata say; names the file.
         """
-        try:
-            (rows,) = self.session.run([OUTPUT], {INPUT: images.cpu().float().contiguous().numpy()})
-        except Exception as error:  # onnxruntime's exceptions have no common base of their own
-            raise ValueError(f"{self.path}: does not run on a batch of {len(images)}: {first_line(error)}") from None
+        rows = self.session.run(INPUT, OUTPUT, images.cpu().float().contiguous().numpy())
         expected = (len(images), self.about.embedding_size)
         if rows.shape != expected or rows.dtype != np.float32:
             raise ValueError(f"{self.path}: gives {rows.dtype} numbers {rows.shape}, where float32 {expected} are due")
@@ -242,7 +219,7 @@ def compare_onnx(file: OnnxFile, model: Model, batches: tuple[int, ...] = (1, 7)
     """
     cosine = number = 0.0
     for batch in batches:
-        images = _images(batch, model.backbone.input_size)
+        images = smooth_images(batch, model.backbone.input_size)
         theirs = file.embed(images).astype(np.float64)
         ours = model.embed(images).astype(np.float64)
         cosine = float(np.maximum(cosine, _cosine_gap(ours, theirs)))  # np.maximum keeps NaN, max() may lose it
@@ -262,7 +239,7 @@ def _cosine_gap(left: Float64[np.ndarray, "rows dim"], right: Float64[np.ndarray
     return float((1 - (left * right).sum(1) / lengths).max())
 
 
-def _images(count: int, size: tuple[int, int]) -> UInt8[Tensor, "count 3 height width"]:
+def smooth_images(count: int, size: tuple[int, int]) -> UInt8[Tensor, "count 3 height width"]:
     """Smooth images with some noise, which resemble photographs more than noise alone; the same in every call."""
     generator = torch.Generator().manual_seed(count)
     shapes = F.interpolate(255 * torch.rand(count, 3, 8, 8, generator=generator), size, mode="bilinear")

@@ -1,0 +1,92 @@
+"""A function of the user's own as a network: uint8 images in, vectors out. It runs only where its code is trusted."""
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from verisphere.backbones.backbone import Backbone
+from verisphere.files.named_function import named_function
+
+
+class CallableNetwork(Backbone):
+    """A function `module:function` from uint8 RGB images (n, height, width, 3) to vectors (n, dim).
+
+    The class lies outside `verisphere.backbones`, so that no file can name it without `--trust-code`: to import the
+    module runs its code.
+
+    Args:
+        function: the module, as Python would import it, and the function in it.
+        embedding_size: numbers in an embedding.
+        height, width: size of a face, in pixels.
+        sha256: SHA-256 of the module's source when it was adopted; None takes any.
+    """
+
+    mean, scale = 0.0, 1.0
+
+    def __init__(
+        self, function: str, embedding_size: int, height: int = 112, width: int = 112, sha256: str | None = None
+    ) -> None:
+        super().__init__(embedding_size)
+        self.input_size, self.function = (height, width), function
+        self._call, source = find_function(function, trust=True)  # whoever builds this class trusts it
+        if sha256 is not None and source_digest(source) != sha256:
+            raise ValueError(
+                f"{source}: not the code that was adopted as {function}; it has changed since, and no threshold holds "
+                "for it: adopt it again"
+            )
+
+    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
+        """The function's vectors of pixels in [0, 255].
+
+        Raises:
+            ValueError: the function fails, or gives something else than a vector for each image.
+        """
+        pixels = images.detach().cpu().round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+        return torch.from_numpy(vectors_of(self._call, self.function, pixels, self.embedding_size))
+
+
+def find_function(function: str, trust: bool) -> tuple[Callable[..., Any], Path]:
+    """A function by its name `module:function`, and the source file of its module.
+
+    Raises:
+        ValueError: as `named_function`, or the module has no source file.
+    """
+    call = named_function(function, "function", trust)
+    source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
+    if source is None:
+        raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
+    return call, Path(source)
+
+
+def source_digest(source: Path) -> str:
+    """SHA-256 of a source file, in hexadecimal."""
+    return hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def vectors_of(
+    call: Callable[[np.ndarray], Any], function: str, pixels: np.ndarray, size: int | None = None
+) -> np.ndarray:
+    """The vectors that a function gives for images, as float32.
+
+    Raises:
+        ValueError: it fails, or gives something else than a vector of finite numbers for each image.
+    """
+    try:
+        rows = np.asarray(call(pixels))
+    except Exception as error:  # code of the user's own can fail in any way
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{function}: failed on {len(pixels)} images: {type(error).__name__}: {reason}") from error
+    wanted = f"({len(pixels)}, {'dim' if size is None else size})"
+    if rows.ndim != 2 or len(rows) != len(pixels) or size not in (None, rows.shape[1]) or rows.dtype.kind not in "fiu":
+        raise ValueError(f"{function}: gives {rows.dtype} numbers {rows.shape}, where {wanted} are due")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"{function}: gives NaN or infinity")
+    return rows.astype(np.float32)

@@ -1,0 +1,60 @@
+"""The first run of a network made elsewhere: whether it gives an embedding of each image."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.files.limited_run import run_limited
+
+_BATCHES = (1, 2)
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """What a graph did with its first images.
+
+    Attributes:
+        embedding_size: numbers in an embedding.
+        batch: the only number of images that it takes at a time; None where it takes one and two.
+        seconds: for one image, after one to warm up.
+    """
+
+    embedding_size: int
+    batch: int | None
+    seconds: float
+
+
+def first_run(
+    content: bytes, file: Path, asked: dict[str, Any], declared: int | None, memory: int | None = None
+) -> FirstRun:
+    """Run a graph on images of noise, one, two, and as many as it declares.
+
+    Args:
+        content: bytes of the ONNX file.
+        file: where they come from, for messages.
+        asked: `input`, `output`, `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
+        declared: number of images that the graph declares to take.
+        memory: bytes that the process may take; by default those of `run_limited`.
+
+    Raises:
+        ValueError: it takes more memory or time than allowed, fails, gives no embedding, NaN or infinity, or the
+            embedding of an image depends on the others of its batch.
+    """
+    batches = [*_BATCHES, *([declared] if declared and declared not in _BATCHES else [])]
+    words = {name: value for name, value in asked.items() if name != "output"} | {"outputs": [asked["output"]]}
+    ran = run_limited(content, file, words, batches, memory)
+    for batch, one in ran.items():
+        if len(one["shape"]) != 2 or one["shape"][0] != batch:
+            raise ValueError(
+                f"{file}: gives numbers of shape {one['shape']} for {batch} images; embeddings have a row each"
+            )
+        if not one["finite"]:
+            raise ValueError(f"{file}: gives NaN or infinity for images of noise")
+    many = max(ran)
+    if 1 in ran and many > 1 and not ran[many]["same"]:
+        raise ValueError(
+            f"{file}: an image's embedding depends on the other images of its batch; a network in training mode does "
+            "that: export it in evaluation mode"
+        )
+    free = all(batch in ran for batch in _BATCHES)
+    return FirstRun(ran[many]["shape"][1], None if free else min(ran), ran[many]["seconds"])

@@ -1,0 +1,116 @@
+"""ONNX files made elsewhere: read whole, checked, and what their ends say of images and embeddings.
+
+What a graph does is seen only by running it, which `verisphere.models.first_run` does in a process with limits.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.backbones.backbone import LARGEST_EMBEDDING, Layout
+from verisphere.backbones.onnx_network import Numbers
+from verisphere.files.json_values import shown
+from verisphere.files.onnx_graph import axes_in_words, axes_of, only_input, read_graph
+
+#: Pixels of a side of a face.
+LARGEST_SIDE = 1024
+_NUMBERS: dict[int, Numbers] = {1: "float32", 10: "float16", 2: "uint8"}
+_OF_OUTPUT = (1, 10)  # float32, float16
+
+
+@dataclass(frozen=True)
+class GraphEnds:
+    """What a graph says of its input and output; None where it leaves it open.
+
+    Attributes:
+        image_input: name of the image input.
+        numbers: number type of its input.
+        layout: order of the axes, where one of them is 3 colours.
+        size: height and width of a face.
+        batch: number of images that it declares to take at a time; many graphs take others all the same.
+        embedding_output: name of the output.
+        embedding_size: numbers in an embedding.
+        normalises: whether it takes pixels as they are: a subtraction and a multiplication are among the first eight
+            nodes by their names, as InsightFace's loader looks for them, or are the first two operators on the image.
+    """
+
+    image_input: str
+    numbers: Numbers
+    layout: Layout | None
+    size: tuple[int, int] | None
+    batch: int | None
+    embedding_output: str
+    embedding_size: int | None
+    normalises: bool
+
+
+def read_foreign_onnx(path: Path, output: str | None = None) -> tuple[bytes, GraphEnds]:
+    """An ONNX file as one sequence of bytes, weights that lie beside it included, after checks that run nothing.
+
+    Args:
+        path: the ONNX file.
+        output: name of the output with the embeddings; None where one output alone can be it.
+
+    Raises:
+        FileNotFoundError: the file, or one with its weights, is not there.
+        ValueError: it is no ONNX file; it needs operators that onnxruntime does not have by itself, has loops or
+            branches, several inputs, an input that is no image or no output that is an embedding; its weights lie
+            outside its folder or are not what the file holds.
+    """
+    content, model = read_graph(path)
+    try:
+        return content, _ends(model.graph, output)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _ends(graph: Any, output: str | None) -> GraphEnds:
+    image = only_input(graph)
+    kind = image.type.tensor_type.elem_type
+    axes = axes_of(image)
+    if len(axes) != 4 or kind not in _NUMBERS:
+        raise ValueError(
+            f"its input {shown(image.name)} has {len(axes)} axes and numbers of kind {kind}; an image input has four "
+            "axes and float32, float16 or uint8 numbers"
+        )
+    layout: Layout | None = "NCHW" if axes[1] == 3 else "NHWC" if axes[3] == 3 else None
+    if layout is None and axes[1] is not None and axes[3] is not None:
+        raise ValueError(f"its input {shown(image.name)} is {axes_in_words(axes)}; one axis of an image has 3 colours")
+    height, width = axes[2:4] if layout == "NCHW" else axes[1:3] if layout == "NHWC" else (None, None)
+    size = None if height is None or width is None else (height, width)
+    if size is not None and max(size) > LARGEST_SIDE:
+        raise ValueError(f"its input is {size[0]} x {size[1]} pixels; at most {LARGEST_SIDE} a side are taken")
+    embedding = _embedding(graph.output, output)
+    numbers = axes_of(embedding)[-1] if len(axes_of(embedding)) == 2 else None
+    if numbers is not None and numbers > LARGEST_EMBEDDING:
+        raise ValueError(f"an embedding of {numbers:,} numbers; at most {LARGEST_EMBEDDING:,} are taken")
+    normalises = _normalises(graph, image.name)
+    return GraphEnds(image.name, _NUMBERS[kind], layout, size, axes[0], embedding.name, numbers, normalises)
+
+
+def _normalises(graph: Any, image: str) -> bool:
+    names = [node.name for node in graph.node[:8]]
+    named = [any(name.startswith(starts) for name in names) for starts in (("Sub", "_minus"), ("Mul", "_mul"))]
+    operators, value = [], image
+    for node in graph.node[:8]:
+        if value in node.input and node.output:
+            operators.append(node.op_type)
+            value = node.output[0]
+    return all(named) or (operators[:1] == ["Sub"] and operators[1:2] in (["Mul"], ["Div"]))
+
+
+def _embedding(outputs: Any, named: str | None) -> Any:
+    """The output with the embeddings: the named one, or the only one of two axes."""
+    names = [end.name for end in outputs]
+    if named is not None:
+        if named not in names:
+            raise ValueError(f"it has no output {shown(named)}; there is {', '.join(map(shown, names)) or 'none'}")
+        return outputs[names.index(named)]
+    flat = [end for end in outputs if len(axes_of(end)) in (0, 2) and end.type.tensor_type.elem_type in _OF_OUTPUT]
+    if len(flat) != 1:
+        which = f"{len(flat)} of them could be" if flat else "none of them is"
+        listed = ", ".join(f"{shown(end.name)} {axes_in_words(axes_of(end))}" for end in outputs)
+        raise ValueError(
+            f"its outputs are {listed}: {which} an embedding, numbers for each image in two axes; name it by --output"
+        )
+    return flat[0]

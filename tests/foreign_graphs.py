@@ -1,0 +1,87 @@
+"""Small ONNX graphs as others make them: a linear map of the pixels, in any layout, number type and batch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SIDE, SIZE = 8, 6
+KINDS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "uint8": TensorProto.UINT8}
+
+
+def weights(seed: int = 0) -> np.ndarray:
+    """Of the map from 3 x SIDE x SIDE pixels to an embedding; no two colours are treated alike."""
+    return np.random.default_rng(seed).normal(size=(3 * SIDE * SIDE, SIZE)).astype(np.float32)
+
+
+def graph(
+    layout: str = "NCHW",
+    numbers: str = "float32",
+    batch: int | None = None,
+    *,
+    side: int | None = SIDE,
+    normalised: bool = True,
+    listed: bool = False,
+) -> onnx.ModelProto:
+    """An embedding (n, SIZE) of images: their pixels times `weights`, whatever the layout.
+
+    Args:
+        layout: order of the axes.
+        numbers: number type of the input.
+        batch: number of images; None for any.
+        side: declared height and width; None leaves them open.
+        normalised: whether it takes pixels that have been normalised; else it subtracts 127.5 and divides by 128.
+        listed: whether the weights stand among the inputs too, as older exporters write them.
+    """
+    places = (3, side, side) if layout == "NCHW" else (side, side, 3)
+    nodes, last = [], "images"
+    if numbers != "float32":
+        nodes.append(helper.make_node("Cast", [last], ["cast"], to=TensorProto.FLOAT))
+        last = "cast"
+    constants = [numpy_helper.from_array(weights(), "weights")]
+    if not normalised:
+        constants += [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in
+                      (("mean", 127.5), ("scale", 1 / 128))]  # fmt: skip
+        nodes += [
+            helper.make_node("Sub", [last, "mean"], ["centred"], name="Sub_0"),
+            helper.make_node("Mul", ["centred", "scale"], ["scaled"], name="Mul_1"),
+        ]
+        last = "scaled"
+    if layout == "NHWC":
+        nodes.append(helper.make_node("Transpose", [last], ["planes"], perm=[0, 3, 1, 2]))
+        last = "planes"
+    nodes += [
+        helper.make_node("Flatten", [last], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["embedding"]),
+    ]
+    inputs = [helper.make_tensor_value_info("images", KINDS[numbers], [batch or "n", *places])]
+    if listed:
+        inputs.append(helper.make_tensor_value_info("weights", TensorProto.FLOAT, [3 * SIDE * SIDE, SIZE]))
+    made = helper.make_graph(
+        nodes,
+        "elsewhere",
+        inputs,
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [batch or "n", SIZE])],
+        constants,
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def written(path: Path, model: onnx.ModelProto) -> Path:
+    """The path, after the model was written there."""
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def expected(images: np.ndarray, mean: float, scale: float, colour: str = "RGB") -> np.ndarray:
+    """Embeddings of uint8 RGB images (n, SIDE, SIDE, 3) by `weights`, worked out in float64."""
+    pixels = images[..., ::-1] if colour == "BGR" else images
+    flat = ((pixels.astype(np.float64) - mean) / scale).transpose(0, 3, 1, 2).reshape(len(images), -1)
+    return flat @ weights().astype(np.float64)
+
+
+def attributes(node: Any) -> dict[str, Any]:
+    """The attributes of a node by name."""
+    return {one.name: helper.get_attribute_value(one) for one in node.attribute}
