@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from verisphere.backbones import IResNet, MobileFaceNet, OnnxNetwork, Pixels
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
+from verisphere.models.model_json import Adopted, Description, FileDigest, preprocessing
+from verisphere.ship.export import file_digest, write_description
 from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.train.restore import _check_alike
 from verisphere.train.session import train_run
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import ImageSource, TrainingRecord
 
 OWN = Path(__file__).parents[1] / "train"  # own_parts.py
 RECIPE = """\
@@ -152,6 +157,96 @@ def test_what_cannot_be_taken_over_is_said_in_a_line(recipe, warm, tmp_path):
     assert "its centers are (5, 1, 8), this head's (5, 3, 8)" in said
     said = refuse(recipe, out, "--start", str(warm), "--backbone.embedding_size", "4")
     assert "backbone does not fit TinyNet" in said
+
+
+MODEL = {"embedding_size": 8, "width": 0.01, "face_height": 16, "face_width": 16, "mean": 0.0, "scale": 255.0}
+
+
+def model_folder(folder: Path, adopted: Adopted | None = None, sources: tuple[ImageSource, ...] = ()) -> Path:
+    """A model folder with a tiny MobileFaceNet."""
+    network = MobileFaceNet(**MODEL)
+    folder.mkdir()
+    save_file(network.state_dict(), folder / "backbone.safetensors")
+    backbone = {"class_path": "verisphere.backbones.MobileFaceNet", "init_args": MODEL}
+    weights = {"backbone.safetensors": file_digest(folder / "backbone.safetensors")}
+    write_description(
+        folder,
+        Description(
+            *("net", "0", "0", backbone, 8, "mine_16x16", preprocessing(network), False, ()),
+            training=TrainingRecord(step=1, sources=sources),
+            files=weights,
+            adopted=adopted,
+        ),
+    )
+    return folder
+
+
+def with_model(recipe: Path, folder: Path, *overrides: str, **different: float) -> ReadRecipe:
+    arguments = [word for name, value in (MODEL | different).items() for word in (f"--backbone.{name}", str(value))]
+    return read(
+        recipe, "--backbone", "verisphere.backbones.MobileFaceNet", *arguments, "--start", str(folder), *overrides
+    )
+
+
+@pytest.mark.parametrize(
+    ("adopted", "sources", "before"),
+    [
+        (Adopted("068.ckpt"), (), ImageSource("an unknown set (adopted from 068.ckpt)")),
+        (None, (ImageSource("lfw.zip", False),), ImageSource("lfw.zip", False)),
+    ],
+    ids=["adopted", "exported"],
+)
+def test_a_training_starts_from_the_weights_of_a_model_folder(recipe, tmp_path, adopted, sources, before):
+    folder = model_folder(tmp_path / "model", adopted, sources)
+    train_run(with_model(recipe, folder, *STILL, "--optimizer.weight_decay", "0"), tmp_path / "run")
+    theirs, after = load_file(folder / "backbone.safetensors"), tensors(tmp_path / "run", "backbone")
+    moved = [name for name in theirs if not name.endswith(("num_batches_tracked", "running_mean", "running_var"))]
+    # a step of 1e-30 moves a bias of 0
+    assert all(torch.allclose(theirs[name], after[name], rtol=0, atol=1e-20) for name in moved)
+    assert recorded_sources(read_checkpoint(tmp_path / "run")) == (before, ImageSource("own_parts.Noise"))
+
+
+def test_a_model_that_would_embed_otherwise_is_not_started_from(recipe, tmp_path):
+    folder, out = model_folder(tmp_path / "model"), tmp_path / "run"
+
+    def refused(**different: float) -> str:
+        with pytest.raises(ValueError, match="start: ") as caught:
+            train_run(with_model(recipe, folder, **different), out)
+        return str(caught.value)
+
+    assert "mean of its backbone is 0.0 and that of the recipe's 127.5; take the backbone" in refused(mean=127.5)
+    assert "backbone does not fit MobileFaceNet" in refused(embedding_size=4)
+    weights = folder / "backbone.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ValueError, match="not the file that was exported"):
+        train_run(with_model(recipe, folder), out)
+    weights.unlink()
+    with pytest.raises(FileNotFoundError, match=r"backbone\.safetensors is not there; copy the model folder anew"):
+        train_run(with_model(recipe, folder), out)
+
+
+def test_the_epsilon_of_a_batch_norm_must_be_that_of_the_model():
+    backbone = {"class_path": "verisphere.backbones.IResNet", "init_args": {"depth": 18, "embedding_size": 8}}
+    parts = (preprocessing(Pixels()), False, (), TrainingRecord(), {"backbone.safetensors": FileDigest("0", 1)})
+    about = Description("net", "0", "0", backbone, 8, "arcface_112x112", *parts)
+    with torch.device("meta"):
+        same, other = IResNet(18, 8), IResNet(18, 8, epsilon=2e-5)
+    _check_alike(about, same, "start: model")
+    with pytest.raises(ValueError, match=r"stem\.1\.eps of its backbone is 1e-05 and that of the recipe's 2e-05"):
+        _check_alike(about, other, "start: model")
+
+
+def test_a_graph_cannot_be_trained(recipe, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    backbone = {"class_path": "verisphere.backbones.OnnxNetwork", "init_args": {"embedding_size": 8}}
+    graph = {"network.onnx": FileDigest("0" * 64, 1)}
+    parts = (preprocessing(OnnxNetwork(8)), False, (), TrainingRecord(), graph, Adopted("net.onnx"))
+    write_description(folder, Description("net", "0", "0", backbone, 8, "mine", *parts))
+    assert "holds network.onnx, a graph that cannot be trained" in refuse(
+        recipe, tmp_path / "run", "--start", str(folder)
+    )
 
 
 def test_a_checkpoint_away_from_its_run_gives_its_backbone_alone(recipe, warm, tmp_path):

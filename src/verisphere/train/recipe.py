@@ -50,9 +50,10 @@ class Recipe:
         backbone: network that makes the embeddings.
         loss: class-center loss.
         pair_terms: terms that compare embeddings and are added to the class-center loss, such as AnchorFace.
-        start: folder of a run, or a checkpoint, whose backbone and class centers this training starts from; null starts
-            anew. Optimizer, schedule and memories always start anew.
-        start_head: whether the centers are taken over too; the people must then be the same.
+        start: folder of a run, or a checkpoint, whose backbone and class centers this training starts from; or a model
+            folder with `backbone.safetensors`, exported or adopted, which has a backbone alone; null starts anew.
+            Optimizer, schedule and memories always start anew.
+        start_head: whether the centers are taken over too, where there are any; the people must then be the same.
         subcenters: number of centers per class (ArcFace eq. 7).
         pooling: how the cosines to the sub-centers of a class are combined: max or softmax.
         temperature: temperature of softmax pooling, above 0; pooling max does not use it.

@@ -1,17 +1,26 @@
-"""Restoring a training: from its own checkpoint when resumed, or with the weights of the run that `start` names."""
+"""Restoring a training: from its own checkpoint when resumed, or with the weights of the run, or model, that `start`
+names.
+"""
 
 import hashlib
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
+from torch import nn
 
+from verisphere.backbones.backbone import Backbone
 from verisphere.distributed import world
+from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
 from verisphere.files.json_values import shown
 from verisphere.images.faces import Faces
+from verisphere.models.build import all_ours, build_backbone
 from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, read_checkpoint, shared_rows
+from verisphere.models.folder import check_listed, is_model_folder, training_record
 from verisphere.models.image_sources import recorded_sources
+from verisphere.models.model_json import NAME, WEIGHTS, Description, preprocessing, read_model_json
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
 from verisphere.train.schedule import Plateau
@@ -27,9 +36,21 @@ def data_digest(faces: Faces) -> dict[str, int | str]:
 
 
 def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
-    """The images of the run that the recipe starts from, if it names one, and those of the recipe."""
-    before = () if recipe.start is None else recorded_sources(read_checkpoint(Path(recipe.start)))
+    """The images of the run or model that the recipe starts from, if it names one, and those of the recipe."""
+    before: tuple[ImageSource, ...] = ()
+    if recipe.start is not None and is_model_folder(recipe.start):
+        before = _sources_of_model(Path(recipe.start))
+    elif recipe.start is not None:
+        before = recorded_sources(read_checkpoint(Path(recipe.start)))
     return (*before, recipe.data.source)
+
+
+def _sources_of_model(folder: Path) -> tuple[ImageSource, ...]:
+    """The images on which the model in a folder was trained; for an adopted one, that they are not known."""
+    description = read_model_json(folder / NAME)
+    if description.adopted is not None:
+        return (ImageSource(f"an unknown set (adopted from {description.adopted.file})"),)
+    return training_record(folder, description).sources
 
 
 def loaded(
@@ -86,13 +107,16 @@ def plateau_of(recipe: Recipe, checkpoint: Checkpoint | None) -> Plateau | None:
 
 
 def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
-    """Load backbone and centers of the run that the recipe starts from.
+    """Load backbone and centers of the run that the recipe starts from, or the backbone of a model folder.
 
     Raises:
         FileNotFoundError: there is no such run.
         ValueError: its backbone differs; or its people or centers differ, and `start_head` asks for the centers.
     """
     assert recipe.start is not None
+    if is_model_folder(recipe.start):
+        _begin_with_model(Path(recipe.start), objective.backbone)
+        return
     checkpoint = read_checkpoint(Path(recipe.start))
     where = f"start: {checkpoint.path}"
     load_into(objective.backbone, checkpoint.tensors("backbone"), f"{where}: backbone")
@@ -120,3 +144,47 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
             "--start_head false takes the backbone alone"
         )
     objective.head.load_state_dict(own | fitting)
+
+
+def _begin_with_model(folder: Path, backbone: Backbone) -> None:
+    """Load the backbone of a model folder, which has no centers.
+
+    Raises:
+        FileNotFoundError: its weights are not there.
+        ValueError: it holds no weights of a backbone, a file of it was changed, or its backbone differs.
+    """
+    where, description = f"start: {folder}", read_model_json(folder / NAME)
+    if description.weights != WEIGHTS:
+        raise ValueError(
+            f"{where}: holds {description.weights}, a graph that cannot be trained; a model with {WEIGHTS} can"
+        )
+    if not (folder / WEIGHTS).is_file():
+        raise FileNotFoundError(f"{where}: {WEIGHTS} is not there; copy the model folder anew")
+    check_listed(folder / WEIGHTS)
+    load_into(backbone, load_file(folder / WEIGHTS), f"{where}: backbone")
+    _check_alike(description, backbone, where)
+
+
+def _check_alike(description: Description, backbone: Backbone, where: str) -> None:
+    """Refuse a backbone that the names and shapes of the weights fit, but which would compute other embeddings."""
+    before, now = dict(description.preprocessing), preprocessing(backbone)
+    described = present_names(description.backbone)
+    if all_ours(described):
+        with torch.device("meta"):  # no memory: its arguments alone count
+            before |= _epsilons(build_backbone(described))
+        now |= _epsilons(backbone)
+    for name, value in now.items():
+        if name in before and before[name] != value:
+            raise ValueError(
+                f"{where}: {name} of its backbone is {before[name]} and that of the recipe's {value}; take the "
+                f"backbone of its {NAME}: {shown(described, 400)}"
+            )
+
+
+def _epsilons(backbone: Backbone) -> dict[str, float]:
+    """What the batch norms add to a variance, by name."""
+    return {
+        f"{name}.eps": part.eps
+        for name, part in backbone.named_modules()
+        if isinstance(part, nn.modules.batchnorm._BatchNorm)
+    }
