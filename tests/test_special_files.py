@@ -20,6 +20,7 @@ from verisphere.images.photos import Photos
 from verisphere.measure.report_inputs import report_inputs
 from verisphere.models.build import read_description
 from verisphere.models.embed import open_model
+from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import read_model_json
 from verisphere.models.onnx_file import read_onnx
 from verisphere.ship.calibrate import calibrate
@@ -53,6 +54,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "model.yaml": lambda path: open_model(path, torch.device("cpu")),
     "model.json": read_model_json,
     "model.onnx": read_onnx,
+    "backbone.pth": lambda path: read_foreign_weights(path, "arcface_torch"),
+    "backbone.safetensors": lambda path: read_foreign_weights(path, "arcface_torch"),
 }
 
 

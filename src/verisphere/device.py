@@ -2,7 +2,6 @@
 
 import ctypes
 import logging
-import os
 import sys
 
 import torch
@@ -56,11 +55,3 @@ def keep_memory() -> bool:
         return bool(libc.mallopt(mmap_threshold, 1 << 30) and libc.mallopt(trim_threshold, never))
     except (OSError, AttributeError):
         return False  # not glibc
-
-
-def waiting_threads_sleep() -> bool:
-    """Whether the environment tells OpenMP to let waiting threads sleep soon, as the command line does.
-
-    onnxruntime has threads of its own, which would spin beside other programs just the same.
-    """
-    return "GOMP_SPINCOUNT" in os.environ or os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive"

@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from blue_squares import photo, write_blue_squares
 from verisphere.cli.messages import show
 from verisphere.cli.parsing import TEMPLATES as CLI_TEMPLATES
 from verisphere.cli.start import main, parser
@@ -346,3 +347,44 @@ def test_the_shipped_folder_names_paths_as_they_were_typed(place, says, tmp_path
 def test_a_path_that_is_not_unicode_can_be_printed(capsys):
     show("gal\udcffery: 3 of 3")
     assert capsys.readouterr().out == "gal\\udcffery: 3 of 3\n"
+
+
+def test_faces_by_another_detector(place, says, refused, tmp_path):
+    weights = write_blue_squares(tmp_path / "squares.onnx")
+    (tmp_path / "photos").mkdir()
+    for name, left in (("one.png", 32), ("other.png", 64)):
+        Image.fromarray(photo(96, 128, (left, 32))).save(tmp_path / "photos" / name)
+    said = says("align", tmp_path / "photos", tmp_path / "out", "--detector", weights)
+    assert "2 of 2 photos aligned to arcface_112x112" in said
+    one, other = tmp_path / "photos" / "one.png", tmp_path / "photos" / "other.png"
+    model = ("--model", place / "model", "--far", "0.1", "--accept-drawn-model")
+    found = json.loads(says("verify", one, other, *model, "--detector", weights, "--json"))
+    assert found["same"] is True  # much the same crop
+    gallery = tmp_path / "gallery" / "Ann"
+    gallery.mkdir(parents=True)
+    shutil.copy(one, gallery)
+    assert "Ann" in says("identify", other, gallery.parent, *model, "--detector", weights)
+
+    assert "there is no detector 'mtcn' (did you mean mtcnn?)" in refused(
+        "align", one.parent, "x", "--detector", "mtcn"
+    )
+    line = refused("verify", one, other, *model, "--detector", "people:find")
+    assert "detector 'people:find' is not part of verisphere" in line
+    assert "--trust-code" in line
+    line = refused("verify", one, other, *model, "--detector", weights, "--aligned")
+    assert "--aligned looks for no face, and --detector says what finds it" in line
+
+
+def test_faces_by_a_function(says, tmp_path, monkeypatch):
+    (tmp_path / "people_faces.py").write_text(
+        "def find(image):\n"
+        "    points = [(38, 52), (74, 52), (56, 72), (42, 92), (71, 92)]\n"
+        "    return [((10, 10, 100, 110), 0.9, points)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(photo(120, 120)).save(tmp_path / "photos" / "one.png")
+    words = ("--detector", "people_faces:find", "--trust-code")
+    assert "1 of 1 photos aligned" in says("align", tmp_path / "photos", tmp_path / "out", *words)
+    recorded = json.loads((tmp_path / "out" / "images.json").read_text())
+    assert recorded["alignment"] == "arcface_112x112 by people_faces:find"

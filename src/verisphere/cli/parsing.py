@@ -141,6 +141,16 @@ def add_template(verb: argparse.ArgumentParser) -> None:
     )
 
 
+def add_detector(verb: argparse.ArgumentParser) -> None:
+    """Add `--detector`."""
+    verb.add_argument(
+        "--detector",
+        metavar="NAME",
+        help="what finds the faces: mtcnn, scrfd or retinaface (extra: insightface; with :PACK or :FILE.onnx), path of "
+        "YuNet's ONNX file, or module:function, with --trust-code (mtcnn)",
+    )
+
+
 def add_min_face(verb: argparse.ArgumentParser) -> None:
     """Add `--min-face`."""
     verb.add_argument("--min-face", type=int, default=20, metavar="PIXELS", help="smallest face looked for (20)")
@@ -151,5 +161,5 @@ def add_trust_code(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--trust-code",
         action="store_true",
-        help="build classes from outside verisphere: runs their code",
+        help="load classes and functions from outside verisphere: runs their code",
     )

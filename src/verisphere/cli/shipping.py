@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_device, add_min_face, add_template, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_template, add_trust_code, new_verb
 from verisphere.words import FARS, printable
 
 if TYPE_CHECKING:
@@ -199,14 +199,21 @@ def add_identify(verbs: Verbs) -> None:
 def _model(options: argparse.Namespace, *photographs: Path) -> "tuple[Model, FindFaces]":
     """The model of `verify` and `identify`, and how it gets its faces."""
     from verisphere.device import choose_device
+    from verisphere.images.detect import detector_named
     from verisphere.images.detect.unaligned import warn_if_files_unaligned
     from verisphere.models.folder import load
     from verisphere.ship.face_search import aligned_faces, detected_faces
+    from verisphere.ship.people import warn_if_calibrated_with_another
 
+    if options.aligned and options.detector is not None:
+        raise ValueError("--aligned looks for no face, and --detector says what finds it; leave one out")
     device = choose_device(options.device)
     model = load(options.model, device, options.trust_code)
     if not options.aligned:
-        return model, detected_faces(model.template, device, options.min_face)
+        name = "mtcnn" if options.detector is None else options.detector
+        detector = detector_named(name, device, options.min_face, options.trust_code)
+        warn_if_calibrated_with_another(model, detector.name)
+        return model, detected_faces(model.template, detector)
     size = model.backbone.input_size
     for path in photographs:
         warn_if_files_unaligned(path, size, drawn=bool(model.training.drawn))
@@ -223,6 +230,7 @@ def _use(verb: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take a model that was trained or calibrated on drawn faces, which promises nothing about photographs",
     )
+    add_detector(verb)
     add_min_face(verb)
     add_trust_code(verb)
     add_device(verb)

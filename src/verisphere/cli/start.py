@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from verisphere import __version__
+from verisphere.cli.adopting import add_adopt
 from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
@@ -36,6 +37,7 @@ VERBS = (
     add_recipes,
     add_train,
     add_experiment,
+    add_adopt,
     add_embed,
     add_evaluate,
     add_calibrate,

@@ -36,6 +36,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
 from verisphere.files.scores import read_scores
+from verisphere.files.vectors import holds_vectors
 from verisphere.protocols import PairsOfSet
 from verisphere.score import pair_scores, unit_rows
 from verisphere.vocabulary import REDRAWING, Embeddings, OperatingPoint, Origin, Progress, Redrawing, quietly
@@ -292,13 +293,15 @@ def _for_each(
 
 
 def _open(path: Path, progress: Progress) -> _File:
-    """A file of either kind: an .npz by the arrays in it, anything else as a scores file in CSV.
+    """A file of either kind: an .npz by the arrays in it, a table with identities, or else a scores file in CSV.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file is neither an embeddings nor a scores file.
     """
     check_file(path)
+    if holds_vectors(path):
+        return _EmbeddingsSet(read_embeddings(path), path, digest(path), progress)
     if not zipfile.is_zipfile(path):
         return _ScoresFile(path)
     arrays = names_in_npz(path)

@@ -9,16 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.decide import OneThreshold
-from verisphere.files.calibration import Calibration, Check, Source, read_calibration
+from verisphere.files.calibration import Calibration, Check, read_calibration
 from verisphere.files.json_values import from_json
 from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
-from verisphere.vocabulary import ImageSource, TrainingRecord
+from verisphere.ship.card_words import (
+    DIGITS,
+    calibrated_on_drawn,
+    class_in_words,
+    count_in_words,
+    file_in_words,
+    images_in_words,
+    images_of_calibration,
+    readable,
+    settings_in_words,
+)
+from verisphere.vocabulary import TrainingRecord
 
 RECIPE, CALIBRATION, HEAD, ONNX = "recipe.yaml", "calibration.json", "head.safetensors", "model.onnx"
-_DIGITS = 12  # of a digest in a text for people
 
 
 def model_card(about: Mapping[str, Any], folder: Path) -> str:
@@ -58,7 +68,7 @@ class _Named:
         self.files = files
 
     def __call__(self, name: str) -> str:
-        return f"{link(name)}, SHA-256 {self.files[name]['sha256'][:_DIGITS]}"
+        return f"{link(name)}, SHA-256 {self.files[name]['sha256'][:DIGITS]}"
 
     def __contains__(self, name: str) -> bool:
         return name in self.files
@@ -75,9 +85,10 @@ def _head(about: Mapping[str, Any]) -> Section:
         f"{plain(about['template'])}) into {about['embedding_size']} numbers. Two faces are compared by the cosine of "
         "their embeddings, the score, and taken for one person iff score > threshold."
     )
+    verb = "Adopted" if about.get("adopted") is not None else "Exported"
     yield (
-        f"Network: {_call(about['backbone'])}; the embedding of the mirror image is "
-        f"{'added before the cosine' if about['flip'] else 'not added'}. Exported by verisphere "
+        f"Network: {class_in_words(about['backbone'])}; the embedding of the mirror image is "
+        f"{'added before the cosine' if about['flip'] else 'not added'}. {verb} by verisphere "
         f"{plain(about['verisphere'])} with PyTorch {plain(about['torch'])}. (From [model.json](model.json).)"
     )
 
@@ -89,24 +100,18 @@ def _data(
     figures: Mapping[str, Figures],
     source: _Named,
 ) -> Section:
-    training = about["training"]
     yield "## Data"
-    yield (
-        f"- Trained on {_count(training['images'], 'images')} of {_count(training['people'], 'people')}: "
-        f"{'; then '.join(map(_images, training['sources'])) or 'where they come from was not recorded'} "
-        "(from the checkpoint, in [model.json](model.json))"
-        + (f"; the set is {_call(recipe['data'])} (from {source(RECIPE)})." if recipe else ".")
-        + "\n"
-        + (
-            f"- Calibrated on {_file(calibrated.source)}: {_calibrated_on(calibrated)} (from {source(CALIBRATION)}).\n"
+    yield "\n".join(
+        [
+            _trained_on(about, recipe, source),
+            f"- Calibrated on {file_in_words(calibrated.source)}: {images_of_calibration(calibrated)} "
+            f"(from {source(CALIBRATION)})."
             if calibrated
-            else "- Not calibrated.\n"
-        )
-        + (
+            else "- Not calibrated.",
             f"- Evaluated by {len(figures)} file{'s' if len(figures) > 1 else ''}, shown below."
             if figures
-            else "- No evaluation was given."
-        )
+            else "- No evaluation was given.",
+        ]
     )
     yield (
         "Nothing here shows that the people calibrated or evaluated on were not trained on; if some were, the figures "
@@ -115,18 +120,41 @@ def _data(
     )
 
 
+def _trained_on(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> str:
+    training, adopted = about["training"], about.get("adopted")
+    if adopted is not None:
+        return (
+            f"- Trained on: not known. The model was made elsewhere and adopted from {plain(adopted['file'])}; source: "
+            f"{plain(adopted['source'] or 'not given')}; licence: {plain(adopted['licence'] or 'not given')} (from "
+            "[model.json](model.json))."
+        )
+    images = "; then ".join(map(images_in_words, training["sources"])) or "where they come from was not recorded"
+    return (
+        f"- Trained on {count_in_words(training['images'], 'images')} of "
+        f"{count_in_words(training['people'], 'people')}: {images} (from the checkpoint, in [model.json](model.json))"
+        + (f"; the set is {class_in_words(recipe['data'])} (from {source(RECIPE)})." if recipe else ".")
+    )
+
+
 def _training(about: Mapping[str, Any], recipe: Mapping[str, Any] | None, source: _Named) -> Section:
     step = about["training"]["step"]
     yield "## Recipe"
+    if about.get("adopted") is not None:
+        yield "Made elsewhere: how it was trained is not known here."
+        return
     if recipe is None:
         yield f"The checkpoint (after step {step:,}) came without its recipe, so how it was trained is not known here."
         return
     groups = ("optimizer", "schedule", "augment")
     fields = ("subcenters", "engine", "epochs", "steps", "batch_size", "precision", "seed")
     lines = [
-        f"network: {_call(recipe['backbone'])}",
-        f"loss: {_call(recipe['loss'])}",
-        *(f"{name}: {plain(_settings(recipe[name]))}" for name in groups if isinstance(recipe.get(name), Mapping)),
+        f"network: {class_in_words(recipe['backbone'])}",
+        f"loss: {class_in_words(recipe['loss'])}",
+        *(
+            f"{name}: {plain(settings_in_words(recipe[name]))}"
+            for name in groups
+            if isinstance(recipe.get(name), Mapping)
+        ),
         ", ".join(f"{name} {plain(str(recipe[name]))}" for name in fields if recipe.get(name) is not None),
         f"steps made: {step:,}",
     ]
@@ -144,7 +172,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         return
     training = from_json(TrainingRecord, about["training"])
     refused = "`verisphere verify` and `identify` refuse the model unless they are given `--accept-drawn-model`."
-    if _drawn(calibrated):
+    if calibrated_on_drawn(calibrated):
         yield (
             "**Set on drawn faces.** What is promised below is about such drawings; about photographs nothing is "
             f"promised, and {refused}"
@@ -153,7 +181,7 @@ def _thresholds(about: Mapping[str, Any], calibrated: Calibration | None, source
         yield f"**Trained on drawn faces.** It may tell few photographs apart, and {refused}"
     yield thresholds_table(calibrated)
     yield "\n".join(
-        f"- FAR {threshold.far_target}: {_readable(threshold.meaning(training))}; {_readable(threshold.misses())}."
+        f"- FAR {threshold.far_target}: {readable(threshold.meaning(training))}; {readable(threshold.misses())}."
         for threshold in calibrated.thresholds
     )
     yield f"From {source(CALIBRATION)}."
@@ -182,7 +210,7 @@ def _tie(about: Mapping[str, Any], calibrated: Calibration) -> str:
         )
     text = (
         "The calibration names the model that it is of, and the export checked that it is this one: weights with "
-        f"SHA-256 {plain(calibrated.origin.model[:_DIGITS])}, mirror images "
+        f"SHA-256 {plain(calibrated.origin.model[:DIGITS])}, mirror images "
         f"{'added' if calibrated.origin.flip else 'not added'}."
     )
     if calibrated.origin.precision != "float32":
@@ -238,7 +266,7 @@ def _checked(check: Check, place: int, source: _Named, own: bool) -> Section:
     """The check of a calibration at one of its thresholds."""
     rows = check.at(place)
     far, threshold = rows[0][1].far_target, rows[0][1].threshold
-    yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {_file(check.source)}:"
+    yield f"At the threshold {number(threshold, 6)} (FAR {far}), all comparisons of {file_in_words(check.source)}:"
     yield table(
         ["domain", "TAR", "TAR, 95 % bounds", "FAR", "FAR, 95 % bounds", "genuine", "impostors"],
         [
@@ -290,7 +318,7 @@ def _evaluations(figures: Mapping[str, Figures], source: _Named) -> Section:
 
 def _evaluated(figure: Figures) -> str:
     """The evaluated files, and whether they name the model."""
-    named = [f"{plain(source.file)} (SHA-256 {plain(source.sha256[:_DIGITS])})" for source in figure.sources]
+    named = [f"{plain(source.file)} (SHA-256 {plain(source.sha256[:DIGITS])})" for source in figure.sources]
     files = ", ".join(named) or "of unnamed files"
     if any(source.origin is not None for source in figure.sources):
         return f"{files}, whose embeddings the exported weights made, as the export checked"
@@ -368,52 +396,3 @@ def _files(files: Mapping[str, Mapping[str, Any]]) -> Section:
         [[plain(name), f"{digest['bytes']:,}", digest["sha256"]] for name, digest in files.items()],
     )
     yield "[model.json](model.json) holds the same digests, and this card's; `verisphere.load` checks them all."
-
-
-def _readable(text: str) -> str:
-    """The text as Markdown, with `score > threshold` readable in the source of the document as well."""
-    return plain(text).replace("&gt;", ">")
-
-
-def _images(source: Mapping[str, Any]) -> str:
-    """An entry of the training sources of a model."""
-    return plain(ImageSource(**source).described())
-
-
-def _drawn(calibrated: Calibration) -> bool:
-    return any(
-        threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in calibrated.thresholds
-    )
-
-
-def _calibrated_on(calibrated: Calibration) -> str:
-    """The source of the images of a calibration."""
-    if calibrated.origin is None:
-        return "where its images come from is not recorded"
-    return plain(calibrated.origin.source.described())
-
-
-def _file(source: Source) -> str:
-    """The file of a calibration in a few words."""
-    people = "" if source.people is None else f" of {source.people:,} people"
-    unit = "comparisons" if source.people is None else "images"
-    return f"{plain(source.file)} ({source.rows:,} {unit}{people}, SHA-256 {plain(source.sha256[:_DIGITS])})"
-
-
-def _call(description: Mapping[str, Any]) -> str:
-    """A class with its arguments, from a recipe."""
-    arguments = _settings(description.get("init_args") or {})
-    return plain(f"{str(description['class_path']).rpartition('.')[2]}({arguments})")
-
-
-def _settings(values: Mapping[str, Any]) -> str:
-    """Names and values; an absolute path is cut to its last part, since a card is read by more people than a recipe."""
-    shown = {
-        name: Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
-        for name, value in values.items()
-    }
-    return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _count(count: int | None, what: str) -> str:
-    return f"an unknown number of {what}" if count is None else f"{count:,} {what}"

@@ -28,6 +28,7 @@ from verisphere.models.model_json import (
     FileDigest,
     model_json,
     preprocessing,
+    read_model_json,
 )
 from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, read_onnx, require_export, write_onnx
 from verisphere.report.tables import number, table
@@ -46,26 +47,29 @@ class ExportResult:
     Attributes:
         folder: the model folder.
         description: the content of its `model.json`.
-        agreement: the difference between `model.onnx` and the network.
+        agreement: the difference between `model.onnx` and the network; None for an adopted model, which has no other.
         notes: notes for users of the model.
     """
 
     folder: Path
     description: Description
-    agreement: Agreement
+    agreement: Agreement | None
     notes: tuple[str, ...]
 
     def text(self) -> str:
         """The files, the thresholds, and the notes."""
         files = self.description.files
         rows = [[name, f"{digest.bytes:,}", digest.sha256[:12]] for name, digest in files.items()]
-        tried = " and ".join(map(str, self.agreement.batches))
         lines = [
             f"{printable(str(self.folder))}: model {self.description.name!r}, "
             f"{self.description.embedding_size} numbers an embedding",
             table(["file", "bytes", "SHA-256"], rows),
-            f"{ONNX} against PyTorch, batches of {tried}: cosine differs by at most {self.agreement.cosine:.1e}",
         ]
+        if self.agreement is not None:
+            tried = " and ".join(map(str, self.agreement.batches))
+            lines.append(
+                f"{ONNX} against PyTorch, batches of {tried}: cosine differs by at most {self.agreement.cosine:.1e}"
+            )
         lines += [
             f"threshold {number(found.threshold, 6)} at FAR {found.far_target}: "
             f"{found.meaning(self.description.training)}; {found.misses()}"
@@ -90,7 +94,7 @@ def export_model(
     """Makes a model folder of a run; the folder appears only after all its files were written and checked.
 
     Args:
-        run: folder of a run (its newest checkpoint), or of one checkpoint.
+        run: folder of a run (its newest checkpoint), of one checkpoint, or of an adopted model.
         out: the folder to make.
         name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
@@ -112,18 +116,22 @@ def export_model(
     refuse_overwriting(out, [run, calibration, *evaluation])
     if out.is_file():
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    if is_model_folder(run) and read_model_json(run / NAME).adopted is not None:
+        if with_head:
+            raise ValueError(f"{run}: an adopted model has no head; leave --with-head out")
+        return _export_adopted(run, out, name, calibration, evaluation, flip, trust_code)
     if is_model_folder(run):
         raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
     checkpoint = read_checkpoint(run)
     calibrated = None if calibration is None else read_calibration(calibration)
     if calibrated is not None:
-        _check_same_model(checkpoint, calibrated, str(calibration))
+        _check_same_model(checkpoint.sha256.get("backbone", ""), checkpoint.path, calibrated, str(calibration))
     for path in evaluation:
-        _check_same_figures(checkpoint, path)
+        _check_same_figures(checkpoint.sha256.get("backbone", ""), checkpoint.path, path)
     added = _flip(flip, calibrated, str(calibration))
     copies = _copies(checkpoint, calibration, evaluation, with_head)
     backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
-    _check_template(template, backbone)
+    check_template(template, backbone)
     description = Description(
         name=_run_folder(checkpoint).name if name is None else name,
         verisphere=verisphere.__version__,
@@ -146,6 +154,58 @@ def export_model(
 
     write_whole(out, write)
     return ExportResult(out, *finished[0], _notes(description, calibrated, RECIPE in copies, with_head))
+
+
+def _export_adopted(
+    folder: Path,
+    out: Path,
+    name: str | None,
+    calibration: Path | None,
+    evaluation: Sequence[Path],
+    flip: bool | None,
+    trust_code: bool,
+) -> ExportResult:
+    """An adopted model again, with thresholds and figures."""
+    load(folder, "cpu", trust_code)  # raises where a file was changed
+    before = read_model_json(folder / NAME)
+    weights = before.files[before.weights].sha256
+    calibrated = None if calibration is None else read_calibration(calibration)
+    if calibrated is not None:
+        _check_same_model(weights, folder, calibrated, str(calibration))
+    for path in evaluation:
+        _check_same_figures(weights, folder, path)
+    copies = {before.weights: folder / before.weights, **_copies_of_results(calibration, evaluation)}
+    about = replace(
+        before,
+        name=before.name if name is None else name,
+        verisphere=verisphere.__version__,
+        flip=_flip(before.flip if flip is None and calibrated is None else flip, calibrated, str(calibration)),
+        thresholds=() if calibrated is None else calibrated.thresholds,
+        files={before.weights: before.files[before.weights]},
+    )
+    finished: list[Description] = []
+
+    def write(partial: Path) -> None:
+        partial.mkdir()
+        for copied, source in copies.items():
+            shutil.copyfile(source, partial / copied)
+        whole = write_description(partial, replace(about, files={one: file_digest(partial / one) for one in copies}))
+        if whole.files[before.weights] != before.files[before.weights]:
+            raise ValueError(f"{folder / before.weights} changed while it was copied")
+        load(partial, "cpu", trust_code)
+        finished.append(whole)
+
+    write_whole(out, write)
+    return ExportResult(out, finished[0], None, _notes(finished[0], calibrated, recipe=True, with_head=False))
+
+
+def write_description(folder: Path, description: Description) -> Description:
+    """Write the card of a model folder, then `model.json`, which seals the card too; the content of the latter."""
+    fields: dict[str, Any] = read_json(model_json(description))
+    (folder / CARD).write_text(model_card(fields, folder), encoding="utf-8")
+    whole = replace(description, files=description.files | {CARD: file_digest(folder / CARD)})
+    (folder / NAME).write_text(model_json(whole), encoding="utf-8")
+    return whole
 
 
 def _write(
@@ -186,13 +246,10 @@ def _write(
     for step in progress(steps, "exporting", len(steps)):
         step()
     names = [WEIGHTS, ONNX, *(name for name in copies if name != WEIGHTS), *([HEAD] if divided is not None else [])]
-    files = {name: _digest(folder / name) for name in names}
+    files = {name: file_digest(folder / name) for name in names}
     if files[WEIGHTS] != description.files[WEIGHTS]:
         raise ValueError(f"{copies[WEIGHTS]} changed while it was copied; is a training writing there?")
-    fields: dict[str, Any] = read_json(model_json(replace(description, files=files)))
-    (folder / CARD).write_text(model_card(fields, folder), encoding="utf-8")
-    whole = replace(description, files=files | {CARD: _digest(folder / CARD)})
-    (folder / NAME).write_text(model_json(whole), encoding="utf-8")
+    whole = write_description(folder, replace(description, files=files))
     return whole, compare_onnx(read_onnx(folder / ONNX), load(folder, "cpu", trust_code))
 
 
@@ -213,8 +270,12 @@ def _copies(
     if recipe.is_file():
         read_settings(recipe)
         copies[RECIPE] = recipe
-    if calibration is not None:
-        copies[CALIBRATION] = calibration
+    return copies | _copies_of_results(calibration, evaluation)
+
+
+def _copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> dict[str, Path]:
+    """The calibration and the figures that are copied into a folder, by their names there."""
+    copies = {} if calibration is None else {CALIBRATION: calibration}
     for path in evaluation:
         read_figures(path)
         name = f"evaluation-{path.stem}.json"
@@ -238,22 +299,20 @@ def _training(checkpoint: Checkpoint) -> TrainingRecord:
     return TrainingRecord(checkpoint.step, **counts, sources=recorded_sources(checkpoint))
 
 
-def _check_same_model(checkpoint: Checkpoint, calibration: Calibration, file: str) -> None:
-    ours = checkpoint.sha256.get("backbone", "")
+def _check_same_model(ours: str, model: Path, calibration: Calibration, file: str) -> None:
     if calibration.origin is not None and calibration.origin.model != ours:
         raise ValueError(
             f"{file}: its thresholds are of the model with weights {calibration.origin.model[:12]}..., but "
-            f"{checkpoint.path} has {ours[:12]}...; embed with this checkpoint and calibrate again"
+            f"{model} has {ours[:12]}...; embed with this model and calibrate again"
         )
 
 
-def _check_same_figures(checkpoint: Checkpoint, path: Path) -> None:
-    ours = checkpoint.sha256.get("backbone", "")
+def _check_same_figures(ours: str, model: Path, path: Path) -> None:
     for evaluated in read_figures(path).sources:
         if evaluated.origin is not None and evaluated.origin.model != ours:
             raise ValueError(
                 f"{path}: figures of {evaluated.file}, made with the weights {evaluated.origin.model[:12]}..., but "
-                f"{checkpoint.path} has {ours[:12]}...; evaluate embeddings made by this checkpoint"
+                f"{model} has {ours[:12]}...; evaluate embeddings made by this model"
             )
 
 
@@ -269,7 +328,7 @@ def _flip(asked: bool | None, calibration: Calibration | None, file: str) -> boo
     return calibration.origin.flip
 
 
-def _check_template(template: str, backbone: Backbone) -> None:
+def check_template(template: str, backbone: Backbone) -> None:
     """Refuses a template of another size; for an input size without a known template, any other name is allowed."""
     size = tuple(backbone.input_size)
     fitting = [name for name, known in TEMPLATES.items() if (known.height, known.width) == size]
@@ -305,5 +364,6 @@ def _notes(description: Description, calibration: Calibration | None, recipe: bo
     return tuple(notes)
 
 
-def _digest(path: Path) -> FileDigest:
+def file_digest(path: Path) -> FileDigest:
+    """Digest and length of a file."""
     return FileDigest(digest(path), path.stat().st_size)

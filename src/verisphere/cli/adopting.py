@@ -1,0 +1,152 @@
+"""Models that were made elsewhere: `adopt`."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Verbs, add_trust_code, new_verb
+from verisphere.words import printable
+
+if TYPE_CHECKING:
+    from verisphere.ship.adopt import Told
+
+#: The names of `verisphere.ship.adopt.PRESETS`, which loads PyTorch.
+PRESETS = ("insightface", "arcface_torch", "adaface", "facenet", "sface")
+#: The names of `verisphere.models.foreign_names.SOURCES`, and the suffixes of their checkpoints, likewise.
+SOURCES = ("arcface_torch", "adaface", "magface", "mobilefacenet_pytorch", "insightface_pytorch")
+CHECKPOINTS = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")
+
+
+def adopt(options: argparse.Namespace) -> str:
+    """Make a model folder of a model made elsewhere: an ONNX file (extra: export), a checkpoint, or a function."""
+    from verisphere.ship.adopt import adopt_onnx
+
+    named = Path(options.model)
+    if ":" in options.model and not named.exists():
+        return _adopt_function(options)
+    if named.suffix.lower() in CHECKPOINTS:
+        return _adopt_checkpoint(options)
+
+    return adopt_onnx(
+        named,
+        options.out,
+        _told(options),
+        **_card(options),
+        preset=options.preset,
+        trainable=options.trainable,
+        probe_with=options.probe,
+        progress=progress(),
+    ).text()
+
+
+def _told(options: argparse.Namespace) -> "Told":
+    from verisphere.ship.adopt import Told
+
+    fields = ("size", "colour", "mean", "scale", "layout", "template", "output")
+    return Told(**{name: vars(options)[name] for name in fields})
+
+
+def _card(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: vars(options)[name] for name in ("flip", "name", "source", "licence")}
+
+
+def _adopt_function(options: argparse.Namespace) -> str:
+    """Adopt a function.
+
+    Raises:
+        ValueError: an option is given that describes an ONNX file.
+    """
+    from verisphere.ship.adopt import adopt_callable
+
+    for flag, value in (("--preset", options.preset), ("--probe", options.probe), ("--trainable", options.trainable)):
+        if value:
+            raise ValueError(f"{flag} is for ONNX files; {printable(options.model)} is a function")
+    told = _told(options)
+    return adopt_callable(options.model, options.out, told, **_card(options), trust_code=options.trust_code).text()
+
+
+def _adopt_checkpoint(options: argparse.Namespace) -> str:
+    """Adopt a checkpoint of PyTorch, whose source alone says what pixels it takes.
+
+    Raises:
+        ValueError: no source is named, or an option is given that describes an ONNX file.
+    """
+    from verisphere.ship.adopt_weights import adopt_weights
+
+    described = [
+        f"--{name}"
+        for name in ("size", "colour", "mean", "scale", "layout", "output", "probe", "trainable")
+        if vars(options)[name] is not None and vars(options)[name] is not False
+    ]
+    if described:
+        raise ValueError(
+            f"{options.model}: {described[0]} describes an ONNX file; what a checkpoint takes is said by --preset alone"
+        )
+    if options.preset is None:
+        raise ValueError(
+            f"{options.model}: a checkpoint does not say whose network it fills; give --preset with one of "
+            f"{', '.join(SOURCES)}"
+        )
+    return adopt_weights(
+        Path(options.model),
+        options.out,
+        options.preset,
+        template=options.template,
+        flip=options.flip,
+        name=options.name,
+        published=options.source,
+        licence=options.licence,
+    ).text()
+
+
+def add_adopt(verbs: Verbs) -> None:
+    """What `adopt` takes."""
+    verb = new_verb(
+        verbs,
+        "adopt",
+        adopt,
+        examples=(
+            "verisphere adopt w600k_r50.onnx --preset insightface --out model",
+            "verisphere adopt backbone.pth --preset arcface_torch --out model",
+        ),
+    )
+    verb.add_argument(
+        "model",
+        metavar="MODEL",
+        help="ONNX file with one image input and one embedding output; PyTorch checkpoint; or module:function, uint8 "
+        "RGB images to vectors",
+    )
+    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="model folder to make")
+    verb.add_argument(
+        "--preset",
+        choices=tuple(dict.fromkeys((*PRESETS, *SOURCES))),
+        help="whose models take such pixels; single options go before it",
+    )
+    verb.add_argument("--size", type=_size, metavar="HxW", help="of a face, in pixels, where the graph leaves it open")
+    verb.add_argument("--colour", choices=("RGB", "BGR"), help="order of the colours")
+    verb.add_argument("--mean", type=float, help="subtracted from a pixel in [0, 255]; 0 if it normalises by itself")
+    verb.add_argument("--scale", type=float, help="the difference is divided by it; 1 if it normalises by itself")
+    verb.add_argument("--layout", choices=("NCHW", "NHWC"), help="order of the axes, where the graph leaves it open")
+    verb.add_argument("--template", help="name of the template of its aligned faces (that of its size)")
+    verb.add_argument("--output", metavar="NAME", help="output with the embeddings (the only one of two axes)")
+    verb.add_argument("--flip", action="store_true", help="the model adds the embedding of the mirror image")
+    verb.add_argument(
+        "--probe",
+        type=Path,
+        metavar="PHOTOS",
+        help="aligned faces, two or more of a person: measures other colours, normalisations, crops and flips, and "
+        "takes the best way where none is told",
+    )
+    verb.add_argument("--trainable", action="store_true", help="read the graph into a network that can be trained on")
+    verb.add_argument("--name", help="of the model (that of the file)")
+    verb.add_argument("--source", help="where it was published, for its card")
+    verb.add_argument("--licence", help="of the model, for its card")
+    add_trust_code(verb)
+
+
+def _size(text: str) -> tuple[int, int]:
+    height, _, width = text.partition("x")
+    if not (height.isdecimal() and width.isdecimal() and len(text) < 12):
+        raise argparse.ArgumentTypeError(f"{text!r} is no height x width, such as 112x112")
+    return int(height), int(width)

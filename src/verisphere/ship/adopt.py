@@ -1,0 +1,399 @@
+"""A model that was made elsewhere, as a sealed model folder: its user tells what it takes, and it is run once."""
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+import verisphere
+from verisphere.backbones.backbone import Backbone, Colour, Layout
+from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.files.disk import refuse_overwriting, write_whole
+from verisphere.files.errors import errors_naming
+from verisphere.images.detect import TEMPLATES
+from verisphere.models.callable_network import CallableNetwork, find_function, source_digest, vectors_of
+from verisphere.models.described_faces import open_faces
+from verisphere.models.first_run import FirstRun, first_run
+from verisphere.models.folder import load
+from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
+from verisphere.models.model_json import FUNCTION, NETWORK, WEIGHTS, Adopted, Description, FileDigest, preprocessing
+from verisphere.models.named_class import CALLS
+from verisphere.models.onnx_to_network import read_trainable
+from verisphere.ship.export import check_template, file_digest, write_description
+from verisphere.ship.probe import Pixels, ProbeResult, probe
+from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
+from verisphere.words import unknown_name
+
+#: The file of an adopted folder on which a recipe can stand that trains its network further.
+BACKBONE = "backbone.yaml"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What the models of one source take.
+
+    Attributes:
+        size: height and width of a face.
+        colour: order of the colours.
+        mean: value that is subtracted from a pixel in [0, 255]; None where the graph tells, see `normalises`.
+        scale: value by which it is then divided; None likewise.
+        template: positions of eyes, nose and mouth in an aligned face.
+        source: where this stands.
+    """
+
+    size: tuple[int, int]
+    colour: Colour
+    mean: float | None
+    scale: float | None
+    template: str
+    source: str
+
+
+PRESETS = {
+    "insightface": Preset(
+        *((112, 112), "RGB", None, None, "arcface_112x112"),
+        source="InsightFace's loader of recognition models (model_zoo/arcface_onnx.py): RGB; mean and scale 127.5, or "
+        "0 and 1 where the graph begins with a subtraction and a multiplication",
+    ),
+    "arcface_torch": Preset(
+        *((112, 112), "RGB", 127.5, 127.5, "arcface_112x112"),
+        source="InsightFace's recognition/arcface_torch (inference.py): RGB, (pixel / 255 - 0.5) / 0.5",
+    ),
+    "adaface": Preset(
+        *((112, 112), "BGR", 127.5, 127.5, "arcface_112x112"),
+        source="AdaFace (inference.py, to_input): BGR, (pixel / 255 - 0.5) / 0.5",
+    ),
+    "facenet": Preset(
+        *((160, 160), "RGB", 127.5, 128.0, "facenet_160x160"),
+        source="facenet-pytorch (fixed_image_standardization): RGB, (pixel - 127.5) / 128; MTCNN's boxes and a margin",
+    ),
+    "sface": Preset(
+        *((112, 112), "RGB", 0.0, 1.0, "arcface_112x112"),
+        source="OpenCV's FaceRecognizerSF (face_recognize.cpp): RGB pixels in [0, 255], which the graph normalises",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a user tells of a model; None where it is left to the preset or to the graph.
+
+    Attributes:
+        size: height and width of a face.
+        colour: order of the colours.
+        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
+        layout: order of the axes of its input.
+        template: positions of eyes, nose and mouth in an aligned face.
+        output: name of the output with the embeddings.
+    """
+
+    size: tuple[int, int] | None = None
+    colour: Colour | None = None
+    mean: float | None = None
+    scale: float | None = None
+    layout: Layout | None = None
+    template: str | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class AdoptResult:
+    """The result of an adoption.
+
+    Attributes:
+        folder: the model folder.
+        description: the content of its `model.json`.
+        run: what the network did with its first images.
+        probed: what was measured of other ways to give it pixels; None where nothing was.
+        notes: further lines for users of the model.
+    """
+
+    folder: Path
+    description: Description
+    run: FirstRun
+    probed: ProbeResult | None = None
+    notes: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The folder, what the model takes, and what is not known."""
+        about, pixels = self.description, self.description.preprocessing
+        height, width = pixels["size"]
+        batch = "any number of images" if self.run.batch is None else f"{self.run.batch} at a time"
+        adopted = about.adopted
+        assert adopted is not None
+        lines = [
+            f"{printable(str(self.folder))}: model {about.name!r}, {about.embedding_size} numbers an embedding, "
+            f"{1 / max(self.run.seconds, 1e-9):,.0f} images a second by one thread",
+            f"takes {height} x {width} pixels, {pixels['colour']}, {pixels['layout']}, (pixel - {pixels['mean']:g}) / "
+            f"{pixels['scale']:g}, aligned to {printable(about.template)}, {batch}; the mirror image's embedding is "
+            f"{'added' if about.flip else 'not added'}",
+            "trained on: not known; "
+            f"licence: {printable(adopted.licence or 'not given')}; source: {printable(adopted.source or 'not given')}",
+            *(
+                [f"its weights can be trained further: a recipe has base: FOLDER/{BACKBONE} and start: FOLDER"]
+                if BACKBONE in about.files
+                else []
+            ),
+            "ships no threshold yet: embed people that it was not trained on, verisphere calibrate, and verisphere "
+            "export FOLDER --calibration FILE --out SHIPPED",
+            *self.notes,
+        ]
+        return "\n".join(lines if self.probed is None else [*lines, self.probed.text()])
+
+
+def adopt_onnx(
+    model: Path,
+    out: Path,
+    told: Told,
+    *,
+    preset: str | None = None,
+    flip: bool = False,
+    trainable: bool = False,
+    name: str | None = None,
+    source: str | None = None,
+    licence: str | None = None,
+    probe_with: Path | None = None,
+    progress: Progress = quietly,
+) -> AdoptResult:
+    """Make a model folder of an ONNX file that was made elsewhere; the folder appears only after the graph has run.
+
+    Args:
+        model: the ONNX file.
+        out: the folder to make.
+        told: what the graph takes; goes before the preset.
+        preset: a name in `PRESETS`.
+        flip: the model adds the embedding of the mirror image.
+        trainable: the folder holds a `GraphNetwork` with the weights of the graph, which can be trained on, instead of
+            the graph; and `backbone.yaml`, on which a recipe for that can stand.
+        name: name of the model; by default that of the file.
+        source, licence: of the model, for its card.
+        probe_with: aligned faces of people with two images or more, on which other ways of giving pixels are measured;
+            the best one is taken where none was told.
+        progress: reports the progress of the probe.
+
+    Raises:
+        FileExistsError: `out` is a file, a folder that is not empty, or the input.
+        FileNotFoundError: there is no such file.
+        ValueError: the extra `export` is missing; the file is refused (see `read_foreign_onnx` and `first_run`); what
+            was told does not fit it, or is not enough; or the graph cannot be trained on (see `read_trainable`).
+    """
+    refuse_overwriting(out, [model])
+    _refuse_file(out)
+    known = None
+    if preset is not None:
+        if preset not in PRESETS:
+            raise ValueError(unknown_name("preset", preset, list(PRESETS)))
+        known = PRESETS[preset]
+    content, ends = read_foreign_onnx(model, told.output)
+    pixels = _pixels(ends, told, known, flip)
+    if pixels is None and probe_with is None:
+        raise ValueError(
+            f"{model}: an ONNX file does not say what pixels it takes; give --colour, --mean and --scale, or --preset "
+            f"with one of {', '.join(PRESETS)}; --probe PHOTOS measures it"
+        )
+    size, layout = _size_and_layout(model, ends, told, known)
+    asked = {
+        **{"input": ends.image_input, "output": ends.embedding_output, "numbers": ends.numbers},
+        **{"shape": (3, *size) if layout == "NCHW" else (*size, 3)},
+        **({"mean": 0.0, "scale": 1.0} if pixels is None else {"mean": pixels.mean, "scale": pixels.scale}),
+    }
+    run = first_run(content, model, asked, ends.batch)
+    if ends.embedding_size not in (None, run.embedding_size):
+        raise ValueError(
+            f"{model}: declares {ends.embedding_size} numbers an embedding, but gives {run.embedding_size}"
+        )
+    arguments: dict[str, Any] = {
+        **{"embedding_size": run.embedding_size, "height": size[0], "width": size[1]},
+        **{"layout": layout, "numbers": ends.numbers, "batch": run.batch},
+        **{"image_input": ends.image_input, "embedding_output": ends.embedding_output},
+    }
+    probed = None
+    if probe_with is not None:
+        network = OnnxNetwork(**arguments, mean=0.0, scale=1.0)
+        network.read(content, model)
+        faces = open_faces(probe_with, None, size)
+        with errors_naming(probe_with):
+            probed = probe(network, faces, pixels, progress)
+        pixels = probed.declared
+    assert pixels is not None
+    arguments |= {"mean": pixels.mean, "scale": pixels.scale, "colour": pixels.colour}
+    network = OnnxNetwork(**arguments)
+    digest = hashlib.sha256(content).hexdigest()
+    class_path, file = "verisphere.backbones.OnnxNetwork", NETWORK
+    if trainable:
+        arguments, content = read_trainable(content, network, model)
+        class_path, file = "verisphere.backbones.GraphNetwork", WEIGHTS
+    about = _About(
+        class_path,
+        arguments,
+        model.stem if name is None else name,
+        _template(told.template or (known.template if known else None), network),
+        pixels.flip,
+        Adopted(model.name, digest, source, licence, preset),
+    )
+    return AdoptResult(out, _written(out, network, about, file, content), run, probed)
+
+
+def adopt_callable(
+    function: str,
+    out: Path,
+    told: Told,
+    *,
+    flip: bool = False,
+    name: str | None = None,
+    source: str | None = None,
+    licence: str | None = None,
+    trust_code: bool = False,
+) -> AdoptResult:
+    """Make a model folder of a function of one's own, uint8 RGB images (n, height, width, 3) to vectors (n, dim).
+
+    The folder names the function and the SHA-256 of its module's source, by which a change is noticed; it has no other
+    part of it, and runs where the module can be imported and `trust_code` is given.
+
+    Args:
+        function: `module:function`.
+        out: the folder to make.
+        told: size (112 x 112) and template of its faces.
+        flip, name, source, licence: see `adopt_onnx`.
+        trust_code: allows the function to run.
+
+    Raises:
+        FileExistsError: `out` is a file, or a folder that is not empty.
+        ValueError: code is not trusted, there is no such function, it fails or gives no vector for each image, or an
+            option is for ONNX files alone.
+    """
+    for_graphs = {"--colour": told.colour, "--mean": told.mean, "--scale": told.scale, "--layout": told.layout,
+                  "--output": told.output}  # fmt: skip
+    given = [flag for flag, value in for_graphs.items() if value is not None]
+    if given:
+        raise ValueError(f"{', '.join(given)} describe an ONNX file; a function is given uint8 RGB images as they are")
+    _refuse_file(out)
+    height, width = told.size or (112, 112)
+    call, code = find_function(function, trust_code)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+    vectors_of(call, function, pixels[:1])
+    began = time.perf_counter()
+    rows = vectors_of(call, function, pixels)
+    run = FirstRun(rows.shape[1], None, (time.perf_counter() - began) / 2)
+    digest = source_digest(code)
+    arguments: dict[str, Any] = {
+        **{"function": function, "embedding_size": run.embedding_size, "height": height, "width": width},
+        "sha256": digest,
+    }
+    network = CallableNetwork(**arguments)
+    about = _About(
+        CALLS,
+        arguments,
+        function.rpartition(":")[2] if name is None else name,
+        _template(told.template, network),
+        flip,
+        Adopted(function, digest, source, licence),
+    )
+    content = json.dumps({"function": function, "sha256": digest}, indent=2) + "\n"
+    return AdoptResult(out, _written(out, network, about, FUNCTION, content.encode()), run)
+
+
+def _refuse_file(out: Path) -> None:
+    if out.is_file():
+        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a model folder says of an adopted network beside its pixels."""
+
+    class_path: str
+    arguments: dict[str, Any]
+    name: str
+    template: str
+    flip: bool
+    adopted: Adopted
+
+
+def _written(out: Path, network: Backbone, about: _About, file: str, content: bytes) -> Description:
+    """Write a model folder with one file of weights, whole or not at all, and open it once."""
+    description = Description(
+        name=about.name,
+        verisphere=verisphere.__version__,
+        torch=torch.__version__,
+        backbone={"class_path": about.class_path, "init_args": about.arguments},
+        embedding_size=network.embedding_size,
+        template=about.template,
+        preprocessing=preprocessing(network),
+        flip=about.flip,
+        thresholds=(),
+        training=TrainingRecord(),
+        files={file: FileDigest(hashlib.sha256(content).hexdigest(), len(content))},
+        adopted=about.adopted,
+    )
+    finished: list[Description] = []
+
+    def write(partial: Path) -> None:
+        partial.mkdir()
+        (partial / file).write_bytes(content)
+        files = dict(description.files)
+        if file == WEIGHTS:
+            (partial / BACKBONE).write_text(_backbone_yaml(description.backbone), encoding="utf-8")
+            files[BACKBONE] = file_digest(partial / BACKBONE)
+        finished.append(write_description(partial, replace(description, files=files)))
+        load(partial, "cpu", trust_code=file == FUNCTION)
+
+    write_whole(out, write)
+    return finished[0]
+
+
+def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pixels | None:
+    """How a face is given, as told or as the preset has it; None where this is not enough."""
+    colour, mean, scale = told.colour, told.mean, told.scale
+    if known is not None:
+        by_graph = (0.0, 1.0) if ends.normalises else (127.5, 127.5)
+        by_preset = by_graph if known.mean is None or known.scale is None else (known.mean, known.scale)
+        colour = colour or known.colour
+        mean, scale = (
+            preset if given is None else given for given, preset in zip((mean, scale), by_preset, strict=True)
+        )
+    elif ends.numbers == "uint8":  # pixels as they are
+        mean, scale = 0.0 if mean is None else mean, 1.0 if scale is None else scale
+    if colour is None or mean is None or scale is None:
+        return None
+    return Pixels(colour, mean, scale, flip=flip)
+
+
+def _size_and_layout(model: Path, ends: GraphEnds, told: Told, known: Preset | None) -> tuple[tuple[int, int], Layout]:
+    """Height and width of a face, and the order of the axes; what is told must agree with the graph."""
+    size = ends.size or told.size or (known.size if known else None)
+    for what, asked in (("--size", told.size), ("--preset", known.size if known else None)):
+        if size is not None and asked is not None and asked != size:
+            raise ValueError(f"{model}: takes {size[0]} x {size[1]} pixels, but {what} says {asked[0]} x {asked[1]}")
+    layout = ends.layout or told.layout
+    if told.layout is not None and told.layout != layout:
+        raise ValueError(f"{model}: its input is {layout}, but --layout says {told.layout}")
+    if size is None or layout is None:
+        raise ValueError(f"{model}: leaves the size or the layout of its input open; give --size HxW and --layout")
+    return size, layout
+
+
+def _backbone_yaml(backbone: dict[str, Any]) -> str:
+    """The network as the base of a recipe."""
+    heading = (
+        "# The network of this model. A recipe that trains it further has base: FOLDER/backbone.yaml and start: FOLDER."
+    )
+    return f"{heading}\n{yaml.safe_dump({'backbone': backbone}, sort_keys=False, default_flow_style=None, width=120)}"
+
+
+def _template(named: str | None, network: Backbone) -> str:
+    """The template, where none is named the only one of the network's size."""
+    fitting = [one.name for one in TEMPLATES.values() if one.size == network.input_size]
+    if named is None:
+        if len(fitting) != 1:
+            height, width = network.input_size
+            raise ValueError(f"no known template has {height} x {width} pixels; name yours by --template")
+        return fitting[0]
+    check_template(named, network)
+    return named

@@ -1,0 +1,118 @@
+"""A checkpoint of another project as a sealed model folder: a network of ours, which can be trained further."""
+
+import errno
+import time
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+import verisphere
+from verisphere.files.disk import digest, refuse_overwriting, write_whole
+from verisphere.models.build import build_backbone
+from verisphere.models.first_run import FirstRun
+from verisphere.models.folder import Model, load
+from verisphere.models.foreign_names import SOURCES
+from verisphere.models.foreign_weights import read_foreign_weights
+from verisphere.models.model_json import WEIGHTS, Adopted, Description, preprocessing
+from verisphere.ship.adopt import AdoptResult
+from verisphere.ship.export import check_template, file_digest, write_description
+from verisphere.vocabulary import TrainingRecord, printable
+
+
+def adopt_weights(
+    path: Path,
+    out: Path,
+    source: str,
+    *,
+    template: str | None = None,
+    flip: bool = False,
+    name: str | None = None,
+    published: str | None = None,
+    licence: str | None = None,
+) -> AdoptResult:
+    """Make a model folder of another project's checkpoint; the folder appears only after the network has run.
+
+    Args:
+        path: the checkpoint, of PyTorch or of safetensors.
+        out: the folder to make.
+        source: the project, a name in `verisphere.models.foreign_names.SOURCES`, which says what pixels it takes.
+        template: template of the aligned faces; by default that of the project.
+        flip: the model adds the embedding of the mirror image.
+        name: name of the model; by default that of the file.
+        published, licence: of the model, for its card.
+
+    Raises:
+        FileExistsError: `out` is a file, a folder that is not empty, or the input.
+        FileNotFoundError: there is no such file.
+        ValueError: the checkpoint is refused (see `read_foreign_weights`), or the template does not fit the network.
+    """
+    refuse_overwriting(out, [path])
+    if out.is_file():
+        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    backbone, weights = read_foreign_weights(path, source)
+    network = build_backbone(backbone)
+    template = SOURCES[source].template if template is None else template
+    check_template(template, network)
+    adopted = Adopted(path.name, digest(path), published, licence, source)
+    finished: list[tuple[Description, FirstRun]] = []
+
+    def write(partial: Path) -> None:
+        partial.mkdir()
+        try:
+            save_file(weights, partial / WEIGHTS)
+        except SafetensorError as error:  # such as a full disk
+            raise OSError(errno.EIO, f"cannot be written: {error}", str(partial / WEIGHTS)) from None
+        description = Description(
+            name=path.stem if name is None else name,
+            verisphere=verisphere.__version__,
+            torch=torch.__version__,
+            backbone=backbone,
+            embedding_size=network.embedding_size,
+            template=template,
+            preprocessing=preprocessing(network),
+            flip=flip,
+            thresholds=(),
+            training=TrainingRecord(),
+            files={WEIGHTS: file_digest(partial / WEIGHTS)},
+            adopted=adopted,
+        )
+        whole = write_description(partial, description)
+        try:
+            finished.append((whole, _first_run(load(partial, "cpu"))))
+        except ValueError as error:
+            raise ValueError(f"{path}: the network of {source} with these weights does not run: {error}") from None
+
+    write_whole(out, write)
+    arguments = ", ".join(f"{key}: {_yaml(value)}" for key, value in backbone["init_args"].items())
+    fine_tuning = (
+        f"can be trained further: a recipe with start: {printable(str(out))} and backbone: {{class_path: "
+        f"{backbone['class_path']}, init_args: {{{arguments}}}}}"
+    )
+    return AdoptResult(out, *finished[0], notes=(fine_tuning,))
+
+
+def _yaml(value: object) -> str:
+    """A number or a truth value as in a recipe."""
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def _first_run(model: Model) -> FirstRun:
+    """Embed one image of noise twice, by one thread.
+
+    Raises:
+        ValueError: an embedding holds NaN or infinity.
+    """
+    pixels = torch.randint(
+        0, 256, (1, 3, *model.backbone.input_size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        model.embed(pixels)
+        start = time.perf_counter()
+        rows = model.embed(pixels)
+        return FirstRun(rows.shape[1], None, time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,231 @@
+"""What pixels a network made elsewhere was trained on, found by measuring: how far people's own scores stand out.
+
+A network that is given the wrong order of colours still tells people apart, only worse, and a TAR over a hundred
+people does not show by how much. The score of a person's two images, measured from the mean of the impostor scores in
+their standard deviations, does: the difference between two ways of giving pixels is taken person by person, so that
+what makes a person easy or hard cancels.
+"""
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from verisphere.backbones.backbone import Colour
+from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.decide.bounds import mean_bounds
+from verisphere.images.faces import Faces
+from verisphere.report.tables import table
+from verisphere.vocabulary import Progress, quietly
+
+#: Ways to normalise that published models have.
+NORMALISATIONS = ((127.5, 127.5), (127.5, 128.0), (0.0, 1.0), (0.0, 255.0))
+#: Sides of the middle part of a face that is given, enlarged to the whole: the template of a model may be tighter.
+CROPS = (1.0, 0.86)
+IMAGES_OF_A_PERSON, MOST_PEOPLE, FEWEST_PEOPLE = 2, 200, 10
+#: From so many people on, RGB and BGR part: measured with `pretrained_mobilefacenet.onnx` on LFW.
+TELLING_PEOPLE = 60
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """A way of giving a face to a network.
+
+    Attributes:
+        colour: order of the colours.
+        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
+        crop: side of the middle part that is given, as a share of the face.
+        flip: whether the embedding of the mirror image is added.
+    """
+
+    colour: Colour
+    mean: float
+    scale: float
+    crop: float = 1.0
+    flip: bool = False
+
+    def __str__(self) -> str:
+        """As the options of `adopt`."""
+        crop = "" if self.crop == 1 else f", the middle {self.crop:.0%}"
+        return f"{self.colour}, ({self.mean:g}, {self.scale:g}){', flip' if self.flip else ''}{crop}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A way of giving pixels, and how far people's own scores stand out by it.
+
+    Attributes:
+        pixels: the way.
+        genuine: mean over people of the score of their own two images, from the mean of the impostor scores, in
+            standard deviations of these.
+        gain: mean over people of the difference to the declared way; 0 for this one itself.
+        lower_95, upper_95: bounds of the gain, by Student over people, which hold for all ways together (Bonferroni).
+    """
+
+    pixels: Pixels
+    genuine: float
+    gain: float
+    lower_95: float
+    upper_95: float
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """Ways of giving pixels to a network, the best first.
+
+    Attributes:
+        declared: the way that was declared, or the best where none was.
+        told: whether one was declared.
+        ways: all of them.
+        people: number of people.
+    """
+
+    declared: Pixels
+    told: bool
+    ways: tuple[Measured, ...]
+    people: int
+
+    @property
+    def best(self) -> Measured:
+        """The way by which people's own scores stand out the most."""
+        return self.ways[0]
+
+    @property
+    def better(self) -> tuple[Measured, ...]:
+        """Ways that are better than the declared one by more than chance."""
+        return tuple(way for way in self.ways if way.lower_95 > 0)
+
+    def text(self) -> str:
+        """The best ways and the declared one, and whether it is the one that serves the model best."""
+        shown = [way for place, way in enumerate(self.ways) if place < 8 or way.pixels == self.declared]
+        rows = [
+            [
+                f"{way.pixels}{' *' if way.pixels == self.declared else ''}",
+                f"{way.genuine:.2f}",
+                f"{way.gain:+.2f}",
+                f"{way.lower_95:+.2f} to {way.upper_95:+.2f}",
+            ]
+            for way in shown
+        ]
+        lines = [
+            f"probe: {self.people} people, two images each; own scores from the mean impostor score, in its standard "
+            "deviations",
+            table(["pixels (mean, scale)", "own score", "gain", "95 % of all ways"], rows),
+            f"* {'declared' if self.told else 'taken, since nothing was declared'}; {self._verdict()}",
+        ]
+        if self.people < TELLING_PEOPLE:
+            lines.append(f"few people: RGB and BGR part from about {TELLING_PEOPLE} people on")
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if self.better:
+            return f"what serves this model best is another way: {self.better[0].pixels}"
+        return "no other way is better by more than chance"
+
+
+def probe(
+    network: OnnxNetwork, faces: Faces, declared: Pixels | None = None, progress: Progress = quietly
+) -> ProbeResult:
+    """Give the same faces to a network in every way that published models have.
+
+    Args:
+        network: the network, its graph read; its own colours and normalisation are not used.
+        faces: aligned faces of the network's size, of people with two images or more; of each the first two are used.
+        declared: the way to compare with; None where nothing is known.
+        progress: reports the progress over ways.
+
+    Raises:
+        ValueError: fewer than `FEWEST_PEOPLE` people have two images, an image cannot be read, or the network fails.
+    """
+    pairs = _pairs(faces)
+    images = faces.images([index for pair in pairs for index in pair])
+    normalisations = NORMALISATIONS if network.numbers != "uint8" else ((0.0, 1.0),)
+    if declared is not None and (declared.mean, declared.scale) not in normalisations:
+        normalisations = ((declared.mean, declared.scale), *normalisations)
+    ways = [(colour, *normal, crop) for colour in _COLOURS for normal in normalisations for crop in CROPS]
+    scores: dict[Pixels, Float64[np.ndarray, " people"]] = {}
+    for colour, mean, scale, crop in progress(ways, "probing", len(ways)):
+        way = Pixels(colour, mean, scale, crop)
+        plain, mirrored = _embedded(network, images, way)
+        scores[way] = standing_out(plain)
+        scores[Pixels(colour, mean, scale, crop, flip=True)] = standing_out(plain + mirrored)
+    best = max(scores, key=lambda way: float(scores[way].mean()))
+    base = best if declared is None else declared
+    confidence = 1 - 0.05 / (len(scores) - 1)
+    measured = [_measured(way, scores[way], scores[base], confidence) for way in scores]
+    measured.sort(key=lambda way: -way.genuine)
+    return ProbeResult(base, declared is not None, tuple(measured), len(pairs))
+
+
+_COLOURS: tuple[Colour, ...] = ("RGB", "BGR")
+
+
+def _pairs(faces: Faces) -> list[tuple[int, int]]:
+    """The first two images of each person, of so many people at most, spread over the set."""
+    by_person: dict[str, list[int]] = {}
+    for index, person in enumerate(faces.identities):
+        by_person.setdefault(person, []).append(index)
+    pairs = [(places[0], places[1]) for places in by_person.values() if len(places) >= IMAGES_OF_A_PERSON]
+    if len(pairs) < FEWEST_PEOPLE:
+        raise ValueError(
+            f"{len(pairs)} people have two images or more; a probe needs {FEWEST_PEOPLE}, and tells RGB from BGR from "
+            f"about {TELLING_PEOPLE} on"
+        )
+    every = np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_PEOPLE)).round().astype(int)
+    return [pairs[place] for place in every]
+
+
+def _embedded(network: OnnxNetwork, images: Tensor, way: Pixels) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings of the images and of their mirror images, in float64."""
+    given = copy.copy(network)
+    given.colour, given.mean, given.scale = way.colour, way.mean, way.scale
+    both: list[list[np.ndarray]] = [[], []]
+    for start in range(0, len(images), _BATCH):
+        normalised = given.normalise(_middle(images[start : start + _BATCH], way.crop))
+        for rows, seen in zip(both, (normalised, normalised.flip(-1)), strict=True):
+            rows.append(given(seen).double().numpy())
+    return np.concatenate(both[0]), np.concatenate(both[1])
+
+
+def _middle(images: Tensor, crop: float) -> Tensor:
+    """The middle part of each face, enlarged to the size of the whole."""
+    if crop == 1:
+        return images
+    height, width = images.shape[-2:]
+    high, wide = round(height * crop), round(width * crop)
+    top, left = (height - high) // 2, (width - wide) // 2
+    part = images[..., top : top + high, left : left + wide].float()
+    whole = torch.nn.functional.interpolate(part, (height, width), mode="bilinear", align_corners=False)
+    return whole.round().clamp(0, 255).to(torch.uint8)
+
+
+def standing_out(embeddings: Float64[np.ndarray, "images dim"]) -> Float64[np.ndarray, " people"]:
+    """Score of each person's two images, from the mean impostor score in standard deviations of the impostor scores.
+
+    Embeddings that cannot be compared, all alike or not finite, stand out by nothing.
+
+    Args:
+        embeddings: two rows for each person, one after the other.
+    """
+    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not (lengths > 0).all():
+        return np.zeros(len(embeddings) // 2)
+    first, second = (embeddings / lengths)[0::2], (embeddings / lengths)[1::2]
+    scores = first @ second.T
+    impostor = scores[~np.eye(len(scores), dtype=bool)]
+    spread = float(impostor.std())
+    if spread < 1e-9:
+        return np.zeros(len(scores))
+    return (np.diag(scores) - float(impostor.mean())) / spread
+
+
+def _measured(
+    way: Pixels, scores: Float64[np.ndarray, " people"], base: Float64[np.ndarray, " people"], confidence: float
+) -> Measured:
+    gains = scores - base
+    lower, upper = mean_bounds(gains.tolist(), confidence)
+    return Measured(way, float(scores.mean()), float(gains.mean()), lower, upper)

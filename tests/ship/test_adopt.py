@@ -1,0 +1,315 @@
+"""A model made elsewhere, from its ONNX file to a decision: adopted, embedded, calibrated, exported, verified."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from foreign_graphs import SIDE, expected, graph, written
+from verisphere.cli import main
+from verisphere.files.embeddings import read_embeddings
+from verisphere.models.folder import load
+from verisphere.ship.adopt import PRESETS, Told, adopt_callable, adopt_onnx
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)
+OWN = {"template": "mine_8x8"}
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+def adopted(tmp_path: Path, model, told: Told, **more):
+    return adopt_onnx(written(tmp_path / "net.onnx", model), tmp_path / "model", told, **more)
+
+
+@pytest.mark.parametrize(
+    ("model", "told", "mean", "scale"),
+    [
+        (graph(), Told(colour="RGB", mean=127.5, scale=128.0, **OWN), 127.5, 128.0),
+        (graph("NHWC"), Told(colour="BGR", mean=0.0, scale=255.0, **OWN), 0.0, 255.0),
+        (graph("NHWC", "uint8", 1), Told(colour="RGB", **OWN), 0.0, 1.0),
+        (graph("NCHW", "float16", 1), Told(colour="BGR", mean=127.5, scale=127.5, **OWN), 127.5, 127.5),
+        (graph(side=None), Told(size=(SIDE, SIDE), colour="RGB", mean=1.0, scale=2.0, **OWN), 1.0, 2.0),
+    ],
+    ids=["plain", "NHWC BGR", "uint8 one by one", "float16 one by one", "sides told"],
+)
+def test_a_model_folder_embeds_as_the_graph_does(tmp_path, model, told, mean, scale):
+    result = adopted(tmp_path, model, told)
+    made = load(tmp_path / "model")
+    found = made.embed(IMAGES)
+    wanted = expected(IMAGES, mean, scale, told.colour)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-3 * np.abs(wanted).max())
+    assert made.sha256 == result.description.files["network.onnx"].sha256
+    assert made.training.described() == "on images of which nothing is recorded"
+    pixels = json.loads((tmp_path / "model" / "model.json").read_text())["preprocessing"]
+    assert pixels["colour"] == told.colour
+    assert (pixels["mean"], pixels["scale"], pixels["size"]) == (mean, scale, [SIDE, SIDE])
+
+
+def test_the_mirror_image_is_added(tmp_path):
+    adopted(tmp_path, graph(), Told(colour="RGB", mean=127.5, scale=127.5, **OWN), flip=True)
+    both = expected(IMAGES, 127.5, 127.5) + expected(IMAGES[:, :, ::-1], 127.5, 127.5)
+    np.testing.assert_allclose(load(tmp_path / "model").embed(IMAGES), both, rtol=0, atol=1e-4)
+
+
+def test_the_card_says_what_is_given_and_what_is_not_known(tmp_path):
+    adopted(
+        tmp_path,
+        graph(),
+        Told(colour="RGB", mean=0.0, scale=1.0, **OWN),
+        source="a | page",
+        licence="MIT",
+        name="theirs",
+    )
+    card = (tmp_path / "model" / "model_card.md").read_text()
+    assert card.startswith("# theirs\n")
+    assert "Trained on: not known. The model was made elsewhere and adopted from net.onnx; source: a \\| page" in card
+    assert "licence: MIT" in card
+    assert "Made elsewhere: how it was trained is not known here." in card
+    assert "Adopted by verisphere" in card
+
+
+@pytest.mark.parametrize(
+    ("told", "preset", "line"),
+    [
+        (
+            Told(**OWN),
+            None,
+            "an ONNX file does not say what pixels it takes; give --colour, --mean and --scale, or --preset",
+        ),
+        (
+            Told(colour="RGB", mean=0.0, **OWN),
+            None,
+            "or --preset with one of insightface, arcface_torch, adaface, facenet, sface; --probe PHOTOS measures it",
+        ),
+        (Told(), "facenet", "takes 8 x 8 pixels, but --preset says 160 x 160"),
+        (Told(), "insihgtface", r"there is no preset 'insihgtface' \(did you mean insightface\?\)"),
+        (
+            Told(size=(9, 8), colour="RGB", mean=0.0, scale=1.0, **OWN),
+            None,
+            "takes 8 x 8 pixels, but --size says 9 x 8",
+        ),
+        (
+            Told(layout="NHWC", colour="RGB", mean=0.0, scale=1.0, **OWN),
+            None,
+            "its input is NCHW, but --layout says NHWC",
+        ),
+        (Told(colour="RGB", mean=0.0, scale=1.0), None, "no known template has 8 x 8 pixels; name yours by --template"),
+        (Told(colour="RGB", mean=0.0, scale=1.0, template="arcface_112x112"), None, "does not fit OnnxNetwork"),
+        (
+            Told(colour="RGB", mean=0.0, scale=1.0, output="x", **OWN),
+            None,
+            "it has no output 'x'; there is 'embedding'",
+        ),
+    ],
+)
+def test_what_is_told_must_fit_and_be_enough(tmp_path, told, preset, line):
+    with pytest.raises(ValueError, match=line):
+        adopted(tmp_path, graph(), told, preset=preset)
+    assert [one.name for one in tmp_path.iterdir()] == ["net.onnx"]
+
+
+@pytest.mark.parametrize(("normalised", "mean", "scale"), [(True, 127.5, 127.5), (False, 0.0, 1.0)])
+def test_insightfaces_rule_of_what_normalises_inside(tmp_path, normalised, mean, scale, monkeypatch):
+    from dataclasses import replace
+
+    monkeypatch.setitem(PRESETS, "insightface", replace(PRESETS["insightface"], size=(SIDE, SIDE), template="mine_8x8"))
+    found = adopted(tmp_path, graph(normalised=normalised), Told(), preset="insightface").description.preprocessing
+    assert (found["mean"], found["scale"], found["colour"]) == (mean, scale, "RGB")
+
+
+def test_a_changed_graph_is_noticed(tmp_path):
+    adopted(tmp_path, graph(), Told(colour="RGB", mean=0.0, scale=1.0, **OWN))
+    path = tmp_path / "model" / "network.onnx"
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"network\.onnx: not the file that was exported"):
+        load(tmp_path / "model")
+
+
+# ---- to a decision
+
+
+def call(*words: object) -> int:
+    return main(["--default-allocator", *map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory) -> Path:
+    """A room with `model`, `calibration.json` and `shipped`; the graph tells the people of its images apart."""
+    room = tmp_path_factory.mktemp("room")
+    from PIL import Image
+
+    generator = np.random.default_rng(0)
+    for person in range(60):
+        base = generator.integers(0, 256, (SIDE, SIDE, 3))
+        (room / "faces" / f"p{person}").mkdir(parents=True)
+        for number in range(2):
+            pixels = (base + generator.normal(0, 20, base.shape)).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(room / "faces" / f"p{person}" / f"{number}.png")
+    written(room / "net.onnx", graph())
+    told = ("--colour", "RGB", "--mean", 127.5, "--scale", 127.5, "--template", "mine_8x8")
+    assert call("adopt", room / "net.onnx", *told, "--out", room / "model") == 0
+    assert call("embed", room / "model", room / "faces", "--out", room / "e.npz", "--workers", 0) == 0
+    calibrated = ("--far", "0.1", "--guarantee", "expected", "--out", room / "calibration.json")
+    assert call("calibrate", room / "e.npz", *calibrated) == 0
+    exported = ("--calibration", room / "calibration.json", "--out", room / "shipped")
+    assert call("export", room / "model", *exported) == 0
+    return room
+
+
+def test_embeddings_name_the_model(shipped):
+    assert read_embeddings(shipped / "e.npz").origin.model == load(shipped / "model").sha256
+
+
+def test_thresholds_are_those_of_the_calibration(shipped):
+    calibrated = json.loads((shipped / "calibration.json").read_text())["thresholds"]
+    model = load(shipped / "shipped")
+    assert [one.threshold for one in model.thresholds] == [one["threshold"] for one in calibrated]
+    assert (shipped / "shipped" / "network.onnx").read_bytes() == (shipped / "model" / "network.onnx").read_bytes()
+    assert "on images of which nothing is recorded" in model.promise("0.1")
+
+
+def test_two_photographs_are_compared(shipped, capsys):
+    faces = shipped / "faces"
+    same = call("verify", faces / "p1" / "0.png", faces / "p1" / "1.png", "--model", shipped / "shipped", "--aligned")
+    assert same == 0
+    other = call("verify", faces / "p1" / "0.png", faces / "p2" / "1.png", "--model", shipped / "shipped", "--aligned")
+    assert other in (0, 1)
+    assert "accept iff score >" in capsys.readouterr().out
+
+
+def test_a_calibration_of_another_model_is_refused(shipped, tmp_path, capsys):
+    shutil.copy(shipped / "net.onnx", tmp_path / "net.onnx")
+    model = graph(normalised=False)
+    written(tmp_path / "net.onnx", model)
+    told = ("--colour", "RGB", "--mean", 0, "--scale", 1, "--template", "mine_8x8")
+    assert call("adopt", tmp_path / "net.onnx", *told, "--out", tmp_path / "model") == 0
+    capsys.readouterr()
+    code = call("export", tmp_path / "model", "--calibration", shipped / "calibration.json", "--out", tmp_path / "out")
+    assert code == 2
+    assert "its thresholds are of the model with weights" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_presets_of_the_command_line_are_those_of_the_library():
+    from verisphere.cli.adopting import PRESETS as NAMES
+
+    assert tuple(PRESETS) == NAMES
+
+
+def test_the_second_model_of_lfw(real_data, tmp_path):
+    adopt_onnx(real_data / "pretrained_mobilefacenet.onnx", tmp_path / "model", Told(colour="RGB", mean=0.0, scale=1.0))
+    model = load(tmp_path / "model")
+    from verisphere.images import Photos
+
+    faces = Photos(str(real_data / "lfw_112.zip")).select(range(6))
+    found = model.extract(faces, "lfw")
+    theirs = read_embeddings(real_data / "lfw_embeddings.npz")
+    place = {name: number for number, name in enumerate(theirs.names)}
+    wanted = theirs.embeddings[[place[name] for name in found.names]]
+    np.testing.assert_allclose(found.embeddings, wanted, rtol=0, atol=1e-4)
+
+
+def test_a_refused_graph_is_one_line_and_leaves_nothing(tmp_path, capsys):
+    model = graph()
+    model.graph.node[-1].domain = "my.own"
+    written(tmp_path / "net.onnx", model)
+    told = ("--colour", "RGB", "--mean", 0, "--scale", 1)
+    assert call("adopt", tmp_path / "net.onnx", *told, "--out", tmp_path / "model") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith(f"verisphere: {tmp_path / 'net.onnx'}: it needs the operator 'MatMul' of 'my.own'")
+    assert [one.name for one in tmp_path.iterdir()] == ["net.onnx"]
+
+
+@pytest.mark.parametrize("size", ["112", "112x", "axb", "9999999999x1"])
+def test_a_size_is_height_x_width(tmp_path, capsys, size):
+    with pytest.raises(SystemExit, match="2"):
+        call("adopt", "net.onnx", "--size", size, "--out", tmp_path / "model")
+    assert "is no height x width, such as 112x112" in capsys.readouterr().err
+
+
+# ---- functions
+
+CODE = """
+import numpy as np
+
+def embed(images):
+    assert images.dtype == np.uint8 and images.shape[3] == 3
+    return images.reshape(len(images), -1)[:, :6].astype(float) - 100
+
+def one(images):
+    return np.zeros(6)
+
+def fails(images):
+    raise KeyError("x")
+
+def endless(images):
+    return np.full((len(images), 6), np.inf)
+
+word = "text"
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch) -> Path:
+    """A module `theirs` that can be imported."""
+    import sys
+
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "theirs.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    return tmp_path / "code" / "theirs.py"
+
+
+def test_a_function_is_a_model(tmp_path, module):
+    adopt_callable("theirs:embed", tmp_path / "model", Told(size=(SIDE, SIDE), **OWN), trust_code=True)
+    wanted = IMAGES.reshape(len(IMAGES), -1)[:, :6].astype(np.float32) - 100
+    assert np.array_equal(load(tmp_path / "model", trust_code=True).embed(IMAGES), wanted)
+    with pytest.raises(ValueError, match=r"calls code from outside verisphere; .*allow it by --trust-code"):
+        load(tmp_path / "model")
+
+
+def test_code_that_changed_is_noticed(tmp_path, module):
+    adopt_callable("theirs:embed", tmp_path / "model", Told(size=(SIDE, SIDE), **OWN), trust_code=True)
+    module.write_text(CODE.replace("100", "101"))
+    with pytest.raises(ValueError, match="not the code that was adopted as theirs:embed; it has changed since"):
+        load(tmp_path / "model", trust_code=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "told", "trusted", "line"),
+    [
+        (
+            "theirs:embed",
+            Told(**OWN),
+            False,
+            "is not part of verisphere; loading it runs its code: allow it by --trust-code",
+        ),
+        ("theirs:embed", Told(colour="RGB", **OWN), True, "--colour describe an ONNX file"),
+        ("theirs:none", Told(**OWN), True, "function 'theirs:none' cannot be loaded"),
+        ("no.such:embed", Told(**OWN), True, "cannot be loaded: No module named 'no'"),
+        ("theirs embed:x", Told(**OWN), True, "is no module:function"),
+        ("theirs:word", Told(**OWN), True, "is 'text', which cannot be called"),
+        ("theirs:one", Told(**OWN), True, r"gives float64 numbers \(6,\), where \(1, dim\) are due"),
+        ("theirs:fails", Told(**OWN), True, "failed on 1 images: KeyError: 'x'"),
+        ("theirs:endless", Told(**OWN), True, "gives NaN or infinity"),
+    ],
+)
+def test_what_is_no_function_of_images(tmp_path, module, function, told, trusted, line):
+    with pytest.raises(ValueError, match=line):
+        adopt_callable(function, tmp_path / "model", told, trust_code=trusted)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_function_from_the_command_line(tmp_path, module, capsys):
+    size = ("--size", f"{SIDE}x{SIDE}", "--template", "mine_8x8")
+    assert call("adopt", "theirs:embed", *size, "--out", tmp_path / "model") == 2
+    assert "allow it by --trust-code" in capsys.readouterr().err
+    assert call("adopt", "theirs:embed", *size, "--out", tmp_path / "model", "--trust-code") == 0
+    assert "trained on: not known" in capsys.readouterr().out
