@@ -35,8 +35,8 @@ _CLASSES: dict[str, tuple[ModuleType, str, str, str, str]] = {
         "Terms that compare embeddings, beside the class-center loss; a recipe's `pair_terms` is a list of them.",
     ),
 }
-#: Classes that a recipe does not name: bases, and a set that is built from tensors.
-_NOT_IN_A_RECIPE = {"Backbone", "Faces", "InMemory", "ClassLoss", "PairTerm"}
+#: Classes that a recipe does not name: bases, a graph that is not trained, and a set that is built from tensors.
+_NOT_IN_A_RECIPE = {"Backbone", "OnnxNetwork", "Faces", "InMemory", "ClassLoss", "PairTerm"}
 
 
 def written() -> dict[Path, str]:
@@ -54,7 +54,12 @@ def classes(page: str) -> list[type]:
 
 def _class_page(page: str) -> str:
     module, _, field, title, lead = _CLASSES[page]
-    blocks = [f"# {title}", f"{lead} In a recipe (`{field}`):", _example(module, field, classes(page)[0]), _MADE]
+    blocks = [
+        f"# {title}",
+        f"{lead} In a recipe (`{field}`):",
+        _example(module, field, _without_required(classes(page))),
+        _MADE,
+    ]
     for owner in classes(page):
         blocks += [f"## {owner.__name__}", _linked(summary(owner))]
         if source := paper(owner):
@@ -64,6 +69,11 @@ def _class_page(page: str) -> str:
         else:
             blocks.append("It takes no arguments.")
     return "\n\n".join(blocks) + "\n"
+
+
+def _without_required(owners: list[type]) -> type:
+    """The first class that takes no argument without a default, so that the example is whole."""
+    return next((owner for owner in owners if all(argument.default for argument in arguments(owner))), owners[0])
 
 
 def _example(module: ModuleType, field: str, owner: type) -> str:
