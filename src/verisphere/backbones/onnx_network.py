@@ -24,6 +24,9 @@ class OnnxNetwork(Backbone):
     `read` opens the graph; before, the network has no weights. Images come as to every backbone, RGB in NCHW; what the
     graph takes instead is made of them here.
 
+    >>> OnnxNetwork(embedding_size=128, height=160, width=160, colour="BGR").input_size
+    (160, 160)
+
     Args:
         embedding_size: numbers in an embedding.
         height, width: size of a face, in pixels.
