@@ -80,5 +80,5 @@ def test_a_graph_of_another_shape_is_named(tmp_path):
 
 def test_what_fails_while_it_runs_names_the_file(tmp_path):
     made = network(tmp_path, graph(batch=4))
-    with pytest.raises(ValueError, match=r"net\.onnx: does not run on a batch of 5: "):
+    with pytest.raises(ValueError, match=r"net\.onnx: does not run on a batch of 2: "):
         embedded(made)

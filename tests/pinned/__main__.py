@@ -54,7 +54,13 @@ MEANT = {
 }
 #: The same by how their names end: every resolved recipe.
 _FIELDS = "a resolved recipe also states temperature, steps, unit, patience and figure, at their defaults"
-MEANT_ENDINGS = {"/recipe.yaml": _FIELDS, "/plan.json": _FIELDS}
+_NETWORK = "MobileFaceNet also states the sides of its faces and how pixels are normalised, at their defaults"
+MEANT_ENDINGS = {
+    "/recipe.yaml": _FIELDS,
+    "/plan.json": _FIELDS,
+    "/state.json": _NETWORK,
+    "model/model.json": _NETWORK,
+}
 #: Files that say how long something took, or what it was asked: no results.
 SKIPPED = ("log.txt",)
 
