@@ -264,7 +264,7 @@ def _exported(backbone: Backbone, flip: bool) -> Any:
     """The network as an ONNX model, its input normalised already; the batch size is free."""
     example = torch.zeros(2, 3, *backbone.input_size)  # the exporter would treat a batch size of one as fixed
     try:
-        with _quiet():
+        with quiet():
             program = torch.onnx.export(
                 _Pipeline(backbone, flip).eval(),
                 (example,),
@@ -285,7 +285,7 @@ def _exported(backbone: Backbone, flip: bool) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Suppress the exporter's log, warnings and prints; failures are raised as exceptions."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
