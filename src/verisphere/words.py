@@ -9,8 +9,13 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 #: Type of the products that screen pairs of rows: it sets speed and memory, and changes no figure.
 Precision = Literal["int8", "bfloat16", "float32", "float64"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+#: Precision of an exported network that is smaller than float32.
+SmallerPrecision = Literal["fp16", "int8"]
+SMALLER_PRECISIONS: tuple[SmallerPrecision, ...] = get_args(SmallerPrecision)
 #: Target FARs that are reported where none are asked for.
 FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
+#: Target FARs at which the drop of TAR by a smaller precision is measured where none are asked for.
+DROP_FARS = ("1e-2", "1e-3", "1e-4")
 #: Bootstrap replicates where no number is given.
 REPLICATES = 1000
 

@@ -1,0 +1,205 @@
+"""What a model loses in a smaller precision: TAR at each FAR by both, on the same images, with the drop over people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.decide import Far, Interval, enough, ordered
+from verisphere.decide.point import point_at
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
+from verisphere.measure.evaluate import MOST_SCORES
+from verisphere.protocols import PairsOfSet, all_pairs
+from verisphere.protocols.redrawn import tar_differences
+from verisphere.report.tables import interval_text, noise_line, number, small, table
+from verisphere.vocabulary import REDRAWING, Embeddings, ImageSource, OperatingPoint, Progress, Redrawing, quietly
+from verisphere.words import SmallerPrecision
+
+FORMAT = 1
+#: The rule of the point at float32's threshold, which the smaller model did not choose.
+_GIVEN = "of float32"
+
+
+@dataclass(frozen=True)
+class DropAtFar:
+    """Both models at a target FAR, over all pairs of the same images.
+
+    Attributes:
+        float32: the model in float32, at its own threshold.
+        smaller: the smaller one, at its own threshold.
+        at_float32_threshold: the smaller one, at the threshold of the model in float32.
+        drop: TAR in float32 less TAR of the smaller one, with its 95 % interval over redrawn people, the same for both;
+            None where the impostors are too few for the FAR, or too many to be held.
+    """
+
+    float32: OperatingPoint
+    smaller: OperatingPoint
+    at_float32_threshold: OperatingPoint
+    drop: Interval | None
+
+
+@dataclass(frozen=True)
+class RangeImages:
+    """The images from which the ranges of 8-bit values come.
+
+    Attributes:
+        images: number of images.
+        people: number of people on them, who are not measured.
+        seed: seed by which these people were drawn from the set.
+    """
+
+    images: int
+    people: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class PrecisionDrop:
+    """What a model loses in a smaller precision, measured on a named set.
+
+    Attributes:
+        precision: of the smaller model.
+        measured_on: the images, as far as their source is recorded.
+        images, people: their numbers.
+        ranges: images of the same set that set the ranges of int8, which are not measured; None for fp16.
+        bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
+        cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
+        points: one for each target FAR.
+    """
+
+    precision: SmallerPrecision
+    measured_on: ImageSource
+    images: int
+    people: int
+    ranges: RangeImages | None
+    bytes_float32: int
+    bytes_smaller: int
+    cosine_mean: float
+    cosine_lowest: float
+    points: tuple[DropAtFar, ...]
+
+    def text(self) -> str:
+        """The set, the sizes, and a table."""
+        return "\n".join([*self.lines(), self.table(), *self.notes()])
+
+    def lines(self) -> list[str]:
+        """The set and the sizes, a sentence each."""
+        lines = [
+            f"{self.precision} against float32, measured on {self.images:,} {self.measured_on.described(self.people)}",
+            f"{self.bytes_smaller:,} bytes for {self.bytes_float32:,}; cosine between the two embeddings of an image: "
+            f"{number(self.cosine_mean)} on average, {number(self.cosine_lowest)} at the lowest",
+        ]
+        if self.ranges is not None:
+            lines.append(
+                f"ranges of {self.precision} from {self.ranges.images:,} images of {self.ranges.people:,} other people "
+                f"of that set (seed {self.ranges.seed}), who are not measured"
+            )
+        return lines
+
+    def table(self) -> str:
+        """TAR by both models at each FAR, the drop, the thresholds, and what float32's threshold would let pass."""
+        header = ["FAR target", "TAR float32", f"TAR {self.precision}", "drop, 95 % over people", "threshold float32",
+                  f"threshold {self.precision}", "FAR at float32's"]  # fmt: skip
+        rows = []
+        for point in self.points:
+            few = point.float32.below_resolution
+            rows.append(
+                [
+                    point.float32.far_target + ("*" if few else ""),
+                    "-" if few else number(point.float32.tar),
+                    "-" if few else number(point.smaller.tar),
+                    "-" if point.drop is None else interval_text(point.drop),
+                    number(point.float32.threshold, 6),
+                    number(point.smaller.threshold, 6),
+                    "-" if few else small(point.at_float32_threshold.far),
+                ]
+            )
+        return table(header, rows)
+
+    def notes(self) -> list[str]:
+        """What the table cannot show, a sentence each."""
+        lines = []
+        if any(point.float32.below_resolution for point in self.points):
+            total = self.points[0].float32.impostor_total
+            lines.append(f"* below resolution: {total:,} impostors cannot show a FAR this low")
+        lines += [
+            noise_line(point.drop, f"drop of TAR at FAR {point.float32.far_target}")
+            for point in self.points
+            if point.drop is not None and point.drop.holds_zero
+        ]
+        return lines
+
+    def summary(self) -> str:
+        """The drops in one line, for a card."""
+        drops = [f"{point.drop.value:+.4f} at FAR {point.float32.far_target}" for point in self.points if point.drop]
+        return ", ".join(drops) or "not shown: the impostors are too few for the FARs asked for"
+
+
+def precision_drop(
+    float32: Embeddings,
+    smaller: Embeddings,
+    fars: Sequence[Far],
+    redrawing: Redrawing = REDRAWING,
+    progress: Progress = quietly,
+) -> tuple[DropAtFar, ...]:
+    """Both models at each target FAR, by the rule `at_most`, over all pairs of the same images.
+
+    Args:
+        float32: embeddings of the model in float32.
+        smaller: those of the smaller one, of the same images in the same order.
+        fars: target FARs.
+        redrawing: how often people are redrawn for the interval of a drop, and the seed of the draws.
+        progress: reports the progress over passes and replicates.
+
+    Raises:
+        ValueError: no genuine or no impostor pair, or a FAR is not in [0, 1].
+    """
+    sets = [
+        PairsOfSet(Embeddings(one.embeddings, one.names, one.identities), progress)  # domains have no part in it
+        for one in (float32, smaller)
+    ]
+    before, after = (all_pairs(pairs, fars, progress=progress).operating_points for pairs in sets)
+    impostor = ordered(sets[1].everything(genuine=False), "impostor")
+    genuine = ordered(sets[1].everything(genuine=True), "genuine")
+    sets[1].prepare([], [], [point.threshold for point in before])
+    held = [
+        point.far_target
+        for point in before
+        if not point.below_resolution and enough(point.far_target, point.impostor_total) <= MOST_SCORES
+    ]
+    drops: dict[str, Interval] = {}
+    if held:
+        (differences,) = tar_differences(sets[0], [sets[1]], held, redrawing, progress)
+        drops = {far: difference.interval for far, difference in zip(held, differences, strict=True)}
+    return tuple(
+        DropAtFar(ours, theirs, point_at(genuine, impostor, ours.threshold, far, _GIVEN), drops.get(ours.far_target))
+        for far, ours, theirs in zip(fars, before, after, strict=True)
+    )
+
+
+def cosines(float32: Embeddings, smaller: Embeddings) -> tuple[float, float]:
+    """Mean and least cosine between the embeddings of an image by both models."""
+    rows, others = (one.embeddings.astype(np.float64) for one in (float32, smaller))
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(others, axis=1)
+    each = (rows * others).sum(1) / lengths
+    return float(each.mean()), float(each.min())
+
+
+def read_precision_drop(path: Path) -> PrecisionDrop:
+    """The figures in a file of `verisphere export --precision`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file has another format.
+    """
+    try:
+        document = read_json_file(path)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            found = document.get("format") if isinstance(document, dict) else document
+            raise ValueError(f"its format is {shown(found)}, this version reads {FORMAT}")
+        return from_json(PrecisionDrop, document)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path}: not figures that `verisphere export --precision` writes: {reason}") from None
