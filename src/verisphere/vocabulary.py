@@ -121,7 +121,7 @@ class Origin:
     Attributes:
         model: SHA-256 of the file with the backbone's weights, in hexadecimal.
         flip: the embedding of the mirror image was added.
-        precision: precision of the network, float32 or bfloat16.
+        precision: precision of the network: float32, bfloat16, or that of a smaller model (fp16, int8).
         images: where the images were read from, as it was given.
         drawn: as in `ImageSource`.
         alignment: as in `ImageSource`.

@@ -193,11 +193,10 @@ def test_a_calibration_of_an_unknown_model_is_said_to_be_one(tmp_path):
     assert "Nothing ties this threshold to this model" in text
 
 
-def test_another_precision_is_pointed_out(tmp_path):
-    write_inputs(tmp_path, Origin(MODEL, False, "bfloat16", "x"))
-    assert "computed in bfloat16, but what is shipped runs in float32" in model_card(
-        about(tmp_path, ["calibration.json"]), tmp_path
-    )
+def test_a_smaller_precision_of_the_calibration_is_named(tmp_path):
+    write_inputs(tmp_path, Origin(MODEL, False, "int8", "x"))
+    text = model_card(about(tmp_path, ["calibration.json"]), tmp_path)
+    assert "Its embeddings were computed in int8, as the model computes them." in text
 
 
 def test_a_name_is_text_and_not_markup(tmp_path):

@@ -201,12 +201,6 @@ def test_a_calibration_without_origin_is_taken_and_said_to_be_tied_to_nothing(ru
     assert "Nothing ties this threshold to this model" in (tmp_path / "model" / "model_card.md").read_text()
 
 
-@pytest.mark.usefixtures("no_conversion")
-def test_another_precision_is_noted(run, tmp_path):
-    path = make_calibration(tmp_path / "found.json", Origin(digest(weights(run)), False, "bfloat16", "faces"))
-    assert "calibrated in bfloat16" in export_model(run, tmp_path / "model", calibration=path).text()
-
-
 # --- what is refused ---
 
 
@@ -223,6 +217,16 @@ def test_a_calibration_of_another_model_is_refused(run, tmp_path):
     path = make_calibration(tmp_path / "found.json", Origin("ab" * 32, True, "float32", "faces"))
     ours = digest(weights(run))[:12]
     refused(tmp_path, f"of the model with weights abababababab.*has {ours}.*calibrate again", run, calibration=path)
+
+
+@pytest.mark.parametrize(
+    ("precision", "advice"),
+    [("bfloat16", "embed without --bfloat16"), ("int8", "export the int8 folder that made the embeddings")],
+)
+def test_a_calibration_of_another_precision_is_refused(run, tmp_path, precision, advice):
+    path = make_calibration(tmp_path / "found.json", Origin(digest(weights(run)), False, precision, "faces"))
+    line = f"found.json: its thresholds are for scores in {precision}, but .* is to be shipped in float32; {advice}"
+    refused(tmp_path, line, run, calibration=path)
 
 
 @pytest.mark.parametrize("flip", [True, False])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_template, add_trust_code, new_verb
-from verisphere.words import FARS, printable
+from verisphere.words import DROP_FARS, FARS, SMALLER_PRECISIONS, printable
 
 if TYPE_CHECKING:
     from verisphere.models.folder import Model
@@ -78,17 +78,34 @@ def add_calibrate(verbs: Verbs) -> None:
 def export(options: argparse.Namespace) -> str:
     """Make a model folder of a run: ONNX, weights, thresholds and a model card (extra: export)."""
     from verisphere.ship.export import export_model
+    from verisphere.ship.smaller import export_smaller
 
-    return export_model(
+    common = {
+        name: vars(options)[name] for name in ("name", "calibration", "evaluation", "flip", "template", "trust_code")
+    }
+    if options.precision is None:
+        for_precision = {"--measured-on": options.measured_on, "--far": options.far, "--people": options.people}
+        for flag, value in for_precision.items():
+            if value is not None:
+                raise ValueError(
+                    f"{flag} is for --precision, whose drop of TAR it measures; leave it out, or give both"
+                )
+        return export_model(options.run, options.out, **common, with_head=options.with_head, progress=progress()).text()
+    if options.with_head:
+        raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: leave it out")
+    if options.measured_on is None:
+        raise ValueError(
+            f"--precision {options.precision} changes scores; give --measured-on FACES, aligned faces to measure the "
+            "drop of TAR on"
+        )
+    return export_smaller(
         options.run,
         options.out,
-        name=options.name,
-        calibration=options.calibration,
-        evaluation=options.evaluation,
-        flip=options.flip,
-        with_head=options.with_head,
-        template=options.template,
-        trust_code=options.trust_code,
+        options.precision,
+        options.measured_on,
+        **common,
+        people=options.people,
+        fars=options.far or DROP_FARS,
         progress=progress(),
     ).text()
 
@@ -100,11 +117,11 @@ def add_export(verbs: Verbs) -> None:
         "export",
         export,
         examples=(
-            "verisphere export runs/first --out model",
             "verisphere export runs/first --calibration thresholds.json --evaluation figures.json --out model",
+            "verisphere export runs/first --precision int8 --measured-on others.zip --out small",
         ),
     )
-    verb.add_argument("run", type=Path, help="folder of a run, or of one checkpoint")
+    verb.add_argument("run", type=Path, help="folder of a run, of one checkpoint, or of an adopted or smaller model")
     verb.add_argument("--out", type=Path, required=True, metavar="MODEL", help="folder to make")
     verb.add_argument("--name", help="of the model (the run's)")
     verb.add_argument("--calibration", type=Path, metavar="FILE", help="thresholds to ship, from calibrate")
@@ -122,6 +139,24 @@ def add_export(verbs: Verbs) -> None:
         help="the model adds the embedding of the mirror image (as it was calibrated; else not)",
     )
     verb.add_argument("--with-head", action="store_true", help="also ship the centers of the people trained on")
+    verb.add_argument(
+        "--precision",
+        choices=SMALLER_PRECISIONS,
+        help="make a smaller network, whose thresholds are its own: embed with the folder, calibrate, and export it",
+    )
+    verb.add_argument(
+        "--measured-on",
+        type=Path,
+        metavar="FACES",
+        help="aligned faces, as embed takes them, on which the drop of TAR by --precision is measured",
+    )
+    verb.add_argument("--people", type=Path, metavar="LIST", help="measure only on the people of this list")
+    verb.add_argument(
+        "--far",
+        action="append",
+        metavar="F",
+        help=f"target FAR at which it is measured; repeat ({' '.join(DROP_FARS)})",
+    )
     add_template(verb)
     add_trust_code(verb)
 

@@ -7,6 +7,7 @@ import torch
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
+from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.distributed import world
 from verisphere.files.disk import check_writable, refuse_overwriting
 from verisphere.files.embeddings import write_embeddings
@@ -31,12 +32,14 @@ class EmbeddingModel:
         sha256: digest of the file with its weights; None for an untrained network.
         flip: whether the exported model adds the embedding of the mirror image; None if the model was not exported.
         fixed: whether `flip` and float32 cannot be changed, as in an ONNX file.
+        precision: the only precision in which the network of a model folder runs; None where bfloat16 can be chosen.
     """
 
     backbone: Backbone
     sha256: str | None = None
     flip: bool | None = None
     fixed: bool = False
+    precision: str | None = None
 
 
 def open_model(model: Path, device: torch.device, trust: bool = False) -> EmbeddingModel:
@@ -59,7 +62,8 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
         return EmbeddingModel(OnnxBackbone(file).eval(), file.about.backbone, file.about.flip, fixed=True)
     if is_model_folder(model):
         exported = load(model, device, trust)
-        return EmbeddingModel(exported.backbone, exported.sha256, exported.flip)
+        fixed = exported.precision if isinstance(exported.backbone, OnnxNetwork) else None
+        return EmbeddingModel(exported.backbone, exported.sha256, exported.flip, precision=fixed)
     try:
         checkpoint = read_checkpoint(model)
     except FileNotFoundError as error:
@@ -107,10 +111,12 @@ def embed(
         ValueError: as `extract`; or `flip` or `precision` differ from those of an ONNX file.
     """
     flip = bool(model.flip) if flip is None else flip
-    if model.fixed and precision != torch.float32:
+    only = "float32" if model.fixed else model.precision
+    if only is not None and precision != torch.float32:
+        another = ", or name the model's folder" if model.fixed else ""
         raise ValueError(
-            f"precision is {str(precision).removeprefix('torch.')}, but an ONNX file runs in float32; leave --bfloat16 "
-            "out, or name the model's folder"
+            f"precision is {str(precision).removeprefix('torch.')}, but an ONNX file runs in {only}; leave "
+            f"--bfloat16 out{another}"
         )
     if model.fixed and flip != model.flip:
         does = "adds the mirror image's embedding inside" if model.flip else "does not add the mirror image's embedding"
@@ -130,7 +136,7 @@ def embed(
     origin = Origin(
         model=model.sha256,
         flip=flip,
-        precision=str(precision).removeprefix("torch."),
+        precision=only or str(precision).removeprefix("torch."),
         images=images,
         drawn=faces.source.drawn,
         alignment=faces.source.alignment,

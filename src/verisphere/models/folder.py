@@ -52,6 +52,7 @@ class Model:
         template: positions of eyes, nose and mouth in an aligned face.
         thresholds: thresholds, each with its guarantee.
         training: record of the images on which the network was trained.
+        precision: precision in which the network runs; equals `Origin.precision` of the embeddings that it makes.
     """
 
     folder: Path
@@ -62,6 +63,7 @@ class Model:
     template: str
     thresholds: tuple[GuaranteedThreshold, ...]
     training: TrainingRecord = field(default_factory=TrainingRecord)
+    precision: str = "float32"
 
     def promise(self, far: Far | None = None) -> str:
         """One sentence: the promise of the threshold at a FAR, the people it holds for, and the images of the training.
@@ -132,7 +134,7 @@ class Model:
             self.backbone, faces, batch_size=batch_size, workers=workers, flip=self.flip, progress=progress
         )
         source = faces.source
-        origin = Origin(self.sha256, self.flip, "float32", images, source.drawn, source.alignment)
+        origin = Origin(self.sha256, self.flip, self.precision, images, source.drawn, source.alignment)
         return replace(embeddings, origin=origin)
 
     def threshold(self, far: Far | None = None) -> GuaranteedThreshold:
@@ -204,6 +206,7 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
         template=description.template,
         thresholds=description.thresholds,
         training=training_record(folder, description),
+        precision=description.precision,
     )
 
 

@@ -14,6 +14,7 @@ from verisphere.decide.guarantee import GuaranteedThreshold
 from verisphere.files.documents import LARGEST_JSON, read_json, read_text
 from verisphere.files.json_values import from_json, shown
 from verisphere.vocabulary import TrainingRecord
+from verisphere.words import SmallerPrecision
 
 FORMAT = 1
 NAME = "model.json"
@@ -56,6 +57,21 @@ class Adopted:
 
 
 @dataclass(frozen=True)
+class ReducedPrecision:
+    """How the network of a model became smaller than the one that was trained.
+
+    Attributes:
+        precision: of its weights and of what it computes.
+        weights: SHA-256 of the file with the weights in float32 that it was made of, in hexadecimal.
+        measured_on: name of the set on which the drop of TAR was measured.
+    """
+
+    precision: SmallerPrecision
+    weights: str
+    measured_on: str
+
+
+@dataclass(frozen=True)
 class Description:
     """Everything in `model.json` except its format number and its own digest.
 
@@ -72,6 +88,7 @@ class Description:
         training: record of the images on which the network was trained.
         files: digests of all other files of the folder.
         adopted: where a model that was made elsewhere comes from; None for one that was trained here.
+        reduced: how its network became smaller; None for one in float32, whose `model.json` has no such entry.
     """
 
     name: str
@@ -86,6 +103,12 @@ class Description:
     training: TrainingRecord
     files: dict[str, FileDigest]
     adopted: Adopted | None = None
+    reduced: ReducedPrecision | None = None
+
+    @property
+    def precision(self) -> str:
+        """The precision in which the network runs, as in `Origin.precision`."""
+        return "float32" if self.reduced is None else self.reduced.precision
 
     @property
     def weights(self) -> str:
@@ -101,6 +124,8 @@ class Description:
                 raise ValueError(f"its files name {shown(name)}; only files beside {NAME} belong to a model")
         if len({WEIGHTS, NETWORK, FUNCTION} & self.files.keys()) != 1:
             raise ValueError(f"its files must name one of {WEIGHTS}, {NETWORK} and {FUNCTION}")
+        if self.reduced is not None and NETWORK not in self.files:
+            raise ValueError(f"its precision is {self.reduced.precision}, which only {NETWORK} has")
         if not 1 <= self.embedding_size <= LARGEST_EMBEDDING:
             raise ValueError(
                 f"its embedding_size is {shown(self.embedding_size)}; allowed are 1 to {LARGEST_EMBEDDING}"
@@ -123,6 +148,8 @@ def preprocessing(backbone: Backbone) -> dict[str, Any]:
 def model_json(description: Description) -> str:
     """The text of `model.json`."""
     fields = {"format": FORMAT, **dataclasses.asdict(description)}
+    if description.reduced is None:
+        del fields["reduced"]
     fields["thresholds"] = [
         {**dataclasses.asdict(threshold), "meaning": threshold.meaning(description.training)}
         for threshold in description.thresholds

@@ -15,6 +15,7 @@ from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
+from verisphere.ship.card_precision import PRECISION, precision_section
 from verisphere.ship.card_words import (
     DIGITS,
     calibrated_on_drawn,
@@ -50,6 +51,7 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
         _head(about),
         _data(about, recipe, calibrated, figures, source),
         _training(about, recipe, source),
+        precision_section(about, folder, source(PRECISION) if PRECISION in source else ""),
         _thresholds(about, calibrated, source),
         _domains(calibrated, figures, source),
         _evaluations(figures, source),
@@ -214,10 +216,7 @@ def _tie(about: Mapping[str, Any], calibrated: Calibration) -> str:
         f"{'added' if calibrated.origin.flip else 'not added'}."
     )
     if calibrated.origin.precision != "float32":
-        text += (
-            f" Its embeddings were computed in {plain(calibrated.origin.precision)}, but what is shipped runs in "
-            "float32: scores differ a little."
-        )
+        text += f" Its embeddings were computed in {plain(calibrated.origin.precision)}, as the model computes them."
     return text
 
 

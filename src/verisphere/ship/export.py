@@ -34,7 +34,14 @@ from verisphere.models.onnx_file import Agreement, InputFormat, compare_onnx, re
 from verisphere.report.tables import number, table
 from verisphere.ship.calibrate import Calibration, read_calibration
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
-from verisphere.ship.card_files import read_figures, read_settings
+from verisphere.ship.card_files import read_settings
+from verisphere.ship.export_inputs import (
+    check_precision,
+    check_same_figures,
+    check_same_model,
+    copies_of_results,
+    shipped_flip,
+)
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 
 CARD = "model_card.md"
@@ -47,14 +54,16 @@ class ExportResult:
     Attributes:
         folder: the model folder.
         description: the content of its `model.json`.
-        agreement: the difference between `model.onnx` and the network; None for an adopted model, which has no other.
+        agreement: the difference between `model.onnx` and the network; None where the network is a graph or a function.
         notes: notes for users of the model.
+        measured: further lines on what was measured of a smaller model.
     """
 
     folder: Path
     description: Description
     agreement: Agreement | None
     notes: tuple[str, ...]
+    measured: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The files, the thresholds, and the notes."""
@@ -75,7 +84,7 @@ class ExportResult:
             f"{found.meaning(self.description.training)}; {found.misses()}"
             for found in self.description.thresholds
         ]
-        return "\n".join([*lines, *(f"note: {printable(note)}" for note in self.notes)])
+        return "\n".join([*lines, *self.measured, *(f"note: {printable(note)}" for note in self.notes)])
 
 
 def export_model(
@@ -116,36 +125,27 @@ def export_model(
     refuse_overwriting(out, [run, calibration, *evaluation])
     if out.is_file():
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
-    if is_model_folder(run) and read_model_json(run / NAME).adopted is not None:
-        if with_head:
-            raise ValueError(f"{run}: an adopted model has no head; leave --with-head out")
-        return _export_adopted(run, out, name, calibration, evaluation, flip, trust_code)
     if is_model_folder(run):
-        raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
+        before = read_model_json(run / NAME)
+        if before.adopted is None and before.reduced is None:
+            raise ValueError(f"{run}: an exported model already; export the run or checkpoint that it came from")
+        if with_head:
+            kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
+            raise ValueError(f"{run}: {kind} has no head; leave --with-head out")
+        return _export_folder(run, out, name, calibration, evaluation, flip, trust_code, progress)
     checkpoint = read_checkpoint(run)
     calibrated = None if calibration is None else read_calibration(calibration)
-    if calibrated is not None:
-        _check_same_model(checkpoint.sha256.get("backbone", ""), checkpoint.path, calibrated, str(calibration))
+    if calibration is not None and calibrated is not None:
+        check_precision("float32", checkpoint.path, calibrated, calibration)
+        check_same_model(checkpoint.sha256.get("backbone", ""), checkpoint.path, calibrated, calibration)
     for path in evaluation:
-        _check_same_figures(checkpoint.sha256.get("backbone", ""), checkpoint.path, path)
-    added = _flip(flip, calibrated, str(calibration))
+        check_same_figures(checkpoint.sha256.get("backbone", ""), checkpoint.path, path)
+    added = shipped_flip(flip, calibrated, calibration)
     copies = _copies(checkpoint, calibration, evaluation, with_head)
-    backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
-    check_template(template, backbone)
-    description = Description(
-        name=_run_folder(checkpoint).name if name is None else name,
-        verisphere=verisphere.__version__,
-        torch=torch.__version__,
-        backbone=checkpoint.state["backbone"],
-        embedding_size=backbone.embedding_size,
-        template=template,
-        preprocessing=preprocessing(backbone),
-        flip=added,
-        thresholds=() if calibrated is None else calibrated.thresholds,
-        training=_training(checkpoint),
-        files={WEIGHTS: FileDigest(checkpoint.sha256["backbone"], (checkpoint.path / WEIGHTS).stat().st_size)},
-    )
-    finished: list[tuple[Description, Agreement]] = []
+    backbone, description = described_run(checkpoint, name, template, trust_code)
+    thresholds = () if calibrated is None else calibrated.thresholds
+    description = replace(description, flip=added, thresholds=thresholds)
+    finished: list[tuple[Description, Agreement | None]] = []
     divided = checkpoint.tensors("head") if with_head and checkpoint.shards else None
 
     def write(partial: Path) -> None:
@@ -153,10 +153,35 @@ def export_model(
         finished.append(_write(partial, description, backbone, copies, divided, trust_code, progress))
 
     write_whole(out, write)
-    return ExportResult(out, *finished[0], _notes(description, calibrated, RECIPE in copies, with_head))
+    return ExportResult(out, *finished[0], notes_on(description, calibrated, RECIPE in copies, with_head))
 
 
-def _export_adopted(
+def described_run(
+    checkpoint: Checkpoint, name: str | None, template: str, trust_code: bool
+) -> tuple[Backbone, Description]:
+    """The network of a checkpoint on the CPU, and what `model.json` says of it without thresholds and mirror images.
+
+    Raises:
+        ValueError: the network cannot be built, or the template does not fit it.
+    """
+    backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
+    check_template(template, backbone)
+    return backbone, Description(
+        name=run_folder(checkpoint).name if name is None else name,
+        verisphere=verisphere.__version__,
+        torch=torch.__version__,
+        backbone=checkpoint.state["backbone"],
+        embedding_size=backbone.embedding_size,
+        template=template,
+        preprocessing=preprocessing(backbone),
+        flip=False,
+        thresholds=(),
+        training=_training(checkpoint),
+        files={WEIGHTS: FileDigest(checkpoint.sha256["backbone"], (checkpoint.path / WEIGHTS).stat().st_size)},
+    )
+
+
+def _export_folder(
     folder: Path,
     out: Path,
     name: str | None,
@@ -164,39 +189,53 @@ def _export_adopted(
     evaluation: Sequence[Path],
     flip: bool | None,
     trust_code: bool,
+    progress: Progress,
 ) -> ExportResult:
-    """An adopted model again, with thresholds and figures."""
-    load(folder, "cpu", trust_code)  # raises where a file was changed
+    """An adopted or smaller model again, with thresholds and figures; from weights of ours also with `model.onnx`."""
+    model = load(folder, "cpu", trust_code)  # raises where a file was changed
     before = read_model_json(folder / NAME)
-    weights = before.files[before.weights].sha256
     calibrated = None if calibration is None else read_calibration(calibration)
-    if calibrated is not None:
-        _check_same_model(weights, folder, calibrated, str(calibration))
+    if calibration is not None and calibrated is not None:
+        check_precision(before.precision, folder, calibrated, calibration)
+        check_same_model(model.sha256, folder, calibrated, calibration)
     for path in evaluation:
-        _check_same_figures(weights, folder, path)
-    copies = {before.weights: folder / before.weights, **_copies_of_results(calibration, evaluation)}
+        check_same_figures(model.sha256, folder, path)
+    copies = carried(folder, before) | copies_of_results(calibration, evaluation)
     about = replace(
         before,
         name=before.name if name is None else name,
         verisphere=verisphere.__version__,
-        flip=_flip(before.flip if flip is None and calibrated is None else flip, calibrated, str(calibration)),
+        flip=shipped_flip(before.flip if flip is None and calibrated is None else flip, calibrated, calibration),
         thresholds=() if calibrated is None else calibrated.thresholds,
         files={before.weights: before.files[before.weights]},
     )
-    finished: list[Description] = []
+    finished: list[tuple[Description, Agreement | None]] = []
 
     def write(partial: Path) -> None:
         partial.mkdir()
+        if before.weights == WEIGHTS:
+            finished.append(_write(partial, about, model.backbone, copies, None, trust_code, progress))
+            return
         for copied, source in copies.items():
             shutil.copyfile(source, partial / copied)
-        whole = write_description(partial, replace(about, files={one: file_digest(partial / one) for one in copies}))
-        if whole.files[before.weights] != before.files[before.weights]:
+        files = {name: file_digest(partial / name) for name in copies}
+        if files[before.weights] != before.files[before.weights]:
             raise ValueError(f"{folder / before.weights} changed while it was copied")
+        finished.append((write_description(partial, replace(about, files=files)), None))
         load(partial, "cpu", trust_code)
-        finished.append(whole)
 
     write_whole(out, write)
-    return ExportResult(out, finished[0], None, _notes(finished[0], calibrated, recipe=True, with_head=False))
+    return ExportResult(out, *finished[0], notes_on(finished[0][0], calibrated, recipe=True, with_head=False))
+
+
+def carried(folder: Path, description: Description) -> dict[str, Path]:
+    """The files of a model folder that belong to its network, by their names: the weights, and what describes them."""
+    made_anew = {CARD, CALIBRATION, ONNX, HEAD}
+    return {
+        name: folder / name
+        for name in description.files
+        if name not in made_anew and not name.startswith("evaluation-")
+    }
 
 
 def write_description(folder: Path, description: Description) -> Description:
@@ -266,26 +305,14 @@ def _copies(
         checkpoint.tensors("head")  # raises where it is damaged
         if not checkpoint.shards:
             copies[HEAD] = checkpoint.path / HEAD
-    recipe = _run_folder(checkpoint) / RECIPE
+    recipe = run_folder(checkpoint) / RECIPE
     if recipe.is_file():
         read_settings(recipe)
         copies[RECIPE] = recipe
-    return copies | _copies_of_results(calibration, evaluation)
+    return copies | copies_of_results(calibration, evaluation)
 
 
-def _copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> dict[str, Path]:
-    """The calibration and the figures that are copied into a folder, by their names there."""
-    copies = {} if calibration is None else {CALIBRATION: calibration}
-    for path in evaluation:
-        read_figures(path)
-        name = f"evaluation-{path.stem}.json"
-        if name in copies:
-            raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
-        copies[name] = path
-    return copies
-
-
-def _run_folder(checkpoint: Checkpoint) -> Path:
+def run_folder(checkpoint: Checkpoint) -> Path:
     """The folder of the run of a checkpoint, or of the checkpoint itself where it lies elsewhere."""
     path = real_path(checkpoint.path)
     return path.parent.parent if path.parent.name == "checkpoints" else path
@@ -299,35 +326,6 @@ def _training(checkpoint: Checkpoint) -> TrainingRecord:
     return TrainingRecord(checkpoint.step, **counts, sources=recorded_sources(checkpoint))
 
 
-def _check_same_model(ours: str, model: Path, calibration: Calibration, file: str) -> None:
-    if calibration.origin is not None and calibration.origin.model != ours:
-        raise ValueError(
-            f"{file}: its thresholds are of the model with weights {calibration.origin.model[:12]}..., but "
-            f"{model} has {ours[:12]}...; embed with this model and calibrate again"
-        )
-
-
-def _check_same_figures(ours: str, model: Path, path: Path) -> None:
-    for evaluated in read_figures(path).sources:
-        if evaluated.origin is not None and evaluated.origin.model != ours:
-            raise ValueError(
-                f"{path}: figures of {evaluated.file}, made with the weights {evaluated.origin.model[:12]}..., but "
-                f"{model} has {ours[:12]}...; evaluate embeddings made by this model"
-            )
-
-
-def _flip(asked: bool | None, calibration: Calibration | None, file: str) -> bool:
-    """Whether the model adds the mirror image: as in the calibration, since its thresholds hold for that alone."""
-    if calibration is None or calibration.origin is None:
-        return bool(asked)
-    if asked is not None and asked != calibration.origin.flip:
-        raise ValueError(
-            f"flip is {str(asked).lower()}, but the embeddings behind {file} were made with flip "
-            f"{str(calibration.origin.flip).lower()}; its thresholds hold for that alone"
-        )
-    return calibration.origin.flip
-
-
 def check_template(template: str, backbone: Backbone) -> None:
     """Refuses a template of another size; for an input size without a known template, any other name is allowed."""
     size = tuple(backbone.input_size)
@@ -339,14 +337,22 @@ def check_template(template: str, backbone: Backbone) -> None:
         )
 
 
-def _notes(description: Description, calibration: Calibration | None, recipe: bool, with_head: bool) -> tuple[str, ...]:
+def notes_on(
+    description: Description, calibration: Calibration | None, recipe: bool, with_head: bool
+) -> tuple[str, ...]:
+    """Notes for users of a model.
+
+    Args:
+        description: the content of its `model.json`.
+        calibration: the calibration that it ships; None for none.
+        recipe: whether its recipe is known, or cannot be.
+        with_head: whether the head is inside.
+    """
     notes = []
     if calibration is None:
         notes.append("no calibration was given, so this model ships no threshold and `verisphere verify` refuses it")
     elif calibration.origin is None:
         notes.append("nothing ties the thresholds to this model: the calibration does not say which one it is of")
-    elif calibration.origin.precision != "float32":
-        notes.append(f"calibrated in {calibration.origin.precision}, but what is shipped runs in float32")
     drawn = description.training.drawn or any(
         threshold.calibrated_on is not None and threshold.calibrated_on.drawn for threshold in description.thresholds
     )

@@ -193,7 +193,8 @@ def _from_embeddings(gallery: Path, model: Model) -> _Gallery:
     """The people of an embeddings file of the same model.
 
     Raises:
-        ValueError: the file is not an embeddings file, or was made by another model or with another flip.
+        ValueError: the file is not an embeddings file, or was made by another model, in another
+            precision or with another flip.
     """
     embedded = read_embeddings(gallery)
     size, hint = model.backbone.embedding_size, "a gallery has to be embedded by the model that compares"
@@ -202,6 +203,10 @@ def _from_embeddings(gallery: Path, model: Model) -> _Gallery:
     note = ""
     if embedded.origin is None:
         note = f"nothing in {gallery.name} says which model made its embeddings: that it was this one is taken on trust"
+    elif embedded.origin.precision != model.precision:
+        raise ValueError(
+            f"{gallery}: made in {embedded.origin.precision}, but {model.folder} runs in {model.precision}; {hint}"
+        )
     elif embedded.origin.model != model.sha256:
         raise ValueError(
             f"{gallery}: made by the weights {embedded.origin.model[:12]}..., but {model.folder} has "

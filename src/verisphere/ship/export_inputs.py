@@ -1,0 +1,103 @@
+"""What an export is given beside the model, a calibration and figures: checked to be of that model, and copied."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from verisphere.files.calibration import Calibration
+from verisphere.ship.card import CALIBRATION
+from verisphere.ship.card_files import read_figures
+from verisphere.words import SMALLER_PRECISIONS
+
+
+def check_precision(precision: str, model: Path, calibration: Calibration, file: Path) -> None:
+    """Refuse thresholds for scores in another precision than that in which the model runs.
+
+    Args:
+        precision: precision in which the model runs, as in `Origin.precision`.
+        model: the model, for messages.
+        calibration: the calibration.
+        file: where it was read from, for messages.
+
+    Raises:
+        ValueError: they differ; names both, and what to do.
+    """
+    if calibration.origin is None or calibration.origin.precision == precision:
+        return
+    theirs = calibration.origin.precision
+    if precision in SMALLER_PRECISIONS:
+        advice = (
+            f"embed with the {precision} folder that `verisphere export --precision {precision}` makes without "
+            "--calibration, calibrate, and export that folder with --calibration"
+        )
+    elif theirs in SMALLER_PRECISIONS:
+        advice = f"export the {theirs} folder that made the embeddings, or embed with this model and calibrate again"
+    else:
+        advice = "embed without --bfloat16 and calibrate again"
+    raise ValueError(
+        f"{file}: its thresholds are for scores in {theirs}, but {model} is to be shipped in {precision}; {advice}"
+    )
+
+
+def check_same_model(weights: str, model: Path, calibration: Calibration, file: Path) -> None:
+    """Refuse thresholds for another model.
+
+    Args:
+        weights: SHA-256 of the file with the model's weights.
+        model: the model, for messages.
+        calibration: the calibration.
+        file: where it was read from, for messages.
+
+    Raises:
+        ValueError: the calibration names other weights.
+    """
+    if calibration.origin is not None and calibration.origin.model != weights:
+        raise ValueError(
+            f"{file}: its thresholds are of the model with weights {calibration.origin.model[:12]}..., but "
+            f"{model} has {weights[:12]}...; embed with this model and calibrate again"
+        )
+
+
+def check_same_figures(weights: str, model: Path, file: Path) -> None:
+    """Refuse figures of another model; the arguments are those of `check_same_model`.
+
+    Raises:
+        ValueError: the figures are of embeddings that other weights made, or the file holds no figures.
+    """
+    for evaluated in read_figures(file).sources:
+        if evaluated.origin is not None and evaluated.origin.model != weights:
+            raise ValueError(
+                f"{file}: figures of {evaluated.file}, made with the weights {evaluated.origin.model[:12]}..., but "
+                f"{model} has {weights[:12]}...; evaluate embeddings made by this model"
+            )
+
+
+def shipped_flip(asked: bool | None, calibration: Calibration | None, file: Path | None) -> bool:
+    """Whether the model adds the mirror image: as in the calibration, since its thresholds hold for that alone.
+
+    Raises:
+        ValueError: the calibration contradicts what was asked for.
+    """
+    if calibration is None or calibration.origin is None:
+        return bool(asked)
+    if asked is not None and asked != calibration.origin.flip:
+        raise ValueError(
+            f"flip is {str(asked).lower()}, but the embeddings behind {file} were made with flip "
+            f"{str(calibration.origin.flip).lower()}; its thresholds hold for that alone"
+        )
+    return calibration.origin.flip
+
+
+def copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> dict[str, Path]:
+    """The calibration and the figures that are copied into a folder, by their names there.
+
+    Raises:
+        FileNotFoundError, ValueError: a file is missing or has another format; or two would have one name.
+    """
+    copies = {} if calibration is None else {CALIBRATION: calibration}
+    for path in evaluation:
+        read_figures(path)
+        name = f"evaluation-{path.stem}.json"
+        if name in copies:
+            raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
+        copies[name] = path
+    return copies

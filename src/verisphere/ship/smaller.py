@@ -1,0 +1,325 @@
+"""The export of a model in a smaller precision: a graph of its own, and what it loses on a named set of faces."""
+
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64, UInt8
+from torch import Tensor
+
+import verisphere
+from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.extract import extract
+from verisphere.backbones.onnx_network import OnnxNetwork
+from verisphere.decide import Far, exact_rate
+from verisphere.files.disk import read_file, refuse_overwriting, write_whole
+from verisphere.files.errors import errors_naming
+from verisphere.files.onnx_graph import LARGEST_ONNX
+from verisphere.files.results import json_text
+from verisphere.images.detect.unaligned import warn_if_unaligned
+from verisphere.images.faces import Faces
+from verisphere.images.select import require_people, split_people
+from verisphere.measure.precision import FORMAT, PrecisionDrop, RangeImages, cosines, precision_drop
+from verisphere.models.checkpoint import read_checkpoint
+from verisphere.models.described_faces import open_faces
+from verisphere.models.folder import Model, is_model_folder, load
+from verisphere.models.model_json import (
+    FUNCTION,
+    NAME,
+    NETWORK,
+    RECIPE,
+    Description,
+    FileDigest,
+    ReducedPrecision,
+    preprocessing,
+    read_model_json,
+)
+from verisphere.models.onnx_file import (
+    INPUT,
+    OUTPUT,
+    InputFormat,
+    compare_onnx,
+    read_onnx,
+    require_export,
+    write_onnx,
+)
+from verisphere.models.smaller_onnx import in_float16, in_int8
+from verisphere.ship.calibrate import read_calibration
+from verisphere.ship.card_files import read_settings
+from verisphere.ship.card_precision import PRECISION
+from verisphere.ship.export import (
+    ExportResult,
+    described_run,
+    file_digest,
+    notes_on,
+    run_folder,
+    write_description,
+)
+from verisphere.ship.export_inputs import (
+    check_precision,
+    check_same_figures,
+    check_same_model,
+    copies_of_results,
+    shipped_flip,
+)
+from verisphere.vocabulary import Progress, check_word, quietly
+from verisphere.words import DROP_FARS, SmallerPrecision
+
+#: Of the people of a set, those whose images set the ranges of int8: a tenth, at most so many, with so many images.
+RANGE_SHARE, RANGE_PEOPLE, RANGE_IMAGES = 0.1, 100, 256
+_SEED = 0
+_BATCH = 64  # images of one run over the ranges
+_TIMED_IMAGES, _TIMED_ROUNDS = 32, 3
+
+
+def export_smaller(
+    run: Path,
+    out: Path,
+    precision: SmallerPrecision,
+    measured_on: Path,
+    *,
+    fars: Sequence[Far] = DROP_FARS,
+    people: Path | None = None,
+    name: str | None = None,
+    calibration: Path | None = None,
+    evaluation: Sequence[Path] = (),
+    flip: bool | None = None,
+    template: str = "arcface_112x112",
+    trust_code: bool = False,
+    progress: Progress = quietly,
+) -> ExportResult:
+    """Makes a model folder whose network is an ONNX graph in float16 or int8; measures what it loses against float32.
+
+    int8 takes its ranges from images of some people of the set, who are not measured.
+
+    Args:
+        run: folder of a run (its newest checkpoint), of one checkpoint, or of an exported or adopted model.
+        out: the folder to make.
+        precision: `fp16` or `int8`.
+        measured_on: aligned faces on which TAR is measured, as `open_faces` takes them.
+        fars: target FARs at which it is measured.
+        people: file that lists the people to measure on; None takes all.
+        name, evaluation, flip, template, trust_code: as for `export_model`; of a model folder, flip and template are
+            those of the folder.
+        calibration: thresholds to ship; of embeddings that this very folder made, since the same model and images give
+            the same graph.
+        progress: reports the progress of embedding and measuring.
+
+    Raises:
+        FileExistsError: `out` is a file, a folder that is not empty, or an input.
+        FileNotFoundError: the run or a file does not exist.
+        ValueError: the extra `export` is missing; the model is a function or already smaller; its graph cannot be
+            converted; the set has no two images of a person, or too few people; or the calibration is of another
+            precision or model.
+    """
+    require_export()
+    check_word("precision", precision, SmallerPrecision)
+    for far in fars:
+        exact_rate(far)  # refused before minutes of work
+    refuse_overwriting(out, [run, measured_on, people, calibration, *evaluation])
+    if out.is_file():
+        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    calibrated = None if calibration is None else read_calibration(calibration)
+    if calibration is not None and calibrated is not None:
+        check_precision(precision, run, calibrated, calibration)
+    results = copies_of_results(calibration, evaluation)
+    source = _source(run, name, template, trust_code)
+    asked = source.description.flip if flip is None and calibrated is None else flip
+    description = replace(source.description, flip=shipped_flip(asked, calibrated, calibration))
+    faces = open_faces(measured_on, people, source.backbone.input_size, trust_code)
+    warn_if_unaligned(faces)
+    with errors_naming(measured_on):
+        measured, for_ranges = _parts(faces, precision)
+    content, arguments = _graph_in_float32(source)
+    if precision == "int8":
+        images = for_ranges.images(range(len(for_ranges)))
+        smaller = in_int8(content, _Rows(arguments, run, images), run)
+    else:
+        smaller = in_float16(content, run)
+    digest = FileDigest(hashlib.sha256(smaller).hexdigest(), len(smaller))
+    if calibration is not None and calibrated is not None:
+        check_same_model(digest.sha256, out, calibrated, calibration)
+    for path in evaluation:
+        check_same_figures(digest.sha256, out, path)
+    networks = [_network(arguments, graph, run) for graph in (content, smaller)]
+    try:
+        rows = [extract(network, measured, flip=description.flip, progress=progress) for network in networks]
+    except ValueError as error:
+        raise ValueError(f"{run}: cannot be measured in {precision} on {measured_on}: {error}") from None
+    with errors_naming(measured_on):
+        points = precision_drop(rows[0], rows[1], fars, progress=progress)
+    people_of_ranges = len(for_ranges.people)
+    drop = PrecisionDrop(
+        precision,
+        replace(measured.source, place=measured_on.name),
+        *(len(measured), len(measured.people)),
+        RangeImages(len(for_ranges), people_of_ranges, _SEED) if precision == "int8" else None,
+        *(len(content), len(smaller)),
+        *cosines(rows[0], rows[1]),
+        points,
+    )
+    description = replace(
+        description,
+        verisphere=verisphere.__version__,
+        torch=torch.__version__,
+        backbone={"class_path": "verisphere.backbones.OnnxNetwork", "init_args": arguments},
+        preprocessing=preprocessing(networks[1]),
+        thresholds=() if calibrated is None else calibrated.thresholds,
+        files={NETWORK: digest},
+        reduced=ReducedPrecision(precision, source.weights, measured_on.name),
+    )
+    finished: list[Description] = []
+
+    def write(partial: Path) -> None:
+        partial.mkdir()
+        (partial / NETWORK).write_bytes(smaller)
+        (partial / PRECISION).write_text(json_text({"format": FORMAT, **vars(drop)}), encoding="utf-8")
+        copies = source.beside | results
+        for copied, original in copies.items():
+            shutil.copyfile(original, partial / copied)
+        files = {name: file_digest(partial / name) for name in (NETWORK, PRECISION, *copies)}
+        finished.append(write_description(partial, replace(description, files=files)))
+        load(partial, "cpu")
+
+    write_whole(out, write)
+    known = source.description.adopted is not None or RECIPE in source.beside
+    return ExportResult(
+        out,
+        finished[0],
+        None,
+        notes_on(finished[0], calibrated, known, with_head=False),
+        (drop.text(), _speeds(networks, measured, precision)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """A model in float32.
+
+    Attributes:
+        path: where it lies.
+        description: what `model.json` says of it; without thresholds.
+        backbone: its network, on the CPU.
+        beside: further files that describe it, by their names in the folder to make.
+    """
+
+    path: Path
+    description: Description
+    backbone: Backbone
+    beside: dict[str, Path]
+
+    @property
+    def weights(self) -> str:
+        """SHA-256 of the file with its weights."""
+        return self.description.files[self.description.weights].sha256
+
+
+def _source(run: Path, name: str | None, template: str, trust_code: bool) -> _Source:
+    """The model of a model folder, or of a run or checkpoint.
+
+    Raises:
+        ValueError: it is a function, or smaller already.
+    """
+    if not is_model_folder(run):
+        checkpoint = read_checkpoint(run)
+        recipe = run_folder(checkpoint) / RECIPE
+        if recipe.is_file():
+            read_settings(recipe)
+        backbone, description = described_run(checkpoint, name, template, trust_code)
+        return _Source(checkpoint.path, description, backbone, {RECIPE: recipe} if recipe.is_file() else {})
+    about = read_model_json(run / NAME)
+    if about.weights == FUNCTION:
+        raise ValueError(f"{run}: a function cannot be written in another precision; only its author can change it")
+    if about.reduced is not None:
+        raise ValueError(
+            f"{run}: runs in {about.reduced.precision} already; export the model in float32 that it was made of"
+        )
+    model = load(run, "cpu", trust_code)
+    name = about.name if name is None else name
+    beside = {RECIPE: run / RECIPE} if RECIPE in about.files else {}
+    return _Source(run, replace(about, name=name, thresholds=()), model.backbone, beside)
+
+
+def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
+    """The images to measure on, and those of other people that set ranges: for fp16 none.
+
+    Raises:
+        ValueError: no two of the images to measure on are of one person, or there are too few people.
+    """
+    require_people(faces, at_least=3 if precision == "int8" else 2)
+    measured, for_ranges = faces, faces.select([])
+    without = ""
+    if precision == "int8":
+        for_ranges, measured = split_people(faces, min(RANGE_SHARE, RANGE_PEOPLE / len(faces.people)), _SEED)
+        places = np.linspace(0, len(for_ranges) - 1, min(len(for_ranges), RANGE_IMAGES)).round().astype(int)
+        without = " beside those that set the ranges of int8"
+        for_ranges = for_ranges.select(places.tolist())
+    if len(set(measured.identities)) == len(measured):
+        raise ValueError(f"no two images{without} are of one person, so no TAR can be measured; give people with two")
+    return measured, for_ranges
+
+
+def _graph_in_float32(source: _Source) -> tuple[bytes, dict[str, Any]]:
+    """The model as an ONNX graph, and the arguments of the `OnnxNetwork` that runs it.
+
+    Raises:
+        ValueError: weights of ours cannot be written as ONNX, or the graph differs from the network.
+    """
+    about = source.description
+    if about.weights == NETWORK:
+        return read_file(source.path / NETWORK, LARGEST_ONNX), dict(about.backbone["init_args"])
+    size = source.backbone.input_size
+    pixels = InputFormat(size, about.template, False, about.embedding_size, source.weights, about.verisphere)
+    with tempfile.TemporaryDirectory() as room:
+        file = Path(room) / "float32.onnx"
+        write_onnx(file, source.backbone, pixels)
+        here = Model(source.path, about.name, source.backbone, source.weights, False, about.template, ())
+        compare_onnx(read_onnx(file), here)
+        content = file.read_bytes()
+    return content, {
+        **{"embedding_size": about.embedding_size, "height": size[0], "width": size[1], "mean": 0.0, "scale": 1.0},
+        **{"image_input": INPUT, "embedding_output": OUTPUT},
+    }
+
+
+def _network(arguments: dict[str, Any], content: bytes, file: Path) -> OnnxNetwork:
+    network = OnnxNetwork(**arguments)
+    network.read(content, file)
+    return network
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Runs graphs with the input of a network on the images that set ranges."""
+
+    arguments: dict[str, Any]
+    file: Path
+    images: UInt8[Tensor, "images 3 height width"]
+
+    def __call__(self, content: bytes, output: str, numbers: int) -> Float64[np.ndarray, "images numbers"]:
+        network = _network(self.arguments | {"embedding_output": output, "embedding_size": numbers}, content, self.file)
+        batches = self.images.split(_BATCH)
+        return torch.cat([network(network.normalise(batch)).double() for batch in batches]).numpy()
+
+
+def _speeds(networks: Sequence[Backbone], faces: Faces, precision: str) -> str:
+    """Images a second of both networks in turns, without reading images; differs from one computer to another."""
+    images = networks[0].normalise(faces.images(range(min(len(faces), _TIMED_IMAGES))))
+    seconds: list[list[float]] = [[], []]
+    for _ in range(_TIMED_ROUNDS):
+        for network, times in zip(networks, seconds, strict=True):
+            began = time.perf_counter()
+            network(images)
+            times.append(time.perf_counter() - began)
+    before, after = (len(images) / max(median(times), 1e-9) for times in seconds)
+    threads = torch.get_num_threads()
+    by = "one thread" if threads == 1 else f"{threads} threads"
+    return f"images a second here, by {by}: {before:,.0f} in float32, {after:,.0f} in {precision}"

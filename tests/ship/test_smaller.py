@@ -1,0 +1,195 @@
+"""A model in float16 or int8, from the export to a decision; and thresholds of another precision, which are refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from foreign_graphs import SIDE, graph, written
+from verisphere.cli import main
+from verisphere.files.embeddings import read_embeddings
+from verisphere.models.checkpoint import save_checkpoint
+from verisphere.models.folder import load
+from verisphere.models.model_json import read_model_json
+from verisphere.ship.smaller import export_smaller
+
+for package in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(package)
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+RECIPE = """\
+data: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 2}}
+backbone: {class_path: own_parts.TinyNet}
+loss: {class_path: verisphere.losses.ArcFace}
+"""
+
+
+def call(*words: object) -> int:
+    return main(["--default-allocator", *map(str, words)])
+
+
+def calibrated(model: Path, faces: Path, out: Path, *more: object) -> Path:
+    """A calibration of a model on some faces."""
+    assert call("embed", model, faces, "--out", out.with_suffix(".npz"), "--workers", 0, *more) == 0
+    assert call("calibrate", out.with_suffix(".npz"), "--far", "0.1", "--guarantee", "expected", "--out", out) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory) -> Path:
+    """A room with `faces`, an adopted `model`, the `small` one in int8, and a calibration of each."""
+    room = tmp_path_factory.mktemp("room")
+    generator = np.random.default_rng(0)
+    for person in range(60):
+        base = generator.integers(0, 256, (SIDE, SIDE, 3))
+        (room / "faces" / f"p{person}").mkdir(parents=True)
+        for number in range(2):
+            pixels = (base + generator.normal(0, 60, base.shape)).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(room / "faces" / f"p{person}" / f"{number}.png")
+    told = ("--colour", "BGR", "--mean", 127.5, "--scale", 127.5, "--template", "mine_8x8", "--licence", "MIT")
+    assert call("adopt", written(room / "net.onnx", graph("NHWC")), *told, "--out", room / "model") == 0
+    calibrated(room / "model", room / "faces", room / "float32.json")
+    small = ("--precision", "int8", "--measured-on", room / "faces", "--far", "0.1", "--far", "1e-4")
+    assert call("export", room / "model", *small, "--out", room / "small") == 0
+    calibrated(room / "small", room / "faces", room / "int8.json")
+    return room
+
+
+def test_the_folder_says_what_it_is_and_what_it_lost(room):
+    about = read_model_json(room / "small" / "model.json")
+    before = read_model_json(room / "model" / "model.json")
+    assert (about.reduced.precision, about.reduced.measured_on) == ("int8", "faces")
+    assert about.reduced.weights == before.files["network.onnx"].sha256
+    assert (about.preprocessing, about.adopted) == (before.preprocessing, before.adopted)
+    assert set(about.files) == {"network.onnx", "precision.json", "model_card.md"}
+    drop = json.loads((room / "small" / "precision.json").read_text())
+    assert (drop["images"], drop["ranges"]) == (108, {"images": 12, "people": 6, "seed": 0})
+    first, second = drop["points"]
+    assert first["drop"]["value"] == first["float32"]["tar"] - first["smaller"]["tar"]
+    assert (second["drop"], second["float32"]["below_resolution"]) == (None, True)
+    card = (room / "small" / "model_card.md").read_text()
+    assert "The network runs in int8: 8-bit weights with a scale for each channel" in card
+    assert "ranges of int8 from 12 images of 6 other people of that set" in card
+    assert "Trained on: not known." in card
+    assert "\\* below resolution" in card
+    assert '"reduced"' not in (room / "model" / "model.json").read_text()
+
+
+def test_it_runs_and_scores_differ_a_little(room):
+    pixels = np.random.default_rng(5).integers(0, 256, (9, SIDE, SIDE, 3), dtype=np.uint8)
+    model, small = load(room / "model"), load(room / "small")
+    assert (model.precision, small.precision) == ("float32", "int8")
+    rows, others = (each.embed(pixels).astype(np.float64) for each in (model, small))
+    cosines = (rows * others).sum(1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(others, axis=1)
+    assert 0.99 < cosines.mean() < 0.99999
+
+
+def test_its_own_thresholds_ship_and_decide(room, tmp_path, capsys):
+    assert read_embeddings(room / "int8.npz").origin.precision == "int8"
+    shipped, again = tmp_path / "shipped", tmp_path / "again"
+    assert call("export", room / "small", "--calibration", room / "int8.json", "--out", shipped) == 0
+    for name in ("network.onnx", "precision.json"):
+        assert (shipped / name).read_bytes() == (room / "small" / name).read_bytes()
+    assert "computed in int8, as the model computes them" in (shipped / "model_card.md").read_text()
+    one, other = room / "faces" / "p1" / "0.png", room / "faces" / "p1" / "1.png"
+    assert call("verify", one, other, "--model", shipped, "--aligned") == 0
+    # the same model and images give the same graph, so its calibration may come along at once
+    whole = ("--precision", "int8", "--measured-on", room / "faces", "--calibration", room / "int8.json")
+    capsys.readouterr()
+    assert call("export", room / "model", *whole, "--out", again) == 0
+    said = capsys.readouterr()
+    assert (again / "network.onnx").read_bytes() == (room / "small" / "network.onnx").read_bytes()
+    assert "int8 against float32, measured on 108 images of 54 people from faces" in said.out
+    assert "images a second here, by one thread: " in said.out
+    assert load(again).thresholds == load(shipped).thresholds
+
+
+def refused(capsys, tmp_path: Path, *words: object) -> str:
+    """The one line of a call that is refused, which leaves nothing."""
+    capsys.readouterr()
+    assert call(*words, "--out", tmp_path / "refused") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert not (tmp_path / "refused").exists()
+    return said
+
+
+def test_thresholds_of_another_precision_are_refused_in_every_direction(room, tmp_path, capsys):
+    smaller = ("--precision", "int8", "--measured-on", room / "faces")
+    float32, int8 = ("--calibration", room / "float32.json"), ("--calibration", room / "int8.json")
+    for words in ((room / "small", *float32), (room / "model", *smaller, *float32)):
+        line = refused(capsys, tmp_path, "export", *words)
+        assert "float32.json: its thresholds are for scores in float32, but " in line
+        assert "is to be shipped in int8; embed with the int8 folder that" in line
+    line = refused(capsys, tmp_path, "export", room / "model", *int8)
+    assert "its thresholds are for scores in int8, but" in line
+    assert "is to be shipped in float32; export the int8 folder that made the embeddings" in line
+    half = ("--precision", "fp16", "--measured-on", room / "faces")
+    assert "scores in int8, but" in refused(capsys, tmp_path, "export", room / "model", *half, *int8)
+    assert call("export", room / "small", *int8, "--out", tmp_path / "shipped") == 0
+    capsys.readouterr()
+    one = room / "faces" / "p1" / "0.png"
+    assert call("identify", one, room / "float32.npz", "--model", tmp_path / "shipped", "--aligned") == 2
+    assert "float32.npz: made in float32, but" in capsys.readouterr().err
+    assert call("calibrate", room / "int8.npz", "--far", "0.1", "--check", room / "float32.npz", "--guarantee",
+                "expected", "--out", tmp_path / "c.json") == 2  # fmt: skip
+    assert "precision float32 against int8" in capsys.readouterr().err
+
+
+def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeypatch):
+    faces, model = room / "faces", room / "model"
+    singles = tmp_path / "singles"
+    for person in ("a", "b", "c"):
+        (singles / person).mkdir(parents=True)
+        shutil.copy(faces / "p1" / "0.png", singles / person)
+    (tmp_path / "theirs.py").write_text("def embed(images):\n    return images.reshape(len(images), -1)[:, :6] * 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    told = ("--size", f"{SIDE}x{SIDE}", "--template", "mine_8x8", "--trust-code", "--out", tmp_path / "function")
+    assert call("adopt", "theirs:embed", *told) == 0
+    fp16, int8 = ("--precision", "fp16", "--measured-on"), ("--precision", "int8", "--measured-on")
+    for words, line in (
+        ((model, "--precision", "int8"), "--precision int8 changes scores; give --measured-on FACES"),
+        ((model, "--measured-on", faces), "--measured-on is for --precision"),
+        ((model, *int8, faces, "--with-head"), "--with-head ships a head in float32"),
+        ((room / "small", "--with-head"), "a model in int8 has no head"),
+        ((room / "small", *fp16, faces), "runs in int8 already; export the model in float32 that it was made of"),
+        ((tmp_path / "function", *fp16, faces, "--trust-code"), "a function cannot be written in another precision"),
+        ((model, *fp16, tmp_path / "absent"), "absent"),
+        ((model, *fp16, singles), "singles: no two images are of one person, so no TAR can be measured"),
+        ((model, *int8, singles), "singles: no two images beside those that set the ranges of int8 are of one person"),
+        ((model, *int8, singles, "--far", "2"), "a FAR must lie between 0 and 1"),
+    ):
+        assert line in refused(capsys, tmp_path, "export", *words)
+    assert call("embed", room / "small", faces, "--bfloat16", "--out", tmp_path / "e.npz") == 2
+    assert "precision is bfloat16, but an ONNX file runs in int8; leave --bfloat16 out" in capsys.readouterr().err
+
+
+def test_a_run_becomes_a_smaller_model_that_keeps_its_training(room, tmp_path, monkeypatch):
+    """Its ONNX graph normalises inside; the recipe and the record of the training, which was on drawings, travel."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "train")
+    from own_parts import TinyNet
+
+    torch.manual_seed(0)
+    run = tmp_path / "run"
+    described = {"class_path": "own_parts.TinyNet", "init_args": {}}
+    parts = {"backbone": dict(TinyNet().state_dict())}
+    save_checkpoint(run, 3, parts, {"backbone": described, "data": {"images": 4, "people": 2, "sha256": "0"}})
+    (run / "recipe.yaml").write_text(RECIPE)
+    out, faces = tmp_path / "small", room / "faces"
+    result = export_smaller(run, out, "fp16", faces, fars=["0.1"], flip=True, template="own", trust_code=True)
+    assert "note: drawn faces stand behind this model" in result.text()
+    small = load(tmp_path / "small")
+    assert (small.flip, small.training.drawn, small.precision) == (True, True, "fp16")
+    assert (tmp_path / "small" / "recipe.yaml").read_text() == RECIPE
+    assert "loss: ArcFace()" in (tmp_path / "small" / "model_card.md").read_text()
+    pixels = torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8)
+    network = TinyNet().eval()
+    network.load_state_dict(parts["backbone"])
+    with torch.inference_mode():
+        images = network.normalise(pixels)
+        wanted = (network(images) + network(images.flip(-1))).numpy()
+    np.testing.assert_allclose(small.embed(pixels), wanted, rtol=0, atol=2e-3 * np.abs(wanted).max())
