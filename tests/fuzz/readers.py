@@ -37,6 +37,7 @@ from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.photos import Photos
+from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
@@ -209,6 +210,7 @@ READERS = {
     "onnx files": Reader(("onnx",), _onnx, ("model",), reseal=reseal_onnx),
     "calibrations": Reader(("calibration",), lambda folder: read_calibration(folder / "calibration.json")),
     "evaluations": Reader(("evaluation",), lambda folder: read_figures(folder / "figures.json")),
+    "drops of precision": Reader(("precision",), lambda folder: read_precision_drop(folder / "precision.json").text()),
     "resolved recipes": Reader(("resolved recipe",), lambda folder: read_settings(folder / "recipe.yaml")),
     "metrics": Reader(("metrics",), lambda folder: read_metrics(folder / METRICS)),
     "detector weights": Reader(("detector weights",), _weights),

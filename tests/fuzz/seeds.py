@@ -12,11 +12,13 @@ from PIL import Image
 from fuzz.containers import Files, reseal_model, reseal_onnx
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.results import json_text
 from verisphere.files.scan_state import ScanState
+from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
 from verisphere.models.onnx_file import InputFormat
 from verisphere.score import AllPairs, Group, unit_rows
 from verisphere.score.exact import scan
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, Redrawing
 
 RECIPE = """\
 data:
@@ -300,7 +302,19 @@ def _models(folder: Path) -> dict[str, Files]:
         "calibration": {"calibration.json": calibration.read_bytes()},
         "evaluation": {"figures.json": figures.read_bytes()},
         "resolved recipe": {"recipe.yaml": (run / "recipe.yaml").read_bytes()},
+        "precision": {"precision.json": _precision()},
     }
+
+
+def _precision() -> bytes:
+    """What a model lost in int8, as an export writes it."""
+    before, after = (
+        Embeddings(np.random.default_rng(seed).normal(size=(8, 4)), identities=list("aabbccdd")) for seed in (0, 1)
+    )
+    points = precision_drop(before, after, ["0.1", "1e-3"], Redrawing(9))
+    source, ranges = ImageSource("faces.zip", False, "arcface_112x112 by MTCNN"), RangeImages(3, 2, 0)
+    drop = PrecisionDrop("int8", source, 8, 4, ranges, 4000, 1000, 0.99, 0.9, points)
+    return json_text({"format": 1, **vars(drop)}).encode()
 
 
 def _sharded(folder: Path) -> Files:
