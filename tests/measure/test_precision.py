@@ -49,7 +49,7 @@ def test_the_same_model_drops_nothing_and_too_few_impostors_show_nothing():
     text = drop_of(points).text()
     assert "int8 against float32, measured on 4 images of 2 people from set.zip" in text
     assert "100 bytes for 400" in text
-    assert "ranges of int8 from 9 images of 3 other people of that set (seed 0), who are not measured" in text
+    assert "ranges of int8 from 9 images of people who are not measured (3 of that set, drawn by seed 0)" in text
     assert "* below resolution: 4 impostors cannot show a FAR this low" in text
     assert "drop of TAR at FAR 0.25: 0.0000 is inside the noise" in text
     assert [line.count("-0") for line in text.splitlines() if line.startswith("| 1e-3*")] == [0]

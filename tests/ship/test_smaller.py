@@ -73,9 +73,10 @@ def test_the_folder_says_what_it_is_and_what_it_lost(room):
     assert (second["drop"], second["float32"]["below_resolution"]) == (None, True)
     card = (room / "small" / "model_card.md").read_text()
     assert "The network runs in int8: 8-bit weights with a scale for each channel" in card
-    assert "ranges of int8 from 12 images of 6 other people of that set" in card
+    assert "ranges of int8 from 12 images of people who are not measured (6 of that set, drawn by seed 0)" in card
     assert "Trained on: not known." in card
-    assert "\\* below resolution" in card
+    assert "\n\n\\* below resolution" in card
+    assert "From [precision.json](precision.json), SHA-256" in card
     assert '"reduced"' not in (room / "model" / "model.json").read_text()
 
 

@@ -93,8 +93,8 @@ class PrecisionDrop:
         ]
         if self.ranges is not None:
             lines.append(
-                f"ranges of {self.precision} from {self.ranges.images:,} images of {self.ranges.people:,} other people "
-                f"of that set (seed {self.ranges.seed}), who are not measured"
+                f"ranges of {self.precision} from {self.ranges.images:,} images of people who are not measured "
+                f"({self.ranges.people:,} of that set, drawn by seed {self.ranges.seed})"
             )
         return lines
 

@@ -40,4 +40,5 @@ def precision_section(about: Mapping[str, Any], folder: Path, source: str) -> It
     )
     yield "\n".join(f"- {readable(line)}." for line in drop.lines())
     yield drop.table()
-    yield " ".join(f"{readable(line)}." for line in [*drop.notes(), f"From {source}"]).replace("* below", "\\* below")
+    notes = [f"{readable(line)}." for line in drop.notes()]
+    yield " ".join([*notes, f"From {source}."])
