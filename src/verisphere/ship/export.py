@@ -103,7 +103,7 @@ def export_model(
     """Makes a model folder of a run; the folder appears only after all its files were written and checked.
 
     Args:
-        run: folder of a run (its newest checkpoint), of one checkpoint, or of an adopted model.
+        run: folder of a run (its newest checkpoint), of one checkpoint, or of an adopted or smaller model.
         out: the folder to make.
         name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
@@ -118,8 +118,9 @@ def export_model(
     Raises:
         FileExistsError: `out` is a file, a folder that is not empty, or an input.
         FileNotFoundError: the run or a file does not exist.
-        ValueError: the extra `export` is missing; the calibration belongs to another model, or contradicts `flip`; a
-            file has another format; the template does not fit the network; or the ONNX file differs from the network.
+        ValueError: the extra `export` is missing; the calibration belongs to another model or precision, or contradicts
+            `flip`; a file has another format; the template does not fit the network; or the ONNX file differs from the
+            network.
     """
     require_export()
     refuse_overwriting(out, [run, calibration, *evaluation])
