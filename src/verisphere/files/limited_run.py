@@ -33,7 +33,8 @@ def run_limited(
 
     Returns:
         for each batch on which it ran: `shape` of the first output, whether all outputs are `finite`, whether the
-        first image's row is the `same` as in the first batch, and `seconds` for one image.
+        first image's row is the `same` as in the first batch, and `seconds` for one image; for the first of them also
+        whether the first output `repeats` in a second run, and `varies` where the images are black instead.
 
     Raises:
         ValueError: it takes more memory or time than allowed, or fails on every batch.
@@ -42,10 +43,11 @@ def run_limited(
     with tempfile.TemporaryDirectory() as room:
         graph = Path(room) / "graph.onnx"
         graph.write_bytes(content)
-        words = json.dumps(asked | {"batches": list(batches), "memory": memory})
-        command = [sys.executable, "-P", __file__, str(graph), words]  # -P: nothing beside this file is imported
+        words = json.dumps(asked | {"batches": list(batches), "memory": memory, "cpu_seconds": CPU_SECONDS})
+        command = [sys.executable, "-P", __file__, str(graph)]  # -P: nothing beside this file is imported
         try:
-            done = subprocess.run(command, capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+            # by standard input: names in a graph may be longer than an argument can be
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, input=words.encode())
         except subprocess.TimeoutExpired:
             raise ValueError(f"{file}: one image takes more than {SECONDS} s; it was stopped") from None
     try:
@@ -61,9 +63,9 @@ def run_limited(
     return ran
 
 
-def _limit(memory: int) -> None:
+def _limit(memory: int, cpu_seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -82,13 +84,17 @@ def _run(graph: str, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     pixels = np.random.default_rng(0).integers(0, 256, (max(asked["batches"]), *asked["shape"]))
     images = ((pixels - asked["mean"]) / asked["scale"]).astype(asked["numbers"])
+    black = np.broadcast_to(np.float64(-asked["mean"] / asked["scale"]).astype(asked["numbers"]), images.shape)
     found: dict[int, dict[str, Any]] = {}
-    first = None
+    first, found_first = None, False
     for batch in asked["batches"]:
         try:
             began = time.perf_counter()
             outputs = session.run(asked["outputs"], {asked["input"]: images[:batch]})
             seconds = (time.perf_counter() - began) / batch
+            if any(not isinstance(output, np.ndarray) or output.dtype.kind not in "fiu" for output in outputs):
+                raise ValueError("its output is no array of numbers")
+            more = {} if found_first else _of_further_runs(session, asked, outputs[0], images[:batch], black[:batch])
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             found[batch] = {"error": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
             continue
@@ -99,21 +105,33 @@ def _run(graph: str, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
             "finite": all(bool(np.isfinite(output).all()) for output in outputs),
             "same": first is None or rows.ndim != 2 or bool(_near(first, rows[:1].astype(np.float64))),
             "seconds": seconds,
+            **more,
         }
+        found_first = True
     return found
 
 
-def _near(one: Any, other: Any) -> bool:
+def _of_further_runs(session: Any, asked: dict[str, Any], rows: Any, images: Any, black: Any) -> dict[str, bool]:
+    """Whether the first output is the same for the same images, and another for black ones."""
     import numpy as np
 
-    if one.shape != other.shape:
+    again, other = (session.run(asked["outputs"][:1], {asked["input"]: pixels})[0] for pixels in (images, black))
+    # the same computation: the difference is 0 but for libraries that choose their way by the place in memory
+    repeats = bool(_near(rows.astype(np.float64), again.astype(np.float64), 1e-5))
+    return {"repeats": repeats, "varies": not np.array_equal(rows, other)}
+
+
+def _near(one: Any, other: Any, share: float = 0.02) -> bool:
+    import numpy as np
+
+    if one.shape != other.shape or not one.size:
         return True  # refused for its shape
-    return float(np.abs(one - other).max()) <= 0.02 * float(np.abs(one).max())
+    return float(np.abs(one - other).max()) <= share * float(np.abs(one).max())
 
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[2])
-    _limit(told["memory"])
+    told = json.loads(sys.stdin.buffer.read())
+    _limit(told["memory"], told["cpu_seconds"])
     try:
         answer = _run(sys.argv[1], told)
     except Exception as error:

@@ -17,6 +17,9 @@ LARGEST_ONNX = 2**31 - 1
 #: Sets of operators that onnxruntime has by itself.
 KNOWN_OPERATORS = ("", "ai.onnx", "com.microsoft")
 _EXTERNAL = 1  # TensorProto.EXTERNAL
+#: Letters of the name of an input or output.
+LONGEST_NAME = 200
+_FILES = ("EPContext",)  # operators that take a compiled network from another file
 
 
 def read_graph(path: Path) -> tuple[bytes, Any]:
@@ -58,6 +61,10 @@ def _check_operators(model: Any) -> None:
         if node.domain not in KNOWN_OPERATORS:
             raise ValueError(f"it needs the operator {shown(node.op_type)} of {shown(node.domain)}, which runs code "
                              "of its own; only operators of ONNX and onnxruntime are taken")  # fmt: skip
+        if node.op_type in _FILES:
+            raise ValueError(f"it has the operator {shown(node.op_type)}, which runs a network out of another file")
+        if any(attribute.HasField("sparse_tensor") or attribute.sparse_tensors for attribute in node.attribute):
+            raise ValueError("it has sparse weights; those of a network here are dense")
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise ValueError(f"it has the loop or branch {shown(node.op_type)}; a network here is one graph")
     if model.functions or model.graph.sparse_initializer or model.training_info:
@@ -124,7 +131,20 @@ def only_input(graph: Any) -> Any:
     inputs = [end for end in graph.input if end.name not in weights]  # older files list weights among the inputs
     if len(inputs) != 1:
         raise ValueError(f"its inputs are {shown([end.name for end in inputs])}; one is allowed, the image")
+    check_name("input", inputs[0].name)
     return inputs[0]
+
+
+def check_name(what: str, name: str | bytes) -> None:
+    """Refuse a name that could not be handed on: of bytes that are no text, of no letters or many, or unprintable.
+
+    Raises:
+        ValueError: the name of this input or output is such a one.
+    """
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
+        raise ValueError(
+            f"the name of its {what}, {shown(name)}, is no name of 1 to {LONGEST_NAME} letters that can be shown"
+        )
 
 
 def axes_of(end: Any) -> list[int | None]:

@@ -37,8 +37,8 @@ def first_run(
         memory: bytes that the process may take; by default those of `run_limited`.
 
     Raises:
-        ValueError: it takes more memory or time than allowed, fails, gives no embedding, NaN or infinity, or the
-            embedding of an image depends on the others of its batch.
+        ValueError: it takes more memory or time than allowed, fails, gives no embedding, NaN or infinity, or an
+            embedding that depends on chance, on other images of the batch, or on no image.
     """
     batches = [*_BATCHES, *([declared] if declared and declared not in _BATCHES else [])]
     words = {name: value for name, value in asked.items() if name != "output"} | {"outputs": [asked["output"]]}
@@ -50,11 +50,18 @@ def first_run(
             )
         if not one["finite"]:
             raise ValueError(f"{file}: gives NaN or infinity for images of noise")
+        if not one.get("repeats", True):
+            raise ValueError(
+                f"{file}: gives other numbers for the same image in a second run: it draws them at random; a network "
+                "in training mode does that: export it in evaluation mode"
+            )
     many = max(ran)
     if 1 in ran and many > 1 and not ran[many]["same"]:
         raise ValueError(
             f"{file}: an image's embedding depends on the other images of its batch; a network in training mode does "
             "that: export it in evaluation mode"
         )
+    if not all(one.get("varies", True) for one in ran.values()):
+        raise ValueError(f"{file}: gives the same numbers for every image, for noise as for black")
     free = all(batch in ran for batch in _BATCHES)
     return FirstRun(ran[many]["shape"][1], None if free else min(ran), ran[many]["seconds"])

@@ -10,7 +10,7 @@ from typing import Any
 from verisphere.backbones.backbone import LARGEST_EMBEDDING, Layout
 from verisphere.backbones.onnx_network import Numbers
 from verisphere.files.json_values import shown
-from verisphere.files.onnx_graph import axes_in_words, axes_of, only_input, read_graph
+from verisphere.files.onnx_graph import axes_in_words, axes_of, check_name, only_input, read_graph
 
 #: Pixels of a side of a face.
 LARGEST_SIDE = 1024
@@ -81,6 +81,7 @@ def _ends(graph: Any, output: str | None) -> GraphEnds:
     if size is not None and max(size) > LARGEST_SIDE:
         raise ValueError(f"its input is {size[0]} x {size[1]} pixels; at most {LARGEST_SIDE} a side are taken")
     embedding = _embedding(graph.output, output)
+    check_name("output", embedding.name)
     numbers = axes_of(embedding)[-1] if len(axes_of(embedding)) == 2 else None
     if numbers is not None and numbers > LARGEST_EMBEDDING:
         raise ValueError(f"an embedding of {numbers:,} numbers; at most {LARGEST_EMBEDDING:,} are taken")

@@ -1,0 +1,66 @@
+"""Broken and hostile ONNX files at the command line: exit code 2, one line that names the file, nothing left behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostile_graphs import UNFIT, UNREAD, Attack
+from verisphere.cli import main
+from verisphere.files import limited_run
+
+TOLD = ("--colour", "RGB", "--mean", "0", "--scale", "1", "--template", "mine_8x8")
+#: Of the graphs that have to run for it, these in every test run: one each of refused, endless, huge, useless.
+QUICK = ("a cycle", "too slow", "filled", "noise", "the same for every image")
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+def refused(folder: Path, attack: Attack, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    attack(folder)
+    before = sorted(os.listdir(folder))
+    assert main(["adopt", str(folder / "net.onnx"), *TOLD, "--out", str(folder / "model")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"verisphere: {folder}/net.")
+    assert line in said.err
+    assert said.err.endswith("\n")
+    assert said.err.removesuffix("\n").isprintable()
+    assert len(said.err) < 1100
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_graph_that_is_refused_before_it_runs(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", None)  # no process is started
+    refused(tmp_path, *UNREAD[name], capsys)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in UNFIT]
+)
+def test_a_graph_that_is_refused_by_running_it(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(limited_run, "CPU_SECONDS", 1)
+    monkeypatch.setattr(limited_run, "MEMORY", 3 << 30)
+    refused(tmp_path, *UNFIT[name], capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["joined with itself", "an endless device"])
+def test_in_a_process_of_its_own(name, tmp_path):
+    """The memory of the command itself stays that of its libraries."""
+    attack, line = (UNREAD | UNFIT)[name]
+    attack(tmp_path)
+    script = (
+        "import resource, sys; from verisphere.cli import main; code = main(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10); sys.exit(code)"
+    )
+    words = ["adopt", tmp_path / "net.onnx", *TOLD, "--out", tmp_path / "model"]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert line in done.stderr
+    assert int(done.stdout) < 600  # MB
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
