@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_the_card_says_what_is_given_and_what_is_not_known(tmp_path):
         (
             Told(colour="RGB", mean=0.0, **OWN),
             None,
-            "or --preset with one of insightface, arcface_torch, adaface, facenet, sface; --probe PHOTOS measures it",
+            "or --preset with one of insightface, .*, facenet, sface; --probe PHOTOS measures it",
         ),
         (Told(), "facenet", "takes 8 x 8 pixels, but --preset says 160 x 160"),
         (Told(), "insihgtface", r"there is no preset 'insihgtface' \(did you mean insightface\?\)"),
@@ -112,8 +113,6 @@ def test_what_is_told_must_fit_and_be_enough(tmp_path, told, preset, line):
 
 @pytest.mark.parametrize(("normalised", "mean", "scale"), [(True, 127.5, 127.5), (False, 0.0, 1.0)])
 def test_insightfaces_rule_of_what_normalises_inside(tmp_path, normalised, mean, scale, monkeypatch):
-    from dataclasses import replace
-
     monkeypatch.setitem(PRESETS, "insightface", replace(PRESETS["insightface"], size=(SIDE, SIDE), template="mine_8x8"))
     found = adopted(tmp_path, graph(normalised=normalised), Told(), preset="insightface").description.preprocessing
     assert (found["mean"], found["scale"], found["colour"]) == (mean, scale, "RGB")
@@ -198,6 +197,26 @@ def test_the_presets_of_the_command_line_are_those_of_the_library():
     from verisphere.cli.adopting import PRESETS as NAMES
 
     assert tuple(PRESETS) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels"),
+    [
+        ("adaface", ((112, 112), "BGR", 127.5, 127.5, "arcface_112x112")),
+        ("magface", ((112, 112), "BGR", 0.0, 255.0, "arcface_112x112")),
+        ("mobilefacenet_pytorch", ((112, 96), "RGB", 127.5, 128.0, "sphereface_112x96")),
+    ],
+)
+def test_a_source_of_checkpoints_says_what_its_onnx_files_take(name, pixels):
+    known = PRESETS[name]
+    assert (known.size, known.colour, known.mean, known.scale, known.template) == pixels
+
+
+def test_the_preset_of_a_source_of_checkpoints_serves_a_graph(tmp_path, monkeypatch):
+    small = replace(PRESETS["magface"], size=(SIDE, SIDE), template="mine_8x8")
+    monkeypatch.setitem(PRESETS, "magface", small)
+    found = adopted(tmp_path, graph(), Told(), preset="magface").description.preprocessing
+    assert (found["colour"], found["mean"], found["scale"]) == ("BGR", 0.0, 255.0)
 
 
 def test_the_second_model_of_lfw(real_data, tmp_path):

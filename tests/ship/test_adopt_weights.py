@@ -8,6 +8,7 @@ import torch
 from foreign_networks import Weights, embed, faces, saved
 from verisphere.cli import main
 from verisphere.files.disk import digest
+from verisphere.models.build import read_description
 from verisphere.models.folder import load
 from verisphere.ship.adopt_weights import adopt_weights
 
@@ -36,9 +37,12 @@ def test_the_folder_embeds_as_the_source_does(weights, tmp_path):
     assert about["preprocessing"] == {
         **{"size": [112, 96], "colour": "RGB", "mean": 127.5, "scale": 128.0, "layout": "NCHW"}
     }
-    assert sorted(file.name for file in out.iterdir()) == ["backbone.safetensors", "model.json", "model_card.md"]
+    assert sorted(file.name for file in out.iterdir()) == [
+        *("backbone.safetensors", "backbone.yaml", "model.json", "model_card.md")
+    ]
+    assert read_description(out / "backbone.yaml") == (about["backbone"], 0)
     assert "adopted from 068.ckpt; source: a page; licence: MIT" in (out / "model_card.md").read_text()
-    assert f"start: {out} and backbone: {{class_path: verisphere.backbones.MobileFaceNet" in result.text()
+    assert "a recipe has base: FOLDER/backbone.yaml and start: FOLDER" in result.text()
 
 
 def test_the_command_adopts_a_checkpoint_by_its_suffix(weights, tmp_path, capsys):
@@ -46,7 +50,11 @@ def test_the_command_adopts_a_checkpoint_by_its_suffix(weights, tmp_path, capsys
     for options, line in (
         ([], "a checkpoint does not say whose network it fills; give --preset with one of arcface_torch, adaface"),
         (["--preset", SMALL, "--mean", "0"], "--mean describes an ONNX file"),
-        (["--preset", "facenet"], "there is no source 'facenet'"),
+        (
+            ["--preset", "facenet"],
+            "--preset facenet is for ONNX files; the checkpoints that can be read are those of arc",
+        ),
+        (["--preset", SMALL, "--trainable"], "--trainable describes an ONNX file"),
         (["--preset", SMALL, "--template", "arcface_112x112"], "template 'arcface_112x112' does not fit MobileFaceNet"),
     ):
         assert main(["adopt", path, "--out", out, *options]) == 2

@@ -10,11 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from foreign_graphs import graph, written
 from verisphere.backbones import IResNet, MobileFaceNet, OnnxNetwork, Pixels
 from verisphere.images.decoded_faces import InMemory
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
 from verisphere.models.model_json import Adopted, Description, FileDigest, preprocessing
+from verisphere.ship.adopt import Told, adopt_onnx
 from verisphere.ship.export import file_digest, write_description
 from verisphere.train.recipe import ReadRecipe, read_recipe
 from verisphere.train.restore import _check_alike
@@ -247,6 +249,32 @@ def test_a_graph_cannot_be_trained(recipe, tmp_path):
     assert "holds network.onnx, a graph that cannot be trained" in refuse(
         recipe, tmp_path / "run", "--start", str(folder)
     )
+
+
+def test_a_graph_that_was_read_is_trained_on_if_its_operators_are_the_same(tmp_path):
+    """An adopted graph by its own `backbone.yaml`; another stride or step would compute something else by the same
+    weights.
+    """
+    model = adopt_onnx(
+        written(tmp_path / "net.onnx", graph()),
+        tmp_path / "model",
+        Told(colour="RGB", mean=0.0, scale=255.0, template="mine_8x8"),
+        trainable=True,
+    ).folder
+    path = tmp_path / "further.yaml"
+    further = RECIPE.replace("backbone: {class_path: own_parts.TinyNet}", f"base: {model}/backbone.yaml")
+    path.write_text(further.replace("images: 4", "images: 4, side: 8"))
+    train_run(read(path, "--start", str(model), *STILL, "--optimizer.weight_decay", "0"), tmp_path / "run")
+    theirs, after = load_file(model / "backbone.safetensors"), tensors(tmp_path / "run", "backbone")
+    assert theirs.keys() == after.keys()
+    assert all(torch.equal(theirs[name], after[name]) for name in theirs)
+    base, relu = (model / "backbone.yaml").read_text(), "    - {operator: Function, function: Relu, inputs: [2]}\n"
+    path.write_text(
+        path.read_text().replace(f"base: {model}/backbone.yaml", base.replace("    height", relu + "    height"))
+    )
+    said = refuse(path, tmp_path / "other", "--start", str(model))
+    assert "number of operators of its backbone is 2 and that of the recipe's 3; take the backbone of its" in said
+    assert len(said) < 900
 
 
 def test_a_checkpoint_away_from_its_run_gives_its_backbone_alone(recipe, warm, tmp_path):

@@ -98,6 +98,8 @@ class GraphNetwork(Backbone):
         self.input_size, self.mean, self.scale = (height, width), float(mean), float(scale)
         self.colour, self.layout = colour, layout
         steps = [_step(entry, place) for place, entry in enumerate(operators, start=1)]
+        #: Each operator with the numbers of its inputs; two networks with equal steps and weights compute the same.
+        self.steps = tuple(steps)
         self._inputs = [inputs for _, inputs in steps]
         self._released = _released(self._inputs)
         with torch.device("meta"):  # shapes without memory, before any is taken

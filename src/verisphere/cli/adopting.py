@@ -11,10 +11,10 @@ from verisphere.words import printable
 if TYPE_CHECKING:
     from verisphere.ship.adopt import Told
 
-#: The names of `verisphere.ship.adopt.PRESETS`, which loads PyTorch.
-PRESETS = ("insightface", "arcface_torch", "adaface", "facenet", "sface")
-#: The names of `verisphere.models.foreign_names.SOURCES`, and the suffixes of their checkpoints, likewise.
+#: The names of `verisphere.models.foreign_names.SOURCES` and of `verisphere.ship.presets.PRESETS`, which load PyTorch,
+#: and the suffixes of checkpoints.
 SOURCES = ("arcface_torch", "adaface", "magface", "mobilefacenet_pytorch", "insightface_pytorch")
+PRESETS = ("insightface", *SOURCES, "facenet", "sface")
 CHECKPOINTS = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")
 
 
@@ -70,7 +70,7 @@ def _adopt_checkpoint(options: argparse.Namespace) -> str:
     """Adopt a checkpoint of PyTorch, whose source alone says what pixels it takes.
 
     Raises:
-        ValueError: no source is named, or an option is given that describes an ONNX file.
+        ValueError: no source of checkpoints is named, or an option is given that describes an ONNX file.
     """
     from verisphere.ship.adopt_weights import adopt_weights
 
@@ -87,6 +87,11 @@ def _adopt_checkpoint(options: argparse.Namespace) -> str:
         raise ValueError(
             f"{options.model}: a checkpoint does not say whose network it fills; give --preset with one of "
             f"{', '.join(SOURCES)}"
+        )
+    if options.preset not in SOURCES:
+        raise ValueError(
+            f"{options.model}: --preset {options.preset} is for ONNX files; the checkpoints that can be read are those "
+            f"of {', '.join(SOURCES)}"
         )
     return adopt_weights(
         Path(options.model),
@@ -120,7 +125,7 @@ def add_adopt(verbs: Verbs) -> None:
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="model folder to make")
     verb.add_argument(
         "--preset",
-        choices=tuple(dict.fromkeys((*PRESETS, *SOURCES))),
+        choices=PRESETS,
         help="whose models take such pixels; single options go before it",
     )
     verb.add_argument("--size", type=_size, metavar="HxW", help="of a face, in pixels, where the graph leaves it open")

@@ -26,58 +26,13 @@ from verisphere.models.model_json import FUNCTION, NETWORK, WEIGHTS, Adopted, De
 from verisphere.models.named_class import CALLS
 from verisphere.models.onnx_to_network import read_trainable
 from verisphere.ship.export import check_template, file_digest, write_description
+from verisphere.ship.presets import PRESETS, Preset
 from verisphere.ship.probe import Pixels, ProbeResult, probe
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.words import unknown_name
 
 #: The file of an adopted folder on which a recipe can stand that trains its network further.
 BACKBONE = "backbone.yaml"
-
-
-@dataclass(frozen=True)
-class Preset:
-    """What the models of one source take.
-
-    Attributes:
-        size: height and width of a face.
-        colour: order of the colours.
-        mean: value that is subtracted from a pixel in [0, 255]; None where the graph tells, see `normalises`.
-        scale: value by which it is then divided; None likewise.
-        template: positions of eyes, nose and mouth in an aligned face.
-        source: where this stands.
-    """
-
-    size: tuple[int, int]
-    colour: Colour
-    mean: float | None
-    scale: float | None
-    template: str
-    source: str
-
-
-PRESETS = {
-    "insightface": Preset(
-        *((112, 112), "RGB", None, None, "arcface_112x112"),
-        source="InsightFace's loader of recognition models (model_zoo/arcface_onnx.py): RGB; mean and scale 127.5, or "
-        "0 and 1 where the graph begins with a subtraction and a multiplication",
-    ),
-    "arcface_torch": Preset(
-        *((112, 112), "RGB", 127.5, 127.5, "arcface_112x112"),
-        source="InsightFace's recognition/arcface_torch (inference.py): RGB, (pixel / 255 - 0.5) / 0.5",
-    ),
-    "adaface": Preset(
-        *((112, 112), "BGR", 127.5, 127.5, "arcface_112x112"),
-        source="AdaFace (inference.py, to_input): BGR, (pixel / 255 - 0.5) / 0.5",
-    ),
-    "facenet": Preset(
-        *((160, 160), "RGB", 127.5, 128.0, "facenet_160x160"),
-        source="facenet-pytorch (fixed_image_standardization): RGB, (pixel - 127.5) / 128; MTCNN's boxes and a margin",
-    ),
-    "sface": Preset(
-        *((112, 112), "RGB", 0.0, 1.0, "arcface_112x112"),
-        source="OpenCV's FaceRecognizerSF (face_recognize.cpp): RGB pixels in [0, 255], which the graph normalises",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -184,7 +139,7 @@ def adopt_onnx(
             was told does not fit it, or is not enough; or the graph cannot be trained on (see `read_trainable`).
     """
     refuse_overwriting(out, [model])
-    _refuse_file(out)
+    refuse_file(out)
     known = None
     if preset is not None:
         if preset not in PRESETS:
@@ -273,7 +228,7 @@ def adopt_callable(
     given = [flag for flag, value in for_graphs.items() if value is not None]
     if given:
         raise ValueError(f"{', '.join(given)} describe an ONNX file; a function is given uint8 RGB images as they are")
-    _refuse_file(out)
+    refuse_file(out)
     height, width = told.size or (112, 112)
     call, code = find_function(function, trust_code)
     pixels = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
@@ -299,7 +254,12 @@ def adopt_callable(
     return AdoptResult(out, _written(out, network, about, FUNCTION, content.encode()), run)
 
 
-def _refuse_file(out: Path) -> None:
+def refuse_file(out: Path) -> None:
+    """Refuse a file where a folder is to be made.
+
+    Raises:
+        FileExistsError: there is one.
+    """
     if out.is_file():
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
 
@@ -339,7 +299,7 @@ def _written(out: Path, network: Backbone, about: _About, file: str, content: by
         (partial / file).write_bytes(content)
         files = dict(description.files)
         if file == WEIGHTS:
-            (partial / BACKBONE).write_text(_backbone_yaml(description.backbone), encoding="utf-8")
+            (partial / BACKBONE).write_text(backbone_yaml(description.backbone), encoding="utf-8")
             files[BACKBONE] = file_digest(partial / BACKBONE)
         finished.append(write_description(partial, replace(description, files=files)))
         load(partial, "cpu", trust_code=file == FUNCTION)
@@ -379,7 +339,7 @@ def _size_and_layout(model: Path, ends: GraphEnds, told: Told, known: Preset | N
     return size, layout
 
 
-def _backbone_yaml(backbone: dict[str, Any]) -> str:
+def backbone_yaml(backbone: dict[str, Any]) -> str:
     """The network as the base of a recipe."""
     heading = (
         "# The network of this model. A recipe that trains it further has base: FOLDER/backbone.yaml and start: FOLDER."

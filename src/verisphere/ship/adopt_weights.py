@@ -16,9 +16,9 @@ from verisphere.models.folder import Model, load
 from verisphere.models.foreign_names import SOURCES
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import WEIGHTS, Adopted, Description, preprocessing
-from verisphere.ship.adopt import AdoptResult
+from verisphere.ship.adopt import BACKBONE, AdoptResult, backbone_yaml, refuse_file
 from verisphere.ship.export import check_template, file_digest, write_description
-from verisphere.vocabulary import TrainingRecord, printable
+from verisphere.vocabulary import TrainingRecord
 
 
 def adopt_weights(
@@ -33,6 +33,8 @@ def adopt_weights(
     licence: str | None = None,
 ) -> AdoptResult:
     """Make a model folder of another project's checkpoint; the folder appears only after the network has run.
+
+    It holds `backbone.yaml` too, on which a recipe can stand that trains the network further.
 
     Args:
         path: the checkpoint, of PyTorch or of safetensors.
@@ -49,8 +51,7 @@ def adopt_weights(
         ValueError: the checkpoint is refused (see `read_foreign_weights`), or the template does not fit the network.
     """
     refuse_overwriting(out, [path])
-    if out.is_file():
-        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    refuse_file(out)
     backbone, weights = read_foreign_weights(path, source)
     network = build_backbone(backbone)
     template = SOURCES[source].template if template is None else template
@@ -64,6 +65,7 @@ def adopt_weights(
             save_file(weights, partial / WEIGHTS)
         except SafetensorError as error:  # such as a full disk
             raise OSError(errno.EIO, f"cannot be written: {error}", str(partial / WEIGHTS)) from None
+        (partial / BACKBONE).write_text(backbone_yaml(backbone), encoding="utf-8")
         description = Description(
             name=path.stem if name is None else name,
             verisphere=verisphere.__version__,
@@ -75,7 +77,7 @@ def adopt_weights(
             flip=flip,
             thresholds=(),
             training=TrainingRecord(),
-            files={WEIGHTS: file_digest(partial / WEIGHTS)},
+            files={name: file_digest(partial / name) for name in (WEIGHTS, BACKBONE)},
             adopted=adopted,
         )
         whole = write_description(partial, description)
@@ -85,17 +87,7 @@ def adopt_weights(
             raise ValueError(f"{path}: the network of {source} with these weights does not run: {error}") from None
 
     write_whole(out, write)
-    arguments = ", ".join(f"{key}: {_yaml(value)}" for key, value in backbone["init_args"].items())
-    fine_tuning = (
-        f"can be trained further: a recipe with start: {printable(str(out))} and backbone: {{class_path: "
-        f"{backbone['class_path']}, init_args: {{{arguments}}}}}"
-    )
-    return AdoptResult(out, *finished[0], notes=(fine_tuning,))
-
-
-def _yaml(value: object) -> str:
-    """A number or a truth value as in a recipe."""
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
+    return AdoptResult(out, *finished[0])
 
 
 def _first_run(model: Model) -> FirstRun:

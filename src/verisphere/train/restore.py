@@ -4,23 +4,25 @@ names.
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.graph_network import GraphNetwork
 from verisphere.distributed import world
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
-from verisphere.files.json_values import shown
+from verisphere.files.json_values import shortened, shown
 from verisphere.images.faces import Faces
 from verisphere.models.build import all_ours, build_backbone
 from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, read_checkpoint, shared_rows
 from verisphere.models.folder import check_listed, is_model_folder, training_record
 from verisphere.models.image_sources import recorded_sources
-from verisphere.models.model_json import NAME, WEIGHTS, Description, preprocessing, read_model_json
+from verisphere.models.model_json import NAME, NETWORK, WEIGHTS, Description, preprocessing, read_model_json
 from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
 from verisphere.train.schedule import Plateau
@@ -155,8 +157,9 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
     """
     where, description = f"start: {folder}", read_model_json(folder / NAME)
     if description.weights != WEIGHTS:
+        what = "a graph" if description.weights == NETWORK else "a function"
         raise ValueError(
-            f"{where}: holds {description.weights}, a graph that cannot be trained; a model with {WEIGHTS} can"
+            f"{where}: holds {description.weights}, {what} that cannot be trained; a model with {WEIGHTS} can"
         )
     if not (folder / WEIGHTS).is_file():
         raise FileNotFoundError(f"{where}: {WEIGHTS} is not there; copy the model folder anew")
@@ -171,20 +174,25 @@ def _check_alike(description: Description, backbone: Backbone, where: str) -> No
     described = present_names(description.backbone)
     if all_ours(described):
         with torch.device("meta"):  # no memory: its arguments alone count
-            before |= _epsilons(build_backbone(described))
-        now |= _epsilons(backbone)
+            before |= _computed(build_backbone(described))
+        now |= _computed(backbone)
     for name, value in now.items():
         if name in before and before[name] != value:
             raise ValueError(
-                f"{where}: {name} of its backbone is {before[name]} and that of the recipe's {value}; take the "
-                f"backbone of its {NAME}: {shown(described, 400)}"
+                f"{where}: {name} of its backbone is {shortened(str(before[name]), 200)} and that of the recipe's "
+                f"{shortened(str(value), 200)}; take the backbone of its {NAME}: {shown(described, 400)}"
             )
 
 
-def _epsilons(backbone: Backbone) -> dict[str, float]:
-    """What the batch norms add to a variance, by name."""
+def _computed(backbone: Backbone) -> dict[str, Any]:
+    """What no weight shows, by name: what batch norms add to a variance, and the operators of a graph."""
+    steps = backbone.steps if isinstance(backbone, GraphNetwork) else ()
     return {
-        f"{name}.eps": part.eps
-        for name, part in backbone.named_modules()
-        if isinstance(part, nn.modules.batchnorm._BatchNorm)
+        **{f"operator {place}": step for place, step in enumerate(steps, start=1)},
+        **({"number of operators": len(steps)} if steps else {}),
+        **{
+            f"{name}.eps": part.eps
+            for name, part in backbone.named_modules()
+            if isinstance(part, nn.modules.batchnorm._BatchNorm)
+        },
     }
