@@ -12,7 +12,8 @@ from foreign_graphs import SIDE, expected, graph, written
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings
 from verisphere.models.folder import load
-from verisphere.ship.adopt import PRESETS, Told, adopt_callable, adopt_onnx
+from verisphere.ship.adopt import adopt_callable, adopt_onnx
+from verisphere.ship.pixels import PRESETS, Told
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)
 OWN = {"template": "mine_8x8"}

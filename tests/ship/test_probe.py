@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 import torch
 from onnx import numpy_helper
+from PIL import Image
 
 from foreign_graphs import SIDE, SIZE, graph, weights, written
 from verisphere.backbones import OnnxNetwork
 from verisphere.images import InMemory, Photos
-from verisphere.ship.adopt import Told, adopt_onnx
-from verisphere.ship.probe import FEWEST_PEOPLE, Pixels, probe, standing_out
+from verisphere.images.detect import TEMPLATES, Detections
+from verisphere.ship import probe_faces
+from verisphere.ship.adopt import adopt_onnx
+from verisphere.ship.pixels import Pixels, Told
+from verisphere.ship.probe import FEWEST_PEOPLE, probe, standing_out
 
 
 def people(count: int, images: int = 2, seed: int = 0) -> InMemory:
@@ -89,17 +93,108 @@ def test_embeddings_that_say_nothing_stand_out_by_nothing(rows):
 
 
 def test_a_model_adopted_with_a_probe_takes_what_was_measured(tmp_path):
-    from PIL import Image
-
-    faces = people(40)
-    for name, pixels in zip(faces.names, faces.images(range(80)), strict=True):
-        path = tmp_path / "faces" / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(path)
+    on_disk(tmp_path / "faces", people(40))
     net = of_red(tmp_path / "net.onnx")
     found = adopt_onnx(net, tmp_path / "model", Told(template="mine_8x8"), probe_with=tmp_path / "faces")
     assert found.description.preprocessing["colour"] == "RGB"
     assert "taken, since nothing was declared" in found.text()
+
+
+def on_disk(folder: Path, faces: InMemory, side: int = SIDE, at: tuple[int, int] = (0, 0)) -> Path:
+    """The faces as PNG files; each enlarged to another `side` within a grey photograph of 4 x 5 sides."""
+    for name, pixels in zip(faces.names, faces.images(range(len(faces))), strict=True):
+        image = Image.fromarray(pixels.permute(1, 2, 0).numpy()).resize((side, side), Image.Resampling.NEAREST)
+        if side != SIDE:
+            photograph = Image.new("RGB", (5 * side, 4 * side), (128, 128, 128))
+            photograph.paste(image, at)
+            image = photograph
+        path = folder / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path)
+    return folder
+
+
+class Knows:
+    """A detector that knows the place of the face: its landmarks are those of a template in a square there."""
+
+    name = "one that knows"
+
+    def __init__(self, left: float, top: float, side: float) -> None:
+        corner = np.array([left, top], np.float32)
+        points = np.array(TEMPLATES["arcface_112x112"].points, np.float32)
+        self.landmarks = (points + 0.5) * np.float32(side / 112) - 0.5 + corner
+        self.box = np.concatenate([corner, corner + np.float32(side)])
+        self.searched = 0
+
+    def detect(self, images):
+        self.searched += len(images)
+        return [
+            Detections(self.box[None], self.landmarks[None], np.ones(1, np.float32))
+            if image.max() > 200  # not on a photograph that is dark
+            else Detections(np.zeros((0, 4), np.float32), np.zeros((0, 5, 2), np.float32), np.zeros(0, np.float32))
+            for image in images
+        ]
+
+    def how_searched(self, height, width):
+        return ""
+
+
+def test_templates_are_cut_from_photographs_by_landmarks_that_are_found_once(network, tmp_path):
+    folder = on_disk(tmp_path / "photos", people(30), 5 * SIDE, (40, 24))
+    Image.new("RGB", (9, 9)).save(folder / "p7" / "0.png")  # without a face
+    detector = Knows(40, 24, 5 * SIDE)
+    found = probe(network, Photos(folder, size=(SIDE, SIDE)), Pixels("RGB", 127.5, 127.5), detector=detector)
+    assert detector.searched == 60
+    assert found.people == 29
+    assert {(way.pixels.template, way.pixels.crop) for way in found.ways} == {
+        ("arcface_112x112", share) for share in probe_faces.SHARES
+    }
+    assert found.declared == Pixels("RGB", 127.5, 127.5, template="arcface_112x112")
+    # the faces fill the template's own view, and no part of it
+    assert found.best.pixels.crop == 1
+    assert found.best.pixels.colour == "RGB"
+    said = found.text()
+    assert "29 people, two images each (faces on photographs, found by one that knows; excluded, for want of" in said
+    assert "arcface_112x112, 116% of its view" in said
+    assert "arcface_112x112, the middle 86%" in said
+
+
+def test_another_part_of_the_template_is_found_to_serve_best(network, tmp_path):
+    """The network was made for faces that fill 1.16 of the view."""
+    folder, side = on_disk(tmp_path / "photos", people(40), 5 * SIDE, (40, 24)), 5 * SIDE / 1.16
+    beside = (5 * SIDE - side) / 2
+    detector = Knows(40 + beside, 24 + beside, side)
+    found = probe(network, Photos(folder, size=(SIDE, SIDE)), Pixels("RGB", 127.5, 127.5), detector=detector)
+    assert found.best.pixels.crop == 1.16
+    assert found.best.gain > 0
+
+
+def test_photographs_are_told_from_aligned_faces(network, tmp_path, monkeypatch):
+    """By the detector that is installed: here one that finds each face where it lies."""
+    doubts: list[object] = []
+    monkeypatch.setattr(probe_faces, "checking_detector", lambda: "detector")
+    monkeypatch.setattr(probe_faces, "Detector", lambda device: Knows(40, 24, 5 * SIDE))
+    monkeypatch.setattr(probe_faces, "doubt_alignment", lambda *_, **__: doubts[-1])
+    photographs = Photos(on_disk(tmp_path / "photos", people(12), 5 * SIDE, (40, 24)), size=(SIDE, SIDE))
+    for doubt, origin in (("far", "found by one that knows"), (None, "images as they are")):
+        doubts.append(doubt)
+        assert origin in probe(network, photographs).origin
+    aligned = Photos(on_disk(tmp_path / "aligned", people(12)), size=(SIDE, SIDE))
+    doubts.append("not asked: these have the network's size, for which there is no template")
+    assert "images as they are" in probe(network, aligned).origin
+
+
+def test_what_is_told_in_part_is_kept(network):
+    found = probe(network, people(30), told=Told(colour="BGR"))
+    assert found.declared.colour == "BGR"
+    assert found.best.pixels.colour == "RGB"
+    assert probe(network, people(30), told=Told(mean=3.0, scale=9.0)).declared.scale == 9.0
+    with pytest.raises(ValueError, match="no way that is measured has the mean, or the scale, that is told"):
+        probe(network, people(30), told=Told(mean=3.0))
+
+
+def test_only_what_a_folder_can_say_is_taken(network):
+    assert {probe(network, people(12, seed=seed)).declared.crop for seed in range(3)} == {1.0}
 
 
 @pytest.mark.slow

@@ -16,8 +16,9 @@ from verisphere.images.decoded_faces import InMemory
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.models.image_sources import recorded_sources
 from verisphere.models.model_json import Adopted, Description, FileDigest, preprocessing
-from verisphere.ship.adopt import Told, adopt_onnx
+from verisphere.ship.adopt import adopt_onnx
 from verisphere.ship.export import file_digest, write_description
+from verisphere.ship.pixels import Told
 from verisphere.train.recipe import ReadRecipe, read_recipe
 from verisphere.train.restore import _check_alike
 from verisphere.train.session import train_run

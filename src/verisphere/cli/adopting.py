@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verisphere.cli.messages import progress
-from verisphere.cli.parsing import Verbs, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, add_detector, add_trust_code, new_verb
 from verisphere.words import printable
 
 if TYPE_CHECKING:
-    from verisphere.ship.adopt import Told
+    from verisphere.images.detect import FaceDetector
+    from verisphere.ship.pixels import Told
 
-#: The names of `verisphere.models.foreign_names.SOURCES` and of `verisphere.ship.presets.PRESETS`, which load PyTorch,
+#: The names of `verisphere.models.foreign_names.SOURCES` and of `verisphere.ship.pixels.PRESETS`, which load PyTorch,
 #: and the suffixes of checkpoints.
 SOURCES = ("arcface_torch", "adaface", "magface", "mobilefacenet_pytorch", "insightface_pytorch")
 PRESETS = ("insightface", *SOURCES, "facenet", "sface")
@@ -27,6 +28,8 @@ def adopt(options: argparse.Namespace) -> str:
         return _adopt_function(options)
     if named.suffix.lower() in CHECKPOINTS:
         return _adopt_checkpoint(options)
+    if options.detector is not None and options.probe is None:
+        raise ValueError("--detector finds the faces on the photographs of --probe, and no --probe is given")
 
     return adopt_onnx(
         named,
@@ -36,12 +39,22 @@ def adopt(options: argparse.Namespace) -> str:
         preset=options.preset,
         trainable=options.trainable,
         probe_with=options.probe,
+        detector=_detector(options),
         progress=progress(),
     ).text()
 
 
+def _detector(options: argparse.Namespace) -> "FaceDetector | None":
+    from verisphere.device import choose_device
+    from verisphere.images.detect import detector_named
+
+    if options.detector is None:
+        return None
+    return detector_named(options.detector, choose_device(None), trust_code=options.trust_code)
+
+
 def _told(options: argparse.Namespace) -> "Told":
-    from verisphere.ship.adopt import Told
+    from verisphere.ship.pixels import Told
 
     fields = ("size", "colour", "mean", "scale", "layout", "template", "output")
     return Told(**{name: vars(options)[name] for name in fields})
@@ -59,9 +72,9 @@ def _adopt_function(options: argparse.Namespace) -> str:
     """
     from verisphere.ship.adopt import adopt_callable
 
-    for flag, value in (("--preset", options.preset), ("--probe", options.probe), ("--trainable", options.trainable)):
-        if value:
-            raise ValueError(f"{flag} is for ONNX files; {printable(options.model)} is a function")
+    for name in ("preset", "probe", "detector", "trainable"):
+        if vars(options)[name]:
+            raise ValueError(f"--{name} is for ONNX files; {printable(options.model)} is a function")
     told = _told(options)
     return adopt_callable(options.model, options.out, told, **_card(options), trust_code=options.trust_code).text()
 
@@ -76,7 +89,7 @@ def _adopt_checkpoint(options: argparse.Namespace) -> str:
 
     described = [
         f"--{name}"
-        for name in ("size", "colour", "mean", "scale", "layout", "output", "probe", "trainable")
+        for name in ("size", "colour", "mean", "scale", "layout", "output", "probe", "detector", "trainable")
         if vars(options)[name] is not None and vars(options)[name] is not False
     ]
     if described:
@@ -140,9 +153,10 @@ def add_adopt(verbs: Verbs) -> None:
         "--probe",
         type=Path,
         metavar="PHOTOS",
-        help="aligned faces, two or more of a person: measures other colours, normalisations, crops and flips, and "
-        "takes the best way where none is told",
+        help="faces of people with two images or more: measures other colours, normalisations, crops, templates (on "
+        "photographs) and flips, and takes the best way where none is told",
     )
+    add_detector(verb)
     verb.add_argument("--trainable", action="store_true", help="read the graph into a network that can be trained on")
     verb.add_argument("--name", help="of the model (that of the file)")
     verb.add_argument("--source", help="where it was published, for its card")

@@ -102,6 +102,14 @@ class Photos(Faces):
             pixels[row] = _fitted(decode(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
+    def photographs(self, indices: Sequence[int]) -> list[UInt8[np.ndarray, "_ _ 3"]]:
+        """The images at these positions, each of its own size: RGB, [0, 255].
+
+        Raises:
+            ValueError: an image cannot be read; names it.
+        """
+        return [decode(data, name) for name, data in self._files.read(indices)]
+
 
 def _fitted(
     pixels: UInt8[np.ndarray, "old_height old_width 3"], name: str, size: tuple[int, int], max_stretch: float

@@ -12,11 +12,11 @@ import torch
 import yaml
 
 import verisphere
-from verisphere.backbones.backbone import Backbone, Colour, Layout
+from verisphere.backbones.backbone import Backbone, Layout
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.errors import errors_naming
-from verisphere.images.detect import TEMPLATES
+from verisphere.images.detect import TEMPLATES, FaceDetector
 from verisphere.models.callable_network import CallableNetwork, find_function, source_digest, vectors_of
 from verisphere.models.described_faces import open_faces
 from verisphere.models.first_run import FirstRun, first_run
@@ -26,35 +26,13 @@ from verisphere.models.model_json import FUNCTION, NETWORK, WEIGHTS, Adopted, De
 from verisphere.models.named_class import CALLS
 from verisphere.models.onnx_to_network import read_trainable
 from verisphere.ship.export import check_template, file_digest, write_description
-from verisphere.ship.presets import PRESETS, Preset
-from verisphere.ship.probe import Pixels, ProbeResult, probe
+from verisphere.ship.pixels import PRESETS, Pixels, Preset, Told
+from verisphere.ship.probe import ProbeResult, probe
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.words import unknown_name
 
 #: The file of an adopted folder on which a recipe can stand that trains its network further.
 BACKBONE = "backbone.yaml"
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a user tells of a model; None where it is left to the preset or to the graph.
-
-    Attributes:
-        size: height and width of a face.
-        colour: order of the colours.
-        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
-        layout: order of the axes of its input.
-        template: positions of eyes, nose and mouth in an aligned face.
-        output: name of the output with the embeddings.
-    """
-
-    size: tuple[int, int] | None = None
-    colour: Colour | None = None
-    mean: float | None = None
-    scale: float | None = None
-    layout: Layout | None = None
-    template: str | None = None
-    output: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +92,7 @@ def adopt_onnx(
     source: str | None = None,
     licence: str | None = None,
     probe_with: Path | None = None,
+    detector: FaceDetector | None = None,
     progress: Progress = quietly,
 ) -> AdoptResult:
     """Make a model folder of an ONNX file that was made elsewhere; the folder appears only after the graph has run.
@@ -128,8 +107,9 @@ def adopt_onnx(
             the graph; and `backbone.yaml`, on which a recipe for that can stand.
         name: name of the model; by default that of the file.
         source, licence: of the model, for its card.
-        probe_with: aligned faces of people with two images or more, on which other ways of giving pixels are measured;
-            the best one is taken where none was told.
+        probe_with: faces of people with two images or more, aligned or photographs, on which other ways of giving
+            pixels are measured; the best one is taken where none was told.
+        detector: finds the faces on photographs; by default MTCNN where they look unaligned and it is installed.
         progress: reports the progress of the probe.
 
     Raises:
@@ -174,7 +154,7 @@ def adopt_onnx(
         network.read(content, model)
         faces = open_faces(probe_with, None, size)
         with errors_naming(probe_with):
-            probed = probe(network, faces, pixels, progress)
+            probed = probe(network, faces, pixels, progress, detector=detector, told=told)
         pixels = probed.declared
     assert pixels is not None
     arguments |= {"mean": pixels.mean, "scale": pixels.scale, "colour": pixels.colour}

@@ -7,51 +7,28 @@ what makes a person easy or hard cancels.
 """
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from jaxtyping import Float64
 from torch import Tensor
 
 from verisphere.backbones.backbone import Colour
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.decide.bounds import mean_bounds
+from verisphere.images.detect import FaceDetector
 from verisphere.images.faces import Faces
 from verisphere.report.tables import table
-from verisphere.vocabulary import Progress, quietly
+from verisphere.ship.pixels import Pixels, Told
+from verisphere.ship.probe_faces import probe_faces
+from verisphere.vocabulary import Progress, printable, quietly
 
 #: Ways to normalise that published models have.
 NORMALISATIONS = ((127.5, 127.5), (127.5, 128.0), (0.0, 1.0), (0.0, 255.0))
-#: Sides of the middle part of a face that is given, enlarged to the whole: the template of a model may be tighter.
-CROPS = (1.0, 0.86)
 IMAGES_OF_A_PERSON, MOST_PEOPLE, FEWEST_PEOPLE = 2, 200, 10
 #: From so many people on, RGB and BGR part: measured with `pretrained_mobilefacenet.onnx` on LFW.
 TELLING_PEOPLE = 60
 _BATCH = 64
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """A way of giving a face to a network.
-
-    Attributes:
-        colour: order of the colours.
-        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
-        crop: side of the middle part that is given, as a share of the face.
-        flip: whether the embedding of the mirror image is added.
-    """
-
-    colour: Colour
-    mean: float
-    scale: float
-    crop: float = 1.0
-    flip: bool = False
-
-    def __str__(self) -> str:
-        """As the options of `adopt`."""
-        crop = "" if self.crop == 1 else f", the middle {self.crop:.0%}"
-        return f"{self.colour}, ({self.mean:g}, {self.scale:g}){', flip' if self.flip else ''}{crop}"
 
 
 @dataclass(frozen=True)
@@ -82,12 +59,14 @@ class ProbeResult:
         told: whether one was declared.
         ways: all of them.
         people: number of people.
+        origin: how the images came about, in words.
     """
 
     declared: Pixels
     told: bool
     ways: tuple[Measured, ...]
     people: int
+    origin: str
 
     @property
     def best(self) -> Measured:
@@ -112,8 +91,8 @@ class ProbeResult:
             for way in shown
         ]
         lines = [
-            f"probe: {self.people} people, two images each; own scores from the mean impostor score, in its standard "
-            "deviations",
+            f"probe: {self.people} people, two images each ({printable(self.origin)}); own scores from the mean "
+            "impostor score, in its standard deviations",
             table(["pixels (mean, scale)", "own score", "gain", "95 % of all ways"], rows),
             f"* {'declared' if self.told else 'taken, since nothing was declared'}; {self._verdict()}",
         ]
@@ -128,37 +107,59 @@ class ProbeResult:
 
 
 def probe(
-    network: OnnxNetwork, faces: Faces, declared: Pixels | None = None, progress: Progress = quietly
+    network: OnnxNetwork,
+    faces: Faces,
+    declared: Pixels | None = None,
+    progress: Progress = quietly,
+    *,
+    detector: FaceDetector | None = None,
+    told: Told | None = None,
 ) -> ProbeResult:
     """Give the same faces to a network in every way that published models have.
 
     Args:
         network: the network, its graph read; its own colours and normalisation are not used.
-        faces: aligned faces of the network's size, of people with two images or more; of each the first two are used.
+        faces: faces of people with two images or more, of which the first two are used; aligned and of the network's
+            size, or photographs (see `probe_faces`).
         declared: the way to compare with; None where nothing is known.
-        progress: reports the progress over ways.
+        progress: reports the progress over photographs and ways.
+        detector: finds the faces on photographs.
+        told: what is known where nothing is declared as a whole; ways that differ from it are measured, and not taken.
 
     Raises:
-        ValueError: fewer than `FEWEST_PEOPLE` people have two images, an image cannot be read, or the network fails.
+        ValueError: fewer than `FEWEST_PEOPLE` people have two images with a face, an image cannot be read, or the
+            network fails.
     """
     pairs = _pairs(faces)
-    images = faces.images([index for pair in pairs for index in pair])
+    seen = probe_faces(faces, pairs, network.input_size, detector, progress)
+    if seen.people < FEWEST_PEOPLE:
+        raise ValueError(f"{seen.people} people are left ({seen.origin}); a probe needs {FEWEST_PEOPLE}")
     normalisations = NORMALISATIONS if network.numbers != "uint8" else ((0.0, 1.0),)
-    if declared is not None and (declared.mean, declared.scale) not in normalisations:
-        normalisations = ((declared.mean, declared.scale), *normalisations)
-    ways = [(colour, *normal, crop) for colour in _COLOURS for normal in normalisations for crop in CROPS]
+    told = told or Told()
+    mean, scale = (told.mean, told.scale) if declared is None else (declared.mean, declared.scale)
+    if mean is not None and scale is not None and (mean, scale) not in normalisations:
+        normalisations = ((mean, scale), *normalisations)
+    ways = [(colour, *normal, view) for colour in _COLOURS for normal in normalisations for view in seen.images]
     scores: dict[Pixels, Float64[np.ndarray, " people"]] = {}
-    for colour, mean, scale, crop in progress(ways, "probing", len(ways)):
-        way = Pixels(colour, mean, scale, crop)
-        plain, mirrored = _embedded(network, images, way)
+    for colour, mean, scale, (template, crop) in progress(ways, "probing", len(ways)):
+        way = Pixels(colour, mean, scale, crop, False, template)
+        plain, mirrored = _embedded(network, seen.images[template, crop], way)
         scores[way] = standing_out(plain)
-        scores[Pixels(colour, mean, scale, crop, flip=True)] = standing_out(plain + mirrored)
-    best = max(scores, key=lambda way: float(scores[way].mean()))
-    base = best if declared is None else declared
+        scores[replace(way, flip=True)] = standing_out(plain + mirrored)
+    own_template, own_crop = next(iter(seen.images))
+    if declared is None:  # a folder can say no part of a template
+        candidates = [
+            way for way in scores if (way.template, way.crop) == (own_template, own_crop) and told.allows(way)
+        ]
+        if not candidates:
+            raise ValueError("no way that is measured has the mean, or the scale, that is told; tell both")
+        base = max(candidates, key=lambda way: float(scores[way].mean()))
+    else:
+        base = replace(declared, template=own_template, crop=own_crop)
     confidence = 1 - 0.05 / (len(scores) - 1)
     measured = [_measured(way, scores[way], scores[base], confidence) for way in scores]
     measured.sort(key=lambda way: -way.genuine)
-    return ProbeResult(base, declared is not None, tuple(measured), len(pairs))
+    return ProbeResult(base, declared is not None, tuple(measured), seen.people, seen.origin)
 
 
 _COLOURS: tuple[Colour, ...] = ("RGB", "BGR")
@@ -185,22 +186,10 @@ def _embedded(network: OnnxNetwork, images: Tensor, way: Pixels) -> tuple[np.nda
     given.colour, given.mean, given.scale = way.colour, way.mean, way.scale
     both: list[list[np.ndarray]] = [[], []]
     for start in range(0, len(images), _BATCH):
-        normalised = given.normalise(_middle(images[start : start + _BATCH], way.crop))
+        normalised = given.normalise(images[start : start + _BATCH])
         for rows, seen in zip(both, (normalised, normalised.flip(-1)), strict=True):
             rows.append(given(seen).double().numpy())
     return np.concatenate(both[0]), np.concatenate(both[1])
-
-
-def _middle(images: Tensor, crop: float) -> Tensor:
-    """The middle part of each face, enlarged to the size of the whole."""
-    if crop == 1:
-        return images
-    height, width = images.shape[-2:]
-    high, wide = round(height * crop), round(width * crop)
-    top, left = (height - high) // 2, (width - wide) // 2
-    part = images[..., top : top + high, left : left + wide].float()
-    whole = torch.nn.functional.interpolate(part, (height, width), mode="bilinear", align_corners=False)
-    return whole.round().clamp(0, 255).to(torch.uint8)
 
 
 def standing_out(embeddings: Float64[np.ndarray, "images dim"]) -> Float64[np.ndarray, " people"]:

@@ -80,6 +80,31 @@ def template_named(name: str) -> Template:
     return TEMPLATES[name]
 
 
+def resized(template: Template, size: tuple[int, int], share: float = 1.0) -> Template:
+    """A template for crops of another size, whose height shows `share` of the height that the template shows.
+
+    The middle stays in the middle; a crop that is wider or narrower in proportion shows more or less on its sides.
+
+    >>> resized(TEMPLATES["sphereface_112x96"], (112, 112)).points == TEMPLATES["arcface_112x112"].points
+    True
+
+    Args:
+        template: the template.
+        size: (height, width) of the crop, in pixels.
+        share: below 1 the face is larger in the crop, above 1 smaller.
+    """
+    height, width = size
+    scale = height / (template.height * share)
+    points = tuple(
+        (
+            (x + 0.5 - template.width / 2) * scale + width / 2 - 0.5,
+            (y + 0.5 - template.height / 2) * scale + height / 2 - 0.5,
+        )
+        for x, y in template.points
+    )
+    return Template(template.name, height, width, points)
+
+
 def similarity(points: Points, targets: Points) -> Float64[np.ndarray, "2 3"]:
     """The rotation, scale and shift that minimise the sum of squared distances from points to targets.
 

@@ -1,0 +1,109 @@
+"""What pixels a network made elsewhere takes: a way to give them, what a user tells, and presets that tell all."""
+
+from dataclasses import dataclass
+
+from verisphere.backbones.backbone import Colour, Layout
+from verisphere.images.detect import template_named
+from verisphere.models.foreign_names import SOURCES
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """A way of giving a face to a network.
+
+    Attributes:
+        colour: order of the colours.
+        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
+        crop: side of the part that is given, as a share of the face or of the view of the template; above 1 it shows
+            more than the template.
+        flip: whether the embedding of the mirror image is added.
+        template: name of the template by which the face was cut from its photograph, enlarged or reduced to the size
+            of the network; empty where images were taken as they are.
+    """
+
+    colour: Colour
+    mean: float
+    scale: float
+    crop: float = 1.0
+    flip: bool = False
+    template: str = ""
+
+    def __str__(self) -> str:
+        """As the options of `adopt`."""
+        template = f", {self.template}" if self.template else ""
+        crop = "" if self.crop == 1 else f", {'the middle ' if self.crop < 1 else ''}{self.crop:.0%}"
+        crop += " of its view" if self.crop > 1 else ""
+        return f"{self.colour}, ({self.mean:g}, {self.scale:g}){', flip' if self.flip else ''}{template}{crop}"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a user tells of a model; None where it is left to the preset or to the graph.
+
+    Attributes:
+        size: height and width of a face.
+        colour: order of the colours.
+        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
+        layout: order of the axes of its input.
+        template: positions of eyes, nose and mouth in an aligned face.
+        output: name of the output with the embeddings.
+    """
+
+    size: tuple[int, int] | None = None
+    colour: Colour | None = None
+    mean: float | None = None
+    scale: float | None = None
+    layout: Layout | None = None
+    template: str | None = None
+    output: str | None = None
+
+    def allows(self, way: Pixels) -> bool:
+        """Whether a way of giving pixels agrees with what is told."""
+        asked = ((self.colour, way.colour), (self.mean, way.mean), (self.scale, way.scale))
+        return all(given in (None, seen) for given, seen in asked)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What the models of one source take.
+
+    Attributes:
+        size: height and width of a face.
+        colour: order of the colours.
+        mean: value that is subtracted from a pixel in [0, 255]; None where the graph tells, see `normalises`.
+        scale: value by which it is then divided; None likewise.
+        template: positions of eyes, nose and mouth in an aligned face.
+        source: where this stands.
+    """
+
+    size: tuple[int, int]
+    colour: Colour
+    mean: float | None
+    scale: float | None
+    template: str
+    source: str
+
+
+def _of_checkpoints(name: str) -> Preset:
+    """What the ONNX files of a project take whose checkpoints can be read too."""
+    about = SOURCES[name]
+    size, numbers = template_named(about.template).size, about.init_args
+    return Preset(size, about.colour, numbers["mean"], numbers["scale"], about.template, about.stands)
+
+
+PRESETS = {
+    "insightface": Preset(
+        *((112, 112), "RGB", None, None, "arcface_112x112"),
+        source="InsightFace's loader of recognition models (model_zoo/arcface_onnx.py): RGB; mean and scale 127.5, or "
+        "0 and 1 where the graph begins with a subtraction and a multiplication",
+    ),
+    **{name: _of_checkpoints(name) for name in SOURCES},
+    "facenet": Preset(
+        *((160, 160), "RGB", 127.5, 128.0, "facenet_160x160"),
+        source="facenet-pytorch (fixed_image_standardization): RGB, (pixel - 127.5) / 128; MTCNN's boxes and a margin",
+    ),
+    "sface": Preset(
+        *((112, 112), "RGB", 0.0, 1.0, "arcface_112x112"),
+        source="OpenCV's FaceRecognizerSF (face_recognize.cpp): RGB pixels in [0, 255], which the graph normalises",
+    ),
+}
