@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from faults.verbs import Act, environment, random_set
+from foreign_graphs import graph, written
 from verisphere.files.embeddings import write_embeddings
 
 RECIPE = """\
@@ -37,6 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(generator.integers(0, 256, (112, 112, 3), np.uint8)).save(path)
     write_embeddings(place / "set.npz", random_set(120, 2, 16))
+    written(place / "net.onnx", graph())
     return place
 
 

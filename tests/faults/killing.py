@@ -148,6 +148,19 @@ def _read_model(folder: Path) -> int:
     return max(found, default=0)
 
 
+def _adopt_model(folder: Path, version: int) -> None:
+    """`adopt`, but for the first run of the graph, which writes nothing and takes a process of its own."""
+    from foreign_graphs import SIZE, graph, written
+    from verisphere.models.first_run import FirstRun
+    from verisphere.ship import adopt
+    from verisphere.ship.pixels import Told
+
+    adopt.first_run = lambda *_: FirstRun(SIZE, None, 0.1)  # type: ignore[assignment]
+    net = written(folder.with_name("net.onnx"), graph())
+    told = Told(colour="RGB", mean=0.0, scale=1.0, template="mine_8x8")
+    adopt.adopt_onnx(net, folder / f"model-{version}", told, trainable=True)
+
+
 def _save_report(folder: Path, version: int) -> None:
     """`report`, but for its pictures, which take seconds."""
     from verisphere.measure import report_folder
@@ -176,6 +189,7 @@ SAVERS = {
     "calibration": Saver(_save_calibration, _read_calibration),
     "state of an all-pairs scan": Saver(_save_scan, _read_scan),
     "model folder": Saver(_save_model, _read_model, first=True),
+    "adopted model folder": Saver(_adopt_model, _read_model, first=True),
     "report": Saver(_save_report, _read_report),
 }
 

@@ -8,7 +8,6 @@ import json
 import resource
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,16 +39,14 @@ def run_limited(
         ValueError: it takes more memory or time than allowed, or fails on every batch.
     """
     memory = MEMORY + 5 * len(content) if memory is None else memory
-    with tempfile.TemporaryDirectory() as room:
-        graph = Path(room) / "graph.onnx"
-        graph.write_bytes(content)
-        words = json.dumps(asked | {"batches": list(batches), "memory": memory, "cpu_seconds": CPU_SECONDS})
-        command = [sys.executable, "-P", __file__, str(graph)]  # -P: nothing beside this file is imported
-        try:
-            # by standard input: names in a graph may be longer than an argument can be
-            done = subprocess.run(command, capture_output=True, timeout=SECONDS, input=words.encode())
-        except subprocess.TimeoutExpired:
-            raise ValueError(f"{file}: one image takes more than {SECONDS} s; it was stopped") from None
+    words = json.dumps(asked | {"batches": list(batches), "memory": memory, "cpu_seconds": CPU_SECONDS})
+    command = [sys.executable, "-P", __file__]  # -P: nothing beside this file is imported
+    try:
+        # all by standard input: names in a graph may be longer than an argument can be, and no disk has to have room
+        given = b"".join([words.encode(), b"\n", content])
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, input=given)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{file}: one image takes more than {SECONDS} s; it was stopped") from None
     try:
         answers = json.loads(done.stdout)
     except ValueError:
@@ -70,7 +67,7 @@ def _limit(memory: int, cpu_seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _run(graph: str, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
+def _run(content: bytes, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """What each batch gives, or its error."""
     import time
 
@@ -80,7 +77,6 @@ def _run(graph: str, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    content = Path(graph).read_bytes()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     pixels = np.random.default_rng(0).integers(0, 256, (max(asked["batches"]), *asked["shape"]))
     images = ((pixels - asked["mean"]) / asked["scale"]).astype(asked["numbers"])
@@ -130,10 +126,10 @@ def _near(one: Any, other: Any, share: float = 0.02) -> bool:
 
 
 if __name__ == "__main__":
-    told = json.loads(sys.stdin.buffer.read())
+    told = json.loads(sys.stdin.buffer.readline())
     _limit(told["memory"], told["cpu_seconds"])
     try:
-        answer = _run(sys.argv[1], told)
+        answer = _run(sys.stdin.buffer.read(), told)
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         answer = {batch: {"error": reason} for batch in told["batches"]}
