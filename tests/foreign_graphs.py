@@ -69,6 +69,44 @@ def graph(
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def convolutions() -> onnx.ModelProto:
+    """A small network as exporters write one: convolution, batch norm, PReLU, pooling, a computed reshape."""
+    generator = np.random.default_rng(0)
+
+    def numbers(name: str, *shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array(generator.uniform(0.1, 1, shape).astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["images", "filters", "bias"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("BatchNormalization", ["c", "g", "b", "m", "v"], ["n"], epsilon=1e-3),
+        helper.make_node("PRelu", ["n", "slopes"], ["p"]),
+        helper.make_node("Conv", ["p", "depthwise"], ["d"], group=4, auto_pad="SAME_UPPER"),
+        helper.make_node("Add", ["p", "d"], ["s"]),
+        helper.make_node("AveragePool", ["s"], ["q"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Shape", ["q"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["batch"], axis=0),
+        helper.make_node("Unsqueeze", ["batch", "axis"], ["first"]),
+        helper.make_node("Concat", ["first", "rest"], ["sizes"], axis=0),
+        helper.make_node("Reshape", ["q", "sizes"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "matrix", "last"], ["embedding"], transB=1),
+    ]
+    constants = [
+        numbers("filters", 4, 3, 3, 3), numbers("bias", 4), numbers("slopes", 4, 1, 1),
+        numbers("depthwise", 4, 1, 2, 2),
+        *(numbers(name, 4) for name in "gbmv"), numbers("matrix", SIZE, 16), numbers("last", SIZE),
+        *(numpy_helper.from_array(np.array(value, np.int64), name)
+          for name, value in (("zero", 0), ("axis", [0]), ("rest", [-1]))),
+    ]  # fmt: skip
+    made = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", SIZE])],
+        constants,
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def written(path: Path, model: onnx.ModelProto) -> Path:
     """The path, after the model was written there."""
     path.write_bytes(model.SerializeToString())

@@ -188,6 +188,10 @@ def operators(version: int) -> Attack:
     return changed(lambda model: setattr(model.opset_import[0], "version", version))
 
 
+def foreign_operator(model: onnx.ModelProto) -> None:
+    model.graph.node[-1].domain = "my.own"
+
+
 def short_weights(model: onnx.ModelProto) -> None:
     model.graph.initializer[0].raw_data = model.graph.initializer[0].raw_data[:-4]
 
@@ -352,6 +356,7 @@ UNREAD: dict[str, tuple[Attack, str]] = {
     "text in": (of_kind("input", lambda kind: setattr(kind.tensor_type, "elem_type", 8)), "numbers of kind 8"),
     "a sequence out": (of_kind("output", sequence), "none of them is an embedding"),
     "a huge image": (size_of("input", 2, 1 << 40), "at most 1024 a side"),
+    "a huge batch": (size_of("input", 0, 1 << 40), "at most 1,024 are allowed"),
     "a huge embedding": (size_of("output", 1, 1 << 40), "at most 65,536"),
     "a name that steers": (changed(renamed("images", ESCAPES)), "no name of 1 to 200 letters"),
     "an operator's name that steers": (

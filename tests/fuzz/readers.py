@@ -14,6 +14,7 @@ from fuzz.containers import (
     Files,
     change_image,
     change_lz4,
+    change_npy,
     change_npz,
     change_onnx,
     change_safetensors,
@@ -25,22 +26,29 @@ from fuzz.containers import (
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
 from fuzz.seeds import ask_scan, rows_of_scan
+from verisphere.backbones import OnnxNetwork
 from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.folder import open_experiment
 from verisphere.experiments.recipes import resolve
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
+from verisphere.files.errors import errors_naming
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.lists import read_images, read_pairs, read_people
 from verisphere.files.metrics import METRICS, read_metrics
+from verisphere.files.onnx_graph import read_graph
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.detect.weights import decompress, unpickle
+from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.photos import Photos
 from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.embed import embed, open_model
+from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
+from verisphere.models.foreign_weights import read_foreign_weights
+from verisphere.models.onnx_to_network import read_network
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
 from verisphere.ship.card_files import read_figures, read_settings
@@ -81,6 +89,8 @@ def mutations(path: str, trusted: bool) -> Mutation:
         ".safetensors": change_safetensors,
         ".onnx": change_onnx,
         ".lz4": change_lz4,
+        ".npy": change_npy,
+        ".ckpt": change_zip,
         ".csv": change_table,
         ".txt": change_table,
     }
@@ -188,6 +198,32 @@ def _weights(folder: Path) -> None:
     unpickle(decompress(path.read_bytes(), str(path)), str(path))
 
 
+def _foreign_graph(folder: Path) -> tuple[bytes, GraphEnds]:
+    return read_foreign_onnx(folder / "net.onnx")
+
+
+def _network_of_graph(folder: Path) -> None:
+    content, ends = _foreign_graph(folder)
+    height, width = ends.size or (8, 8)
+    arguments = {"layout": ends.layout or "NCHW", "numbers": ends.numbers, "batch": ends.batch}
+    names = {"image_input": ends.image_input, "embedding_output": ends.embedding_output}
+    pixels = OnnxNetwork(ends.embedding_size or 6, height, width, 0.0, 1.0, "BGR", **arguments, **names)  # type: ignore[arg-type]
+    with errors_naming(folder / "net.onnx"):
+        read_network(content, pixels).network()
+
+
+def _detector_graph(folder: Path) -> None:
+    path = folder / "yunet.onnx"
+    _, model = read_graph(path)
+    with errors_naming(path):
+        yunet_ends(model.graph)
+
+
+def _vectors(folder: Path) -> None:
+    (path,) = (path for path in folder.glob("vectors.*") if path.suffix not in (".txt", ".lst"))
+    read_embeddings(path)
+
+
 READERS = {
     "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
     "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
@@ -214,9 +250,27 @@ READERS = {
     "resolved recipes": Reader(("resolved recipe",), lambda folder: read_settings(folder / "recipe.yaml")),
     "metrics": Reader(("metrics",), lambda folder: read_metrics(folder / METRICS)),
     "detector weights": Reader(("detector weights",), _weights),
+    "tables of vectors": Reader(("array of vectors", "csv of vectors"), _vectors),
+    "parquet": Reader(("parquet of vectors",), _vectors),
+    "foreign graphs": Reader(("foreign graph", "foreign graph with weights beside it"), _foreign_graph, ("net",)),
+    "networks of graphs": Reader(("foreign convolutions", "foreign graph"), _network_of_graph),
+    "foreign checkpoints": Reader(
+        ("foreign checkpoint", "foreign checkpoint of old"),
+        lambda folder: read_foreign_weights(folder / "net.ckpt", "mobilefacenet_pytorch"),
+    ),
+    "adopted folders": Reader(
+        ("adopted graph", "adopted network"), lambda folder: open_model(folder / "model", CPU), reseal=reseal_model
+    ),
+    "detector graphs": Reader(("detector graph",), _detector_graph),
 }
 
-_NEEDS = {"onnx files": ("onnx", "onnxruntime"), "detector weights": ("mtcnn", "lz4")}
+_ONNX = ("onnx", "onnxruntime")
+_NEEDS = {
+    **dict.fromkeys(
+        ("onnx files", "foreign graphs", "networks of graphs", "adopted folders", "detector graphs"), _ONNX
+    ),
+    **{"detector weights": ("mtcnn", "lz4"), "parquet": ("pyarrow",)},
+}
 
 
 def installed(name: str) -> bool:

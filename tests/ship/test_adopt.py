@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from foreign_graphs import SIDE, expected, graph, written
+from hostile_graphs import foreign_operator, memory_address, outside
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings
 from verisphere.models.folder import load
+from verisphere.models.model_json import model_json, read_model_json
 from verisphere.ship.adopt import adopt_callable, adopt_onnx
+from verisphere.ship.export import file_digest
 from verisphere.ship.pixels import PRESETS, Told
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)
@@ -117,6 +120,29 @@ def test_insightfaces_rule_of_what_normalises_inside(tmp_path, normalised, mean,
     monkeypatch.setitem(PRESETS, "insightface", replace(PRESETS["insightface"], size=(SIDE, SIDE), template="mine_8x8"))
     found = adopted(tmp_path, graph(normalised=normalised), Told(), preset="insightface").description.preprocessing
     assert (found["mean"], found["scale"], found["colour"]) == (mean, scale, "RGB")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (foreign_operator, "needs the operator 'MatMul' of 'my.own', which runs code"),
+        (outside("net.data"), "its weights 'weights' lie in another file, which no digest covers"),
+        (memory_address, "it has sparse weights"),
+    ],
+)
+def test_a_folder_that_was_made_by_hand_is_checked_as_a_graph_is(tmp_path, change, line):
+    """Its digests fit: whoever makes a folder makes them."""
+    adopted(tmp_path, graph(), Told(colour="RGB", mean=0.0, scale=1.0, **OWN))
+    folder, model = tmp_path / "model", graph()
+    change(model)
+    written(folder / "network.onnx", model)
+    (folder / "net.data").write_bytes(bytes(10_000))
+    about = read_model_json(folder / "model.json")
+    files = about.files | {"network.onnx": file_digest(folder / "network.onnx")}
+    (folder / "model.json").write_text(model_json(replace(about, files=files)))
+    with pytest.raises(ValueError, match=line) as refused:
+        load(folder)
+    assert str(refused.value).startswith(f"{folder / 'network.onnx'}: ")
 
 
 def test_a_changed_graph_is_noticed(tmp_path):

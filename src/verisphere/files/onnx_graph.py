@@ -22,13 +22,14 @@ LONGEST_NAME = 200
 _FILES = ("EPContext",)  # operators that take a compiled network from another file
 
 
-def read_graph(path: Path) -> tuple[bytes, Any]:
+def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
     """An ONNX file made elsewhere, as one sequence of bytes and as onnx's ModelProto, after checks that run nothing.
 
     Weights that lie in files beside the graph are taken into it.
 
     Args:
         path: the ONNX file.
+        sealed: whether a digest covers the file, so that weights beside it, which it does not cover, are refused.
 
     Raises:
         FileNotFoundError: the file, or one with its weights, is not there.
@@ -48,7 +49,7 @@ def read_graph(path: Path) -> tuple[bytes, Any]:
         raise ValueError(f"{path}: not an ONNX file: it holds no graph")
     try:
         _check_operators(model)
-        beside = _take_in(model, path.parent)
+        beside = _take_in(model, path.parent, sealed)
         content = model.SerializeToString(deterministic=True) if beside else content
         _check_weights(model, len(content))
     except ValueError as error:
@@ -80,9 +81,11 @@ def _tensors(graph: Any) -> Iterator[Any]:
             yield from attribute.tensors
 
 
-def _take_in(model: Any, folder: Path) -> bool:
+def _take_in(model: Any, folder: Path, sealed: bool) -> bool:
     """Take weights that lie in files beside the graph into it; whether there were any."""
     outside = [tensor for tensor in _tensors(model.graph) if tensor.data_location == _EXTERNAL or tensor.external_data]
+    if sealed and outside:
+        raise ValueError(f"its weights {shown(outside[0].name)} lie in another file, which no digest covers")
     held: dict[Path, bytes] = {}
     total = 0
     for tensor in outside:

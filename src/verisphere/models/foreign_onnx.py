@@ -12,8 +12,8 @@ from verisphere.backbones.onnx_network import Numbers
 from verisphere.files.json_values import shown
 from verisphere.files.onnx_graph import axes_in_words, axes_of, check_name, only_input, read_graph
 
-#: Pixels of a side of a face.
-LARGEST_SIDE = 1024
+#: Pixels of a side of a face, and images that a graph takes at a time.
+LARGEST_SIDE, LARGEST_BATCH = 1024, 1024
 _NUMBERS: dict[int, Numbers] = {1: "float32", 10: "float16", 2: "uint8"}
 _OF_OUTPUT = (1, 10)  # float32, float16
 
@@ -80,6 +80,8 @@ def _ends(graph: Any, output: str | None) -> GraphEnds:
     size = None if height is None or width is None else (height, width)
     if size is not None and max(size) > LARGEST_SIDE:
         raise ValueError(f"its input is {size[0]} x {size[1]} pixels; at most {LARGEST_SIDE} a side are taken")
+    if axes[0] is not None and axes[0] > LARGEST_BATCH:
+        raise ValueError(f"it takes {axes[0]:,} images at a time; at most {LARGEST_BATCH:,} are allowed")
     embedding = _embedding(graph.output, output)
     check_name("output", embedding.name)
     numbers = axes_of(embedding)[-1] if len(axes_of(embedding)) == 2 else None
