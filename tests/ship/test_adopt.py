@@ -295,7 +295,22 @@ def fails(images):
     raise KeyError("x")
 
 def endless(images):
-    return np.full((len(images), 6), np.inf)
+    return np.full((len(images), 6), 1e300)
+
+def ends(images):
+    raise SystemExit(3)
+
+def chance(images):
+    return np.random.rand(len(images), 6)
+
+def together(images):
+    return embed(images) - embed(images).mean(0)
+
+def blind(images):
+    return np.ones((len(images), 6))
+
+def nothing(images):
+    return np.ones((len(images), 0))
 
 word = "text"
 """
@@ -308,6 +323,7 @@ def module(tmp_path, monkeypatch) -> Path:
 
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "theirs.py").write_text(CODE)
+    (tmp_path / "code" / "leaves.py").write_text("raise SystemExit(7)")
     monkeypatch.syspath_prepend(tmp_path / "code")
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
     return tmp_path / "code" / "theirs.py"
@@ -345,6 +361,13 @@ def test_code_that_changed_is_noticed(tmp_path, module):
         ("theirs:one", Told(**OWN), True, r"gives float64 numbers \(6,\), where \(1, dim\) are due"),
         ("theirs:fails", Told(**OWN), True, "failed on 1 images: KeyError: 'x'"),
         ("theirs:endless", Told(**OWN), True, "gives NaN or infinity"),
+        ("theirs:ends", Told(**OWN), True, "failed on 1 images: SystemExit: 3"),
+        ("theirs:chance", Told(**OWN), True, "gives other numbers for the same image in a second run"),
+        ("theirs:together", Told(**OWN), True, "an image's embedding depends on the other images of its batch"),
+        ("theirs:blind", Told(**OWN), True, "gives the same numbers for every image"),
+        ("theirs:nothing", Told(**OWN), True, "gives vectors of 0 numbers; 1 to 65,536 are taken"),
+        ("leaves:embed", Told(**OWN), True, "function 'leaves:embed' cannot be loaded: 7"),
+        ("builtins:len", Told(**OWN), True, "its module has no source file"),
     ],
 )
 def test_what_is_no_function_of_images(tmp_path, module, function, told, trusted, line):

@@ -16,6 +16,9 @@ from typing import Any
 MEMORY = 6 << 30
 #: Seconds on a CPU, and by the clock.
 CPU_SECONDS, SECONDS = 120, 180
+#: Differences, as a share of the largest number, up to which an image's numbers are the same: within other batches,
+#: which libraries compute in other orders, and in a second run of the same batch.
+SAME, SAME_AGAIN = 0.02, 1e-5
 
 
 def run_limited(
@@ -113,11 +116,11 @@ def _of_further_runs(session: Any, asked: dict[str, Any], rows: Any, images: Any
 
     again, other = (session.run(asked["outputs"][:1], {asked["input"]: pixels})[0] for pixels in (images, black))
     # the same computation: the difference is 0 but for libraries that choose their way by the place in memory
-    repeats = bool(_near(rows.astype(np.float64), again.astype(np.float64), 1e-5))
+    repeats = bool(_near(rows.astype(np.float64), again.astype(np.float64), SAME_AGAIN))
     return {"repeats": repeats, "varies": not np.array_equal(rows, other)}
 
 
-def _near(one: Any, other: Any, share: float = 0.02) -> bool:
+def _near(one: Any, other: Any, share: float = SAME) -> bool:
     import numpy as np
 
     if one.shape != other.shape or not one.size:

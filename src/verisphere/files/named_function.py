@@ -27,7 +27,7 @@ def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
         raise ValueError(f"{what} {shown(path)} is no module:function, such as people.faces:find")
     try:
         function = getattr(importlib.import_module(module), name)
-    except Exception as error:  # the module runs code of its own, which may raise anything
+    except (Exception, SystemExit) as error:  # the module runs code of its own, which may raise anything
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "; is its folder on PYTHONPATH?" if isinstance(error, ModuleNotFoundError) else ""
         raise ValueError(f"{what} {shown(path)} cannot be loaded: {reason}{hint}") from None

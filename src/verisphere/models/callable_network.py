@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.backbone import LARGEST_EMBEDDING, Backbone
 from verisphere.files.named_function import named_function
 
 
@@ -60,7 +60,10 @@ def find_function(function: str, trust: bool) -> tuple[Callable[..., Any], Path]
         ValueError: as `named_function`, or the module has no source file.
     """
     call = named_function(function, "function", trust)
-    source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
+    try:
+        source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
+    except TypeError:  # of a module that is part of the interpreter
+        source = None
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
     return call, Path(source)
@@ -81,12 +84,18 @@ def vectors_of(
     """
     try:
         rows = np.asarray(call(pixels))
-    except Exception as error:  # code of the user's own can fail in any way
+    except (Exception, SystemExit) as error:  # code of the user's own can fail in any way
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"{function}: failed on {len(pixels)} images: {type(error).__name__}: {reason}") from error
     wanted = f"({len(pixels)}, {'dim' if size is None else size})"
     if rows.ndim != 2 or len(rows) != len(pixels) or size not in (None, rows.shape[1]) or rows.dtype.kind not in "fiu":
         raise ValueError(f"{function}: gives {rows.dtype} numbers {rows.shape}, where {wanted} are due")
-    if not np.isfinite(rows).all():
+    if not 1 <= rows.shape[1] <= LARGEST_EMBEDDING:
+        raise ValueError(
+            f"{function}: gives vectors of {rows.shape[1]:,} numbers; 1 to {LARGEST_EMBEDDING:,} are taken"
+        )
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity
+        vectors = rows.astype(np.float32)
+    if not np.isfinite(vectors).all():
         raise ValueError(f"{function}: gives NaN or infinity")
-    return rows.astype(np.float32)
+    return vectors

@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import yaml
 
@@ -17,9 +15,9 @@ from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.files.disk import refuse_overwriting, write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.images.detect import TEMPLATES, FaceDetector
-from verisphere.models.callable_network import CallableNetwork, find_function, source_digest, vectors_of
+from verisphere.models.callable_network import CallableNetwork, find_function, source_digest
 from verisphere.models.described_faces import open_faces
-from verisphere.models.first_run import FirstRun, first_run
+from verisphere.models.first_run import FirstRun, first_calls, first_run
 from verisphere.models.folder import load
 from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.model_json import FUNCTION, NETWORK, WEIGHTS, Adopted, Description, FileDigest, preprocessing
@@ -200,8 +198,8 @@ def adopt_callable(
 
     Raises:
         FileExistsError: `out` is a file, or a folder that is not empty.
-        ValueError: code is not trusted, there is no such function, it fails or gives no vector for each image, or an
-            option is for ONNX files alone.
+        ValueError: code is not trusted, there is no such function, it gives no vector for each image (see
+            `first_calls`), or an option is for ONNX files alone.
     """
     for_graphs = {"--colour": told.colour, "--mean": told.mean, "--scale": told.scale, "--layout": told.layout,
                   "--output": told.output}  # fmt: skip
@@ -211,11 +209,7 @@ def adopt_callable(
     refuse_file(out)
     height, width = told.size or (112, 112)
     call, code = find_function(function, trust_code)
-    pixels = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
-    vectors_of(call, function, pixels[:1])
-    began = time.perf_counter()
-    rows = vectors_of(call, function, pixels)
-    run = FirstRun(rows.shape[1], None, (time.perf_counter() - began) / 2)
+    run = first_calls(call, function, (height, width))
     digest = source_digest(code)
     arguments: dict[str, Any] = {
         **{"function": function, "embedding_size": run.embedding_size, "height": height, "width": width},
