@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import pickle
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -67,12 +68,14 @@ def test_the_command_names_the_same_sources_and_suffixes():
     assert adopting.CHECKPOINTS == SUFFIXES
 
 
-@pytest.mark.parametrize("way", ["bare", "module.", "older format", "safetensors", "half", "no counters"])
+@pytest.mark.parametrize(
+    "way", ["bare", "module.", "model.", "_orig_mod.", "older format", "safetensors", "half", "no counters"]
+)
 def test_every_way_of_saving_gives_the_same_tensors(way, weights, tmp_path):
     path = tmp_path / ("net.safetensors" if way == "safetensors" else "net.pth")
     tensors = dict(weights)
-    if way == "module.":
-        tensors = {f"module.{name}": tensor for name, tensor in tensors.items()}
+    if way.endswith("."):
+        tensors = {f"{way}{name}": tensor for name, tensor in tensors.items()}
     elif way == "half":
         tensors = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     elif way == "no counters":
@@ -80,6 +83,7 @@ def test_every_way_of_saving_gives_the_same_tensors(way, weights, tmp_path):
     if way == "safetensors":
         save_file(tensors, path)
     else:
+        tensors = {"model": tensors} if way == "older format" else tensors
         torch.save(tensors, path, _use_new_zipfile_serialization=way != "older format")
     description, found = read_foreign_weights(path, SMALL)
     assert description == {
@@ -194,6 +198,14 @@ def test_what_takes_code_is_not_read_but_told_how_to_extract(more, tmp_path, mon
     line = str(caught.value)
     assert "\n" not in line
     assert "torch.load('FILE', map_location='cpu', weights_only=False)['state_dict'], 'weights.pth')" in line
+    assert not Path("ran").exists()
+
+
+def test_a_pickle_of_another_kind_warns_of_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.pth").write_bytes(pickle.dumps({"a": Opens()}, protocol=4))
+    with pytest.raises(ValueError, match=r"net\.pth: (holds more than tensors|not a checkpoint)"):
+        read_foreign_weights(Path("net.pth"), SMALL)
     assert not Path("ran").exists()
 
 

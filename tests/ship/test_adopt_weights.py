@@ -67,11 +67,12 @@ def test_the_command_adopts_a_checkpoint_by_its_suffix(weights, tmp_path, capsys
     assert "a folder that is not empty" in capsys.readouterr().err
 
 
-def test_nothing_is_left_of_a_network_that_does_not_run(weights, tmp_path):
+@pytest.mark.parametrize(("factor", "line"), [(1e38, "NaN or infinity"), (0, "the same numbers for every image")])
+def test_nothing_is_left_of_a_network_that_does_not_run(weights, tmp_path, factor, line):
     tensors = {name: tensor.clone() for name, tensor in weights.items()}
-    tensors["conv1.conv.weight"] *= 1e38
+    tensors["conv1.conv.weight"] *= factor
     torch.save(tensors, tmp_path / "068.ckpt")
-    with pytest.raises(ValueError, match=r"with these weights does not run: .*NaN or infinity"):
+    with pytest.raises(ValueError, match=rf"with these weights does not run: .*{line}"):
         adopt_weights(tmp_path / "068.ckpt", tmp_path / "model", SMALL)
     assert [file.name for file in tmp_path.iterdir()] == ["068.ckpt"]
 

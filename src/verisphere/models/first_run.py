@@ -14,7 +14,8 @@ from verisphere.models.callable_network import vectors_of
 _BATCHES = (1, 2)
 _OF_CHANCE = "gives other numbers for the same image in a second run: it draws them at random"
 _OF_OTHERS = "an image's embedding depends on the other images of its batch"
-_OF_NO_IMAGE = "gives the same numbers for every image, for noise as for black"
+#: What is wrong with a network that looks at no image.
+OF_NO_IMAGE = "gives the same numbers for every image, for noise as for black"
 _IN_TRAINING = "a network in training mode does that: export it in evaluation mode"
 
 
@@ -65,7 +66,7 @@ def first_run(
     if 1 in ran and many > 1 and not ran[many]["same"]:
         raise ValueError(f"{file}: {_OF_OTHERS}; {_IN_TRAINING}")
     if not all(one.get("varies", True) for one in ran.values()):
-        raise ValueError(f"{file}: {_OF_NO_IMAGE}")
+        raise ValueError(f"{file}: {OF_NO_IMAGE}")
     free = all(batch in ran for batch in _BATCHES)
     return FirstRun(ran[many]["shape"][1], None if free else min(ran), ran[many]["seconds"])
 
@@ -94,5 +95,5 @@ def first_calls(call: Callable[[np.ndarray], Any], function: str, size: tuple[in
     if not np.abs(alone - rows[0]).max() <= SAME * largest:
         raise ValueError(f"{function}: {_OF_OTHERS}")
     if np.array_equal(rows, black):
-        raise ValueError(f"{function}: {_OF_NO_IMAGE}")
+        raise ValueError(f"{function}: {OF_NO_IMAGE}")
     return FirstRun(rows.shape[1], None, seconds)

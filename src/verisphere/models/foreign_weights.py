@@ -6,6 +6,7 @@ one that takes RGB: the input channels of its first convolution are reversed.
 """
 
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,9 @@ SUFFIXES = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")
 #: Largest checkpoint in bytes: of a zip archive, which is mapped, and of PyTorch's older format, which is read whole.
 LARGEST_ARCHIVE, LARGEST_FILE = 2**34, 2**31
 _LARGEST_PICKLE = 2**26  # bytes of an archive's description of its tensors
+#: Beginnings that wrappers of any project give to all names: DataParallel, Lightning, torch.compile.
+_WRAPPERS = ("module.", "model.", "_orig_mod.", "module.module.", "model.module.", "module._orig_mod.", "backbone.")
+_CONTAINERS = ("state_dict", "model")
 
 
 def read_foreign_weights(path: Path, source: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -83,7 +87,7 @@ def _tensors(path: Path, about: WeightSource) -> dict[str, Tensor]:
     """The tensors of a checkpoint by name."""
     check_file(path, "checkpoint")
     content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _unpickled(path, about)
-    for container in about.containers:
+    for container in (*about.containers, *_CONTAINERS):
         if isinstance(content, Mapping) and isinstance(content.get(container), Mapping):
             content = content[container]
             break
@@ -115,7 +119,9 @@ def _unpickled(path: Path, about: WeightSource) -> Any:
     try:
         if archive:
             _check_archive(path)
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
+        with warnings.catch_warnings():  # of an odd pickle, which is then refused or read
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
     except Exception as error:  # damaged bytes can raise anything
         text = " ".join(str(error).split())
         unsupported = re.search(r"(?:GLOBAL|nsupported class) ([\w.]+)", text)
@@ -144,7 +150,8 @@ def _without_prefix(path: Path, source: str, tensors: dict[str, Tensor]) -> dict
     """The tensors of the network, by names without the prefix that all of them have."""
     about = SOURCES[source]
     (first, _, _) = next(about.layers(min(BLOCKS)))
-    prefix = next((prefix for prefix in about.prefixes if f"{prefix}{first}.weight" in tensors), None)
+    known = (*about.prefixes, *_WRAPPERS)
+    prefix = next((prefix for prefix in known if f"{prefix}{first}.weight" in tensors), None)
     if prefix is None:
         others = [
             name

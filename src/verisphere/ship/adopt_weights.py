@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 import verisphere
 from verisphere.files.disk import digest, refuse_overwriting, write_whole
 from verisphere.models.build import build_backbone
-from verisphere.models.first_run import FirstRun
+from verisphere.models.first_run import OF_NO_IMAGE, FirstRun
 from verisphere.models.folder import Model, load
 from verisphere.models.foreign_names import SOURCES
 from verisphere.models.foreign_weights import read_foreign_weights
@@ -91,10 +91,10 @@ def adopt_weights(
 
 
 def _first_run(model: Model) -> FirstRun:
-    """Embed one image of noise twice, by one thread.
+    """Embed a black image, and one of noise, by one thread.
 
     Raises:
-        ValueError: an embedding holds NaN or infinity.
+        ValueError: an embedding holds NaN or infinity, or both images have the same.
     """
     pixels = torch.randint(
         0, 256, (1, 3, *model.backbone.input_size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
@@ -102,9 +102,11 @@ def _first_run(model: Model) -> FirstRun:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model.embed(pixels)
+        black = model.embed(torch.zeros_like(pixels))
         start = time.perf_counter()
         rows = model.embed(pixels)
+        if (rows == black).all():
+            raise ValueError(f"it {OF_NO_IMAGE}")
         return FirstRun(rows.shape[1], None, time.perf_counter() - start)
     finally:
         torch.set_num_threads(threads)
