@@ -184,7 +184,7 @@ REFUSED = {
     "a huge number": (changed(1, strides=[10**400, 1]), "operator 2: strides is "),
     "a long list": (changed(8, sizes=[1] * 999), "operator 9: sizes has 999 numbers"),
     "a huge result": ([HUGE], r"operator 1: sizes is \[3, 1048576, 1048576\]"),
-    "repeated": (REPEATED, "operator 2: results so far are more than 1,073,741,824 for an image"),
+    "repeated": (REPEATED, "operator 2: results so far are more than 268,435,456 for an image"),
     "too many weights": (WIDE, "operators have more than 536,870,912 weights"),
     "the batch": (changed(8, sizes=[16]), r"operator 9 \(Reshape\) does not take 8 x 1 x 1"),
     "no embedding": (SMALL[:2], "the last operator gives 4 x 3 x 3 for an image, where an embedding of 4 numbers"),

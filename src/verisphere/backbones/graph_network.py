@@ -38,8 +38,8 @@ from verisphere.files.json_values import from_json, shown
 
 #: Operators of a network; a ResNet-200 has some 700.
 MOST_OPERATORS = 4096
-#: Numbers among the results of all operators for one image; an IResNet-100 of 112 x 112 faces has 2^25.
-MOST_RESULTS = 2**30
+#: Numbers among the results of all operators for one image, 1 GB; an IResNet-100 of 112 x 112 faces has 2^25.
+MOST_RESULTS = 2**28
 OPERATORS: dict[str, type[Operator]] = {
     kind.__name__: kind
     for kind in (
