@@ -220,8 +220,8 @@ def _detector_graph(folder: Path) -> None:
 
 
 def _vectors(folder: Path) -> None:
-    (path,) = (path for path in folder.glob("vectors.*") if path.suffix not in (".txt", ".lst"))
-    read_embeddings(path)
+    tables = [path for path in folder.glob("vectors.*") if path.suffix != ".txt"]
+    read_embeddings(tables[0] if tables else folder / "vectors.npy")
 
 
 READERS = {

@@ -229,6 +229,17 @@ def test_damaged_files_end_with_one_line(weights, tmp_path, monkeypatch):
         read_foreign_weights(path, SMALL)
 
 
+def test_an_archive_of_several_disks_is_refused_by_name(weights, tmp_path):
+    path = tmp_path / "net.pth"
+    torch.save(dict(weights), path)
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"PK\x06\x07")  # the number of disks of a large archive
+    content[place + 16 : place + 20] = b"\x09\x00\x00\x00"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"net\.pth: not a checkpoint of PyTorch that can be read: zipfiles that span"):
+        read_foreign_weights(path, SMALL)
+
+
 def test_an_archive_that_unfolds_is_refused(weights, tmp_path, monkeypatch):
     path, folded = tmp_path / "net.pth", tmp_path / "folded.pth"
     torch.save(dict(weights), path)

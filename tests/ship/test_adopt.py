@@ -145,6 +145,23 @@ def test_a_folder_that_was_made_by_hand_is_checked_as_a_graph_is(tmp_path, chang
     assert str(refused.value).startswith(f"{folder / 'network.onnx'}: ")
 
 
+@pytest.mark.parametrize("edited", [{"batch": 1 << 34}, {"height": 1 << 30}])
+def test_sizes_beyond_any_face_are_refused_before_memory_is_taken(tmp_path, edited):
+    adopted(tmp_path, graph(), Told(colour="RGB", mean=0.0, scale=1.0, **OWN))
+    path = tmp_path / "model" / "model.json"
+    about = read_model_json(path)
+    arguments = about.backbone["init_args"] | edited
+    size = [arguments["height"], arguments["width"]]
+    description = replace(
+        about,
+        backbone={**about.backbone, "init_args": arguments},
+        preprocessing={**about.preprocessing, "size": size},
+    )
+    path.write_text(model_json(description))
+    with pytest.raises(ValueError, match=r"model\.json: .*; at most 1024 a side and 1,024 images are taken"):
+        load(tmp_path / "model")
+
+
 def test_a_changed_graph_is_noticed(tmp_path):
     adopted(tmp_path, graph(), Told(colour="RGB", mean=0.0, scale=1.0, **OWN))
     path = tmp_path / "model" / "network.onnx"

@@ -110,6 +110,7 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
 
     try:
         table: Any = parquet.read_table(path, memory_map=True)
+        table.validate(full=True)  # offsets, and whether text is UTF-8
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path}: not a parquet file: {shortened(str(error).splitlines()[0], 200)}") from None
     fields = list(table.column_names)

@@ -25,6 +25,7 @@ from verisphere.files.onnx_graph import read_graph
 from verisphere.images.faces import Faces
 from verisphere.models.build import build_backbone
 from verisphere.models.callable_network import CallableNetwork
+from verisphere.models.foreign_onnx import LARGEST_BATCH, LARGEST_SIDE
 from verisphere.models.model_json import (
     FUNCTION,
     NAME,
@@ -323,6 +324,12 @@ def _backbone(folder: Path, description: Description, trust_code: bool) -> Backb
     if description.weights == NETWORK:
         if not isinstance(backbone, OnnxNetwork):
             raise ValueError(f"{folder / NAME}: {NETWORK} is no network of {type(backbone).__name__}")
+        height, width = backbone.input_size
+        if max(height, width) > LARGEST_SIDE or (backbone.batch or 1) > LARGEST_BATCH:
+            raise ValueError(
+                f"{folder / NAME}: {height} x {width} pixels, {backbone.batch or 'any number of'} images at a time; at "
+                f"most {LARGEST_SIDE} a side and {LARGEST_BATCH:,} images are taken"
+            )
         # its digest shows damage, but whoever made the folder made the digest too
         content, _ = read_graph(folder / NETWORK, sealed=True)
         backbone.read(content, folder / NETWORK)

@@ -110,7 +110,10 @@ def _safetensors(path: Path) -> Any:
 
 def _unpickled(path: Path, about: WeightSource) -> Any:
     """What `torch.load` reads of a file without running its code; an archive is mapped, not read into memory."""
-    archive = zipfile.is_zipfile(path)
+    try:
+        archive = zipfile.is_zipfile(path)
+    except zipfile.BadZipFile as error:  # of a directory that says odd things
+        raise ValueError(f"{path}: not a checkpoint of PyTorch that can be read: {error}") from None
     size, most = path.stat().st_size, LARGEST_ARCHIVE if archive else LARGEST_FILE
     if size > most:
         raise ValueError(

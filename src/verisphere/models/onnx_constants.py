@@ -65,7 +65,7 @@ def _cast(node: Any, array: np.ndarray) -> np.ndarray:
 
 
 def _without_batch(array: np.ndarray) -> np.ndarray:
-    if (array == BATCH).any():
+    if np.any(array == BATCH):
         raise ValueError("it computes with the number of images")
     return array
 

@@ -146,7 +146,7 @@ def _arithmetic(reader: GraphReader, node: Any) -> None:
         return
     axes = len(reader.shape(value)) + 1
     array, first = reader.constants[other], {"constant_first": True} if constant_first else {}
-    if (array == BATCH).any():
+    if np.any(array == BATCH):
         raise ValueError("it computes with the number of images")
     if array.ndim > axes:
         raise ValueError(f"its constant has shape {array.shape}, more axes than the other input")
