@@ -115,6 +115,21 @@ def test_what_is_told_must_fit_and_be_enough(tmp_path, told, preset, line):
     assert [one.name for one in tmp_path.iterdir()] == ["net.onnx"]
 
 
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ({"scale": 0.0}, "--scale is 0; a pixel, less the mean, is divided by it"),
+        ({"scale": float("nan")}, "--scale is nan; a finite number is due"),
+        ({"mean": float("inf")}, "--mean is inf; a finite number is due"),
+        ({"size": (0, 112)}, "--size is 0x112; a face has 1 to 1024 pixels a side"),
+        ({"size": (99_999, 99_999)}, "--size is 99999x99999; a face has 1 to 1024 pixels a side"),
+    ],
+)
+def test_numbers_that_say_nothing_are_refused_at_once(told, line):
+    with pytest.raises(ValueError, match=line):
+        Told(**told)
+
+
 @pytest.mark.parametrize(("normalised", "mean", "scale"), [(True, 127.5, 127.5), (False, 0.0, 1.0)])
 def test_insightfaces_rule_of_what_normalises_inside(tmp_path, normalised, mean, scale, monkeypatch):
     monkeypatch.setitem(PRESETS, "insightface", replace(PRESETS["insightface"], size=(SIDE, SIDE), template="mine_8x8"))

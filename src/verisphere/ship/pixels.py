@@ -1,10 +1,12 @@
 """What pixels a network made elsewhere takes: a way to give them, what a user tells, and presets that tell all."""
 
+import math
 from dataclasses import dataclass
 
 from verisphere.backbones.backbone import Colour, Layout
 from verisphere.images.detect import template_named
 from verisphere.models.foreign_names import SOURCES
+from verisphere.models.foreign_onnx import LARGEST_SIDE
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Told:
         layout: order of the axes of its input.
         template: positions of eyes, nose and mouth in an aligned face.
         output: name of the output with the embeddings.
+
+    Raises:
+        ValueError: a number is not finite, the scale is 0, or a side has no pixel or too many.
     """
 
     size: tuple[int, int] | None = None
@@ -56,6 +61,15 @@ class Told:
     layout: Layout | None = None
     template: str | None = None
     output: str | None = None
+
+    def __post_init__(self) -> None:
+        for flag, number in (("--mean", self.mean), ("--scale", self.scale)):
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{flag} is {number}; a finite number is due")
+        if self.scale == 0:
+            raise ValueError("--scale is 0; a pixel, less the mean, is divided by it: 1 leaves it as it is")
+        if self.size is not None and not all(1 <= side <= LARGEST_SIDE for side in self.size):
+            raise ValueError(f"--size is {self.size[0]}x{self.size[1]}; a face has 1 to {LARGEST_SIDE} pixels a side")
 
     def allows(self, way: Pixels) -> bool:
         """Whether a way of giving pixels agrees with what is told."""
