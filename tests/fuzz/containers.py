@@ -8,6 +8,7 @@ import random
 import struct
 import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -450,6 +451,15 @@ def change_lz4(content: bytes, chance: random.Random) -> bytes:
 # --- seals ------------------------------------------------------------------------------------------------------------
 
 Files = dict[str, bytes]
+
+
+def files_of(folder: Path) -> Files:
+    """Every file of a folder that is not hidden, by its path below it."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
 
 
 def reseal_model(files: Files) -> Files:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fuzz.containers import Files, reseal_model, reseal_onnx
+from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
+from fuzz.seeds_from_elsewhere import models_of_others, vectors
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.results import json_text
@@ -86,15 +87,7 @@ def make_seeds(folder: Path) -> dict[str, Files]:
         RuntimeError: a command that makes one has failed.
     """
     seeds = _tables() | _images() | _recipes() | _arrays(folder) | _models(folder) | _onnx()
-    return seeds | _experiments(folder) | _weights() | _vectors(folder) | _foreign(folder)
-
-
-def _files(folder: Path) -> Files:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    }
+    return seeds | _experiments(folder) | _weights() | vectors(folder) | models_of_others(folder, command)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -288,9 +281,9 @@ def _models(folder: Path) -> dict[str, Files]:
         "calibrate", run / "others.npz", "--far", "0.3", "--far", "0.5", "--out", calibration, "--guarantee", "expected"
     )
     command("export", run, "--calibration", calibration, "--evaluation", figures, "--out", model)
-    checkpoint = _files(run / "checkpoints")
+    checkpoint = files_of(run / "checkpoints")
     exported = {
-        f"model/{name}": content for name, content in _files(model).items() if not name.endswith((".onnx", ".md"))
+        f"model/{name}": content for name, content in files_of(model).items() if not name.endswith((".onnx", ".md"))
     }
     described = json.loads(exported["model/model.json"])
     described["files"] = {name: one for name, one in described["files"].items() if f"model/{name}" in exported}
@@ -343,7 +336,7 @@ def _sharded(folder: Path) -> Files:
         save_file(tensors, path / f"{part}.safetensors")
         digests[part] = digest(path / f"{part}.safetensors")
     (path / "state.json").write_text(json.dumps({"format": 2, "step": 3, "sha256": digests, "shards": held}))
-    return _files(folder)
+    return files_of(folder)
 
 
 def _onnx() -> dict[str, Files]:
@@ -388,7 +381,7 @@ def _experiments(folder: Path) -> dict[str, Files]:
         (run.folder / "metrics.jsonl").write_text(
             json.dumps({"step": 1, "epoch": 1.0, "loss": 2.0, "rate": 0.1}) + "\n"
         )
-    files = {f"experiment/{name}": content for name, content in _files(out).items()}
+    files = {f"experiment/{name}": content for name, content in files_of(out).items()}
     return {"folder of an experiment": files | {"plan.yaml": ASKED.encode(), "recipe.yaml": RECIPE.encode()}}
 
 
@@ -401,71 +394,3 @@ def _weights() -> dict[str, Files]:
         return {}
     path = Path(spec.submodule_search_locations[0]) / "assets" / "weights" / "pnet.lz4"
     return {"detector weights": {"pnet.lz4": path.read_bytes()}} if path.is_file() else {}
-
-
-# --- made elsewhere ---------------------------------------------------------------------------------------------------
-
-
-def _vectors(folder: Path) -> dict[str, Files]:
-    """The same vectors as an array with a list beside it, as CSV and, where pyarrow is installed, as parquet."""
-    import importlib.util
-
-    rows = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
-    array = io.BytesIO()
-    np.save(array, rows)
-    names = [(f"{row}.png", f"p{row // 2}", "ab"[row // 4]) for row in range(6)]
-    table = "name,identity,domain,a,b,c,d\n" + "".join(
-        ",".join([*name, *map(str, row)]) + "\n" for name, row in zip(names, rows.tolist(), strict=True)
-    )
-    listed = "".join(f"{name}\t{identity}\n" for name, identity, _ in names)
-    seeds: dict[str, Files] = {
-        "array of vectors": {"vectors.npy": array.getvalue(), "vectors.txt": listed.encode()},
-        "csv of vectors": {"vectors.csv": table.encode()},
-    }
-    if importlib.util.find_spec("pyarrow") is not None:
-        import pyarrow
-        import pyarrow.parquet as parquet
-
-        columns = {"name": [name for name, _, _ in names], "identity": [one for _, one, _ in names]}
-        parquet.write_table(pyarrow.table(columns | {"embedding": rows.tolist()}), folder / "vectors.parquet")
-        seeds["parquet of vectors"] = {"vectors.parquet": (folder / "vectors.parquet").read_bytes()}
-    return seeds
-
-
-def _foreign(folder: Path) -> dict[str, Files]:
-    """Models of others: checkpoints, graphs, and what `adopt` makes of a graph."""
-    import importlib.util
-
-    from foreign_networks import Weights, embed, faces
-
-    shapes = Weights()
-    embed("mobilefacenet_pytorch", shapes, faces("mobilefacenet_pytorch", 1))
-    # one number for all, so that the file is small
-    tensors = {name: torch.ones(1).expand(tensor.shape) if tensor.ndim else tensor for name, tensor in shapes.items()}
-    seeds: dict[str, Files] = {}
-    for name, new in (("foreign checkpoint", True), ("foreign checkpoint of old", False)):
-        path = folder / "net.ckpt"
-        torch.save({"net_state_dict": tensors}, path, _use_new_zipfile_serialization=new)
-        seeds[name] = {"net.ckpt": path.read_bytes()}
-    if importlib.util.find_spec("onnx") is None:
-        return seeds
-    import onnx
-
-    from blue_squares import write_blue_squares
-    from foreign_graphs import convolutions, graph, written
-
-    beside = folder / "beside"
-    beside.mkdir()
-    onnx.save_model(graph(), beside / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
-    graphs = {"graph": graph(), "network": convolutions()}
-    told = ("--colour", "RGB", "--mean", 0, "--scale", 1, "--template", "mine_8x8")
-    for kind, model in graphs.items():
-        path, out = written(folder / "net.onnx", model), folder / f"adopted-{kind}"
-        command("adopt", path, *told, "--out", out, *(("--trainable",) if kind == "network" else ()))
-        seeds[f"adopted {kind}"] = {f"model/{name}": content for name, content in _files(out).items()}
-    return seeds | {
-        "foreign graph": {"net.onnx": graph().SerializeToString()},
-        "foreign graph with weights beside it": _files(beside),
-        "foreign convolutions": {"net.onnx": convolutions().SerializeToString()},
-        "detector graph": {"yunet.onnx": write_blue_squares(folder / "yunet.onnx").read_bytes()},
-    }

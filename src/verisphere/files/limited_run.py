@@ -85,7 +85,7 @@ def _run(content: bytes, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
     images = ((pixels - asked["mean"]) / asked["scale"]).astype(asked["numbers"])
     black = np.broadcast_to(np.float64(-asked["mean"] / asked["scale"]).astype(asked["numbers"]), images.shape)
     found: dict[int, dict[str, Any]] = {}
-    first, found_first = None, False
+    first, repeated = None, False
     for batch in asked["batches"]:
         try:
             began = time.perf_counter()
@@ -93,7 +93,7 @@ def _run(content: bytes, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
             seconds = (time.perf_counter() - began) / batch
             if any(not isinstance(output, np.ndarray) or output.dtype.kind not in "fiu" for output in outputs):
                 raise ValueError("its output is no array of numbers")
-            more = {} if found_first else _of_further_runs(session, asked, outputs[0], images[:batch], black[:batch])
+            more = {} if repeated else _of_further_runs(session, asked, outputs[0], images[:batch], black[:batch])
         except Exception as error:  # onnxruntime's exceptions have no common base of their own
             found[batch] = {"error": (str(error).strip() or type(error).__name__).splitlines()[0][:300]}
             continue
@@ -106,7 +106,7 @@ def _run(content: bytes, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
             "seconds": seconds,
             **more,
         }
-        found_first = True
+        repeated = True
     return found
 
 

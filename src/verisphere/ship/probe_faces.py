@@ -113,9 +113,10 @@ def _cut(
     starts = range(0, len(rows), _PHOTOGRAPHS_AT_ONCE)  # an even number: people are not divided
     for start in progress(starts, "finding faces", len(starts)):
         photographs = faces.photographs(rows[start : start + _PHOTOGRAPHS_AT_ONCE])
-        for place, (photograph, found) in enumerate(zip(photographs, detector.detect(photographs), strict=True), start):
+        searched = zip(photographs, detector.detect(photographs), strict=True)
+        for place, (photograph, detections) in enumerate(searched, start):
             try:
-                landmarks = found.landmarks[choose_face(found, *photograph.shape[:2])]
+                landmarks = detections.landmarks[choose_face(detections, *photograph.shape[:2])]
                 cut = {view: align(photograph, landmarks, target) for view, target in targets.items()}
             except ValueError:  # no face, or none that can be aligned
                 missing.add(place // 2)
