@@ -107,3 +107,10 @@ def test_an_array_of_objects_is_not_unpickled(tmp_path: Path):
     (tmp_path / "v.txt").write_text("a\tb\nc\td\n")
     with pytest.raises(ValueError, match="it holds Python objects, which are never loaded"):
         read_embeddings(tmp_path / "v.npy")
+
+
+def test_a_number_too_large_for_float32_is_refused_by_its_row(tmp_path: Path):
+    path = table(tmp_path / "vectors.csv")
+    path.write_text(path.read_text().replace(repr(float(ROWS[2, 1])), "1e300"))
+    with pytest.raises(ValueError, match=r"vectors\.csv: .*(infinit|finite).*"):
+        read_embeddings(path)

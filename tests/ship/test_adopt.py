@@ -412,5 +412,7 @@ def test_a_function_from_the_command_line(tmp_path, module, capsys):
     size = ("--size", f"{SIDE}x{SIDE}", "--template", "mine_8x8")
     assert call("adopt", "theirs:embed", *size, "--out", tmp_path / "model") == 2
     assert "allow it by --trust-code" in capsys.readouterr().err
+    assert call("adopt", "theirs:embed", *size, "--out", tmp_path / "model", "--trust-code", "--trainable") == 2
+    assert "--trainable is for ONNX files; theirs:embed is a function" in capsys.readouterr().err
     assert call("adopt", "theirs:embed", *size, "--out", tmp_path / "model", "--trust-code") == 0
     assert "trained on: not known" in capsys.readouterr().out

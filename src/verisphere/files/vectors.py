@@ -41,7 +41,8 @@ def read_vectors(path: Path) -> dict[str, np.ndarray]:
     check_file(path)
     if path.suffix == ".npy":
         return _of_npy(path)
-    return _of_parquet(path) if path.suffix == ".parquet" else _of_csv(path)
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity, which is refused by its row
+        return _of_parquet(path) if path.suffix == ".parquet" else _of_csv(path)
 
 
 def _of_npy(path: Path) -> dict[str, np.ndarray]:
@@ -111,9 +112,9 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
     try:
         table: Any = parquet.read_table(path, memory_map=True)
         table.validate(full=True)  # offsets, and whether text is UTF-8
-    except (pyarrow.ArrowException, OSError) as error:
+        fields = list(table.column_names)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a parquet file: {shortened(str(error).splitlines()[0], 200)}") from None
-    fields = list(table.column_names)
     places = _places(path, fields)
     columns = {_COLUMNS[name]: np.array(table.column(name).to_pylist()) for name in places}
     rest = [name for name in fields if name not in _COLUMNS]
