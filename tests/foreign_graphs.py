@@ -23,6 +23,7 @@ def graph(
     *,
     side: int | None = SIDE,
     normalised: bool = True,
+    names: tuple[str, str] = ("Sub_0", "Mul_1"),
     listed: bool = False,
 ) -> onnx.ModelProto:
     """An embedding (n, SIZE) of images: their pixels times `weights`, whatever the layout.
@@ -33,6 +34,7 @@ def graph(
         batch: number of images; None for any.
         side: declared height and width; None leaves them open.
         normalised: whether it takes pixels that have been normalised; else it subtracts 127.5 and divides by 128.
+        names: names of the nodes that subtract and divide.
         listed: whether the weights stand among the inputs too, as older exporters write them.
     """
     places = (3, side, side) if layout == "NCHW" else (side, side, 3)
@@ -45,8 +47,8 @@ def graph(
         constants += [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in
                       (("mean", 127.5), ("scale", 1 / 128))]  # fmt: skip
         nodes += [
-            helper.make_node("Sub", [last, "mean"], ["centred"], name="Sub_0"),
-            helper.make_node("Mul", ["centred", "scale"], ["scaled"], name="Mul_1"),
+            helper.make_node("Sub", [last, "mean"], ["centred"], name=names[0]),
+            helper.make_node("Mul", ["centred", "scale"], ["scaled"], name=names[1]),
         ]
         last = "scaled"
     if layout == "NHWC":

@@ -27,9 +27,21 @@ from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
         ),
         (graph(side=None), GraphEnds("images", "float32", "NCHW", None, None, "embedding", SIZE, False)),
         (graph(normalised=False), GraphEnds("images", "float32", "NCHW", (SIDE, SIDE), None, "embedding", SIZE, True)),
+        (
+            graph("NHWC", "float16", normalised=False, names=("/a", "/b")),
+            GraphEnds("images", "float16", "NHWC", (SIDE, SIDE), None, "embedding", SIZE, True),
+        ),
         (graph(listed=True), GraphEnds("images", "float32", "NCHW", (SIDE, SIDE), None, "embedding", SIZE, False)),
     ],
-    ids=["plain", "NHWC uint8", "batch 1 float16", "sides open", "normalises inside", "weights among the inputs"],
+    ids=[
+        "plain",
+        "NHWC uint8",
+        "batch 1 float16",
+        "sides open",
+        "normalises inside",
+        "normalises after a cast",
+        "weights among the inputs",
+    ],
 )
 def test_the_ends_of_a_graph(tmp_path: Path, model: onnx.ModelProto, ends: GraphEnds):
     path = written(tmp_path / "net.onnx", model)

@@ -31,7 +31,8 @@ class GraphEnds:
         embedding_output: name of the output.
         embedding_size: numbers in an embedding.
         normalises: whether it takes pixels as they are: a subtraction and a multiplication are among the first eight
-            nodes by their names, as InsightFace's loader looks for them, or are the first two operators on the image.
+            nodes by their names, as InsightFace's loader looks for them, or are the first two operators on the image
+            that change its pixels.
     """
 
     image_input: str
@@ -42,6 +43,10 @@ class GraphEnds:
     embedding_output: str
     embedding_size: int | None
     normalises: bool
+
+
+#: Operators that select, order or convert pixels without changing them.
+_KEEP_PIXELS = ("Cast", "Identity", "Slice", "Transpose")
 
 
 def read_foreign_onnx(path: Path, output: str | None = None) -> tuple[bytes, GraphEnds]:
@@ -95,10 +100,11 @@ def _normalises(graph: Any, image: str) -> bool:
     names = [node.name for node in graph.node[:8]]
     named = [any(name.startswith(starts) for name in names) for starts in (("Sub", "_minus"), ("Mul", "_mul"))]
     operators, value = [], image
-    for node in graph.node[:8]:
+    for node in [node for node in graph.node if node.op_type != "Constant"][:8]:
         if value in node.input and node.output:
-            operators.append(node.op_type)
             value = node.output[0]
+            if node.op_type not in _KEEP_PIXELS:
+                operators.append(node.op_type)
     return all(named) or (operators[:1] == ["Sub"] and operators[1:2] in (["Mul"], ["Div"]))
 
 
