@@ -246,6 +246,8 @@ def test_evaluate_without_identities_or_with_both():
         verisphere.evaluate(ROWS)
     with pytest.raises(TypeError, match=r"^identities came beside Embeddings, which have their own"):
         verisphere.evaluate(verisphere.Embeddings(ROWS, identities=PEOPLE), PEOPLE)
+    with pytest.raises(TypeError, match=r"^embeddings is the path 'vectors.npy'; give the numbers in the file"):
+        verisphere.calibrate("vectors.npy", PEOPLE)
 
 
 @pytest.mark.parametrize(("far", "said"), [("2", "between 0 and 1"), ("low", "decimal number"), ([], "far is empty")])

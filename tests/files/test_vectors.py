@@ -8,6 +8,7 @@ import pytest
 
 from verisphere.cli import main
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.vectors import holds_vectors
 from verisphere.vocabulary import Embeddings
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
@@ -74,7 +75,11 @@ def test_verbs_take_a_table_as_they_take_an_embeddings_file(tmp_path: Path, caps
     ("name", "content", "line"),
     [
         ("v.csv", "name,identity\na,b\n", "0 columns beside name, identity; an embedding has 1 to 65,536 numbers"),
-        ("v.csv", "identity,x\nb,1\n", "no column name; it has identity, x"),
+        ("v.csv", "identity,x\nb,1\n", "no column name; .* this one has identity, x"),
+        ("v.csv", "name,identiy,x\na,b,1\n", "no column identity; .* this one has name, identiy, x"),
+        ("v.csv", "name;identity;x\na;b;1\n", "has name;identity;x; columns are separated by commas or tabs"),
+        ("v.csv", ",name,identity,x\n0,a,b,1\n", r"column 1 has no name; .* to_csv\(path, index=False\)"),
+        ("v.csv", "", "no column name and no column identity; .* this one has nothing"),
         ("v.csv", "name,identity,x\na,b\n", "line 2: 2 entries where the header has 3"),
         ("v.csv", "name,identity,x\na,b,one\n", "line 2: 'one' in column 'x' is no number"),
         ("v.csv", "name,identity,x,x\na,b,1,2\n", "two columns are called 'x'"),
@@ -95,11 +100,31 @@ def test_an_array_alone_or_with_another_list(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"no list of its rows beside it \(v\.csv, v\.tsv, v\.txt, v\.lst\)"):
         read_embeddings(tmp_path / "v.npy")
     (tmp_path / "v.txt").write_text("a\tb\n")
-    with pytest.raises(ValueError, match=r"names has shape \(1,\) but there are 6 embeddings"):
+    with pytest.raises(
+        ValueError, match=r"v\.txt: 1 rows, but v\.npy has 6 embeddings; its first line counts as a row"
+    ):
+        read_embeddings(tmp_path / "v.npy")
+    (tmp_path / "v.txt").write_text("name\tidentity\na\tb\n")
+    with pytest.raises(ValueError, match=r"v\.txt: 1 rows, but v\.npy has 6 embeddings$"):
         read_embeddings(tmp_path / "v.npy")
     (tmp_path / "v.txt").write_text("only\n")
-    with pytest.raises(ValueError, match="line 1: 1 entries; a row is name<TAB>identity"):
+    with pytest.raises(ValueError, match="line 1: 1 entry; a row is name<TAB>identity"):
         read_embeddings(tmp_path / "v.npy")
+    (tmp_path / "v.txt").write_text("")
+    with pytest.raises(ValueError, match="it is empty; a row is name<TAB>identity"):
+        read_embeddings(tmp_path / "v.npy")
+
+
+def test_a_table_of_scores_is_told_from_one_of_embeddings(tmp_path: Path):
+    for name, header, vectors in [
+        *(("t.csv", "score,label", False), ("t.csv", "scor,label", False), ("t.csv", "identity,label,x", True)),
+        *(("t.csv", "name,identiy,x", True), ("t.TSV", "name\tidentity", True), ("t.txt", "name,identity,x", False)),
+    ]:
+        (tmp_path / name).write_text(header + "\n")
+        assert holds_vectors(tmp_path / name) == vectors
+    write_embeddings(tmp_path / "set.npz", Embeddings(ROWS, np.array(NAMES), np.array(PEOPLE)))
+    (tmp_path / "set.npz").rename(tmp_path / "set.csv")
+    assert len(read_embeddings(tmp_path / "set.csv")) == 6  # by its content
 
 
 def test_an_array_of_objects_is_not_unpickled(tmp_path: Path):

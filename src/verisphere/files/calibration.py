@@ -137,7 +137,7 @@ class Calibration:
         )
         return replace(self, thresholds=thresholds)
 
-    def write_json(self, path: Path) -> None:
+    def write_json(self, path: str | Path) -> None:
         """Writes the calibration, with the meaning of each threshold, for `read_calibration`."""
         document = {"format": FORMAT, **vars(self)}
         document["thresholds"] = [{**asdict(found), "meaning": found.meaning()} for found in self.thresholds]

@@ -14,7 +14,7 @@ from verisphere.files.documents import read_json
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
-from verisphere.files.vectors import holds_vectors, read_vectors
+from verisphere.files.vectors import is_table, read_vectors
 from verisphere.vocabulary import Embeddings, Origin
 
 REQUIRED = ("embeddings", "names", "identities")
@@ -71,12 +71,17 @@ def read_embeddings(path: str | Path) -> Embeddings:
     states which model made the embeddings. No other array is read.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: there is no such file, or it is a folder.
         ValueError: the file is not an embeddings file; or it has NaN or zero-length embeddings, names that are not
             unique, an identity that is empty, NaN or in `MISSING`, or a row without a domain among rows with domains.
     """
     table = Path(path)
-    arrays = read_vectors(table) if holds_vectors(table) else read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
+    if table.is_dir():
+        raise FileNotFoundError(
+            f"{path}: there is no such file, it is a folder; verisphere embed MODEL FACES --out FILE.npz makes an "
+            "embeddings file"
+        )
+    arrays = read_vectors(table) if is_table(table) else read_npz(path, (*REQUIRED, *OPTIONAL, "origin"))
     missing = [name for name in REQUIRED if name not in arrays]
     if missing:
         raise ValueError(

@@ -7,6 +7,7 @@ column `embedding` of lists.
 
 import csv
 import importlib.util
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,18 @@ _COLUMNS = {"name": "names", "identity": "identities", "domain": "domains"}
 _LONGEST_EMBEDDING = 1 << 16
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is an array or a table, by its suffix; an archive of arrays under such a name is none."""
+    return path.suffix.lower() in SUFFIXES and path.is_file() and not zipfile.is_zipfile(path)
+
+
 def holds_vectors(path: Path) -> bool:
-    """Whether a file is a table of embeddings: by its suffix and, for CSV, by a header with `identity`."""
-    if path.suffix not in SUFFIXES or not path.is_file():
-        return False
-    return path.suffix in (".npy", ".parquet") or "identity" in _header(path)
+    """Whether a table is one of embeddings: a CSV by a header with `identity`, or with what looks like a slip of it."""
+    if not is_table(path) or path.suffix.lower() in (".npy", ".parquet"):
+        return is_table(path)
+    header = _header(path)
+    slips = any(word in cell.lower() for cell in header for word in ("name", "identity"))
+    return "identity" in header or (slips and not {"score", "label"} & set(header))
 
 
 def read_vectors(path: Path) -> dict[str, np.ndarray]:
@@ -39,10 +47,11 @@ def read_vectors(path: Path) -> dict[str, np.ndarray]:
         ValueError: something lacks or is of another form; names the file and, of text, the line.
     """
     check_file(path)
-    if path.suffix == ".npy":
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
         return _of_npy(path)
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity, which is refused by its row
-        return _of_parquet(path) if path.suffix == ".parquet" else _of_csv(path)
+        return _of_parquet(path) if suffix == ".parquet" else _of_csv(path)
 
 
 def _of_npy(path: Path) -> dict[str, np.ndarray]:
@@ -52,26 +61,33 @@ def _of_npy(path: Path) -> dict[str, np.ndarray]:
         raise FileNotFoundError(
             f"{path}: no list of its rows beside it ({wanted}); it has one line for each, name<TAB>identity"
         )
-    return {"embeddings": read_npy(path), **_columns(beside[0])}
+    embeddings = read_npy(path)
+    columns, has_header = _columns(beside[0])
+    rows = len(columns["names"])
+    if embeddings.ndim and rows != len(embeddings):
+        header = "" if has_header else "; its first line counts as a row, since it names no column identity"
+        raise ValueError(f"{beside[0]}: {rows:,} rows, but {path.name} has {len(embeddings):,} embeddings{header}")
+    return {"embeddings": embeddings, **columns}
 
 
-def _columns(path: Path) -> dict[str, np.ndarray]:
-    """Names, identities and domains of a list, with a header or as `name<TAB>identity` lines."""
+def _columns(path: Path) -> tuple[dict[str, np.ndarray], bool]:
+    """Names, identities and domains of a list, and whether it has a header; else its lines are `name<TAB>identity`."""
     rows = _rows(path)
     number, first = next(rows, (0, ()))
     fields = [cell.strip() for cell in first]
-    if "identity" not in fields:
+    has_header, cells = "identity" in fields, []
+    if not has_header:
         if len(fields) != 2:
-            raise ValueError(f"{path}: line {number or 1}: {len(fields)} entries; a row is name<TAB>identity")
+            entries = "1 entry" if len(fields) == 1 else f"{len(fields)} entries"
+            where = f"line {number}: {entries}" if fields else "it is empty"
+            raise ValueError(f"{path}: {where}; a row is name<TAB>identity")
         fields, cells = ["name", "identity"], [fields]
-    else:
-        cells = []
     places = _places(path, fields)
     for number, row in rows:
         if len(row) != len(fields):
             raise ValueError(f"{path}: line {number}: {len(row)} entries where the first row has {len(fields)}")
         cells.append([cell.strip() for cell in row])
-    return {_COLUMNS[name]: np.array([row[place] for row in cells]) for name, place in places.items()}
+    return {_COLUMNS[name]: np.array([row[place] for row in cells]) for name, place in places.items()}, has_header
 
 
 def _of_csv(path: Path) -> dict[str, np.ndarray]:
@@ -80,6 +96,12 @@ def _of_csv(path: Path) -> dict[str, np.ndarray]:
     fields = [cell.strip() for cell in header]
     places = _places(path, fields)
     numbers = [place for place, name in enumerate(fields) if name not in _COLUMNS]
+    unnamed = [place for place in numbers if not fields[place] or fields[place].startswith("Unnamed: ")]
+    if unnamed:  # numbers of rows, which would outweigh the embedding
+        raise ValueError(
+            f"{path}: column {unnamed[0] + 1} has no name; is it the index of a data frame? write it by "
+            "to_csv(path, index=False)"
+        )
     if not 0 < len(numbers) <= _LONGEST_EMBEDDING:
         raise ValueError(
             f"{path}: {len(numbers)} columns beside {', '.join(places)}; an embedding has 1 to {_LONGEST_EMBEDDING:,} "
@@ -137,8 +159,10 @@ def _places(path: Path, fields: Sequence[str]) -> dict[str, int]:
     """The place of each known column; the first two must be there, and none twice."""
     missing = [name for name in ("name", "identity") if name not in fields]
     if missing:
+        separated = "; columns are separated by commas or tabs" if len(fields) == 1 else ""
         raise ValueError(
-            f"{path}: no column {' and no column '.join(missing)}; it has {shortened(', '.join(fields), 120)}"
+            f"{path}: no column {' and no column '.join(missing)}; a table of embeddings names its columns first, this "
+            f"one has {shortened(', '.join(fields), 120) or 'nothing'}{separated}"
         )
     if len(set(fields)) < len(fields):
         raise ValueError(f"{path}: two columns are called {shown(max(fields, key=list(fields).count))}")

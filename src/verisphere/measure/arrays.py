@@ -1,5 +1,6 @@
 """Figures from arrays in memory: the call that a user of NumPy or PyTorch makes first."""
 
+from os import PathLike
 from typing import Any, overload
 
 from verisphere.decide import Far, exact_rate
@@ -15,9 +16,14 @@ def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
         identities: one for each row; None for `Embeddings`, which have them.
 
     Raises:
-        TypeError: identities are missing, or were given twice.
+        TypeError: identities are missing, or were given twice; or a path was given.
         ValueError: see `Embeddings`.
     """
+    if isinstance(embeddings, str | PathLike):
+        raise TypeError(
+            f"embeddings is the path {str(embeddings)[:200]!r}; give the numbers in the file (the verbs of the command "
+            "line take the path)"
+        )
     if not isinstance(embeddings, Embeddings):
         if identities is None:
             raise TypeError("identities are missing; give one for each row of embeddings")

@@ -88,7 +88,10 @@ def require_run(path: Path) -> None:
         ValueError: the folder is an exported model, or holds no recipe.
     """
     if is_model_folder(path):
-        raise ValueError(f"{path}: an exported model; name the run it came from, or embeddings that it made")
+        raise ValueError(
+            f"{path}: a model folder, which holds no figures; name embeddings that it made (verisphere embed {path} "
+            "FACES --out FILE.npz), or the run that it came from"
+        )
     if not (path / "recipe.yaml").is_file():
         raise ValueError(
             f"{path}: not a run of `verisphere train` (it holds no recipe.yaml); name such a folder, or an embeddings "

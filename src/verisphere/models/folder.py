@@ -150,7 +150,7 @@ class Model:
         if not self.thresholds:
             raise ValueError(
                 f"{self.folder}: this model ships no threshold; find one on people it was not trained on "
-                "(`verisphere calibrate`), and export it again with --calibration"
+                "(`verisphere calibrate`), and export it with --calibration"
             )
         there = ", ".join(threshold.far_target for threshold in self.thresholds)
         if far is None:

@@ -342,7 +342,8 @@ def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str,
     empty = {name: kinds for name, kinds in file.lacking().items() if kinds}
     whole = empty.get(ALL, ())
     if calibrating and "impostor" in whole:
-        raise ValueError(f"{file.name}: it has no impostor comparison, so it can set no threshold")
+        alone = "" if file.people is None else "; all its rows are of one person"
+        raise ValueError(f"{file.name}: it has no impostor comparison, so it can set no threshold{alone}")
     if calibrating and whole:
         return empty  # genuine comparisons are for its check alone
     if empty and not skip_empty:
