@@ -1,0 +1,60 @@
+"""README.md and docs/adopt.md: the lines of the first Python example run, and every command that they show parses."""
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.cli.start import parser
+from verisphere.ship.calibrate import read_calibration
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "adopt.md"]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The blocks of code of one language; those of commands have none."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [block for of_block, block in found if of_block == language]
+
+
+def test_the_vectors_of_any_model_get_a_promised_threshold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    people = np.arange(1200) // 2
+    np.save("vectors.npy", np.random.default_rng(0).normal(size=(600, 16))[people] + 0.1)
+    with Path("images.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["image", "person"], *([f"{row}.jpg", f"p{row // 2}"] for row in range(1200))])
+    exec(blocks(PAGES[0], "python")[0], {})
+    promise = read_calibration(Path("calibration.json")).thresholds[0]
+    assert (promise.guarantee, promise.people, promise.confidence) == ("confident", 600, 0.95)
+    said = capsys.readouterr().out
+    assert f"accept iff score > {promise.threshold:.6g}: with 95 % confidence" in said
+    assert "TAR 1.0000 (600 of 600 genuine" in said
+
+
+def commands(page: Path) -> list[str]:
+    """The lines `verisphere ...` of a page, without the remarks beside them."""
+    lines = "\n".join(blocks(page, "")).replace("\\\n", " ").splitlines()
+    return [line.partition(" #")[0] for line in lines if line.startswith("verisphere ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_is_shown_parses(page: Path):
+    whole = parser()
+    shown = commands(page)
+    assert len(shown) > 5
+    for line in shown:
+        options, further = whole.parse_known_args(shlex.split(line)[1:])
+        assert callable(options.verb), line
+        assert options.any_field or not further, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path):
+    for path in re.findall(r"\]\(([\w./]+?)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / path).exists(), path
