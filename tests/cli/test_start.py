@@ -194,7 +194,10 @@ def test_the_verbs():
         (("evaluate", "one-threshold", "plain.npz", "plain.npz"), "both called 'plain'"),
         (("evaluate", "all-pairs", "plain.npz", "--calibration", "one.npz"), "--calibration sets the one threshold"),
         (("evaluate", "all-pairs", "one.npz"), "one.npz: all 4 images are of one person"),
-        (("evaluate", "all-pairs", "scores.csv"), "scores.csv: not an .npz file"),
+        (
+            ("evaluate", "all-pairs", "scores.csv"),
+            "this one has score, label, domain; scores are read by verisphere evaluate",
+        ),
         (("evaluate", "scores", "plain.npz"), "plain.npz: no array score and no array label; it has embeddings, names"),
         (("evaluate", "all-pairs", "none.npz"), "none.npz: there is no such file"),
         (("evaluate", "scores", "none.csv"), "none.csv: there is no such file"),

@@ -159,10 +159,11 @@ def _places(path: Path, fields: Sequence[str]) -> dict[str, int]:
     """The place of each known column; the first two must be there, and none twice."""
     missing = [name for name in ("name", "identity") if name not in fields]
     if missing:
-        separated = "; columns are separated by commas or tabs" if len(fields) == 1 else ""
+        hint = "; columns are separated by commas or tabs" if len(fields) == 1 else ""
+        hint = "; scores are read by verisphere evaluate scores" if {"score", "label"} <= set(fields) else hint
         raise ValueError(
             f"{path}: no column {' and no column '.join(missing)}; a table of embeddings names its columns first, this "
-            f"one has {shortened(', '.join(fields), 120) or 'nothing'}{separated}"
+            f"one has {shortened(', '.join(fields), 120) or 'nothing'}{hint}"
         )
     if len(set(fields)) < len(fields):
         raise ValueError(f"{path}: two columns are called {shown(max(fields, key=list(fields).count))}")
