@@ -121,6 +121,11 @@ CASES = {
                 {"one": ints(2)}),
     "Slice": ([node("Slice", "s", "e", "a", "t")],
               {"s": ints(1, -4), "e": ints(6, 99), "a": ints(2, 3), "t": ints(2, 1)}),
+    "Slice from a computed place": (
+        [helper.make_node("Div", ["p", "q"], ["d"]), helper.make_node("Reshape", ["d", "zero"], ["s"]),
+         node("Slice", "s", "e", "a")],
+        {"p": ints(-7), "q": ints(2), "zero": ints(0), "e": ints(99), "a": ints(3)},
+    ),
     "Pad": ([node("Pad", "p", "v")], {"p": ints(0, 0, 1, 0, 0, 1, 0, 2), "v": np.float32(0.5)}),
     "Gather": ([node("Gather", "bgr", axis=1)], {"bgr": ints(2, 1, -3)}),
     "Gather one": ([node("Gather", "row", axis=-2)], {"row": np.array(4, np.int64)}),
@@ -185,6 +190,10 @@ REFUSED = {
     "an attribute": ([node("Relu", alpha=1.0)], {}, "its operator 'Relu': its attribute 'alpha' is not read here"),
     "weights computed": ([node("Conv", "images")], {}, "'Conv': its input 2, 'images', is computed"),
     "a constant as image": ([helper.make_node("Relu", ["w"], ["last"])], FOUR, "'Relu': its input 'w' is a constant"),
+    "a number for each image": (
+        [node("Flatten", to="flat"), helper.make_node("Gemm", ["flat", "w", "c"], ["last"])],
+        {"w": normal(90, 4), "c": normal(4, 1)}, r"'Gemm': what it adds has the shape \[4, 1\]",
+    ),
     "three axes": ([node("Conv", "w")], {"w": normal(4, 3, 3)}, "its filters have 3 axes"),
     "channels": ([node("Conv", "w")], {"w": normal(4, 2, 3, 3)}, "'Conv': "),
     "training": ([node("BatchNormalization", "g", "o", "m", "v", training_mode=1)], NORM,

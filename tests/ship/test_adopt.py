@@ -88,6 +88,7 @@ def test_the_card_says_what_is_given_and_what_is_not_known(tmp_path):
             None,
             "or --preset with one of insightface, .*, facenet, sface; --probe PHOTOS measures it",
         ),
+        (Told(mean=127.5), "insightface", "--mean alone, beside a preset that takes both from the graph"),
         (Told(), "facenet", "takes 8 x 8 pixels, but --preset says 160 x 160"),
         (Told(), "insihgtface", r"there is no preset 'insihgtface' \(did you mean insightface\?\)"),
         (

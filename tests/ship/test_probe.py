@@ -67,7 +67,7 @@ def test_where_nothing_is_told_the_best_is_taken(network):
     found = probe(network, people(30))
     assert found.declared == found.best.pixels
     assert not found.told
-    assert "taken, since nothing was declared" in found.text()
+    assert "taken, since not everything was told" in found.text()
     assert "few people: RGB and BGR part from about 60 people on" in found.text()
 
 
@@ -97,7 +97,7 @@ def test_a_model_adopted_with_a_probe_takes_what_was_measured(tmp_path):
     net = of_red(tmp_path / "net.onnx")
     found = adopt_onnx(net, tmp_path / "model", Told(template="mine_8x8"), probe_with=tmp_path / "faces")
     assert found.description.preprocessing["colour"] == "RGB"
-    assert "taken, since nothing was declared" in found.text()
+    assert "taken, since not everything was told" in found.text()
 
 
 def on_disk(folder: Path, faces: InMemory, side: int = SIDE, at: tuple[int, int] = (0, 0)) -> Path:
@@ -206,3 +206,17 @@ def test_lfw_shows_the_colours_from_sixty_people_on(real_data):
     made.read(path.read_bytes(), path)
     found = probe(made, faces, Pixels("BGR", 0.0, 1.0))
     assert Pixels("RGB", 0.0, 1.0) in [way.pixels for way in found.better]
+
+
+def test_grey_images_say_nothing_of_the_colours(network):
+    coloured = people(12)
+    grey = InMemory(coloured.pixels[:, :1].expand(-1, 3, -1, -1), coloured.names, coloured.identities)
+    with pytest.raises(ValueError, match=r"grey, by which RGB and BGR cannot be told apart; give --colour"):
+        probe(network, grey)
+    found = probe(network, grey, told=Told(colour="BGR"))
+    assert {way.pixels.colour for way in found.ways} == {"BGR"}
+    assert "all images are grey: whether the order of the colours is the right one was not measured" in found.text()
+
+
+def test_a_mirror_image_that_is_told_is_kept(network):
+    assert all(probe(network, people(12), told=Told(scale=scale), flip=True).declared.flip for scale in (1.0, 127.5))

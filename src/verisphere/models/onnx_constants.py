@@ -79,8 +79,9 @@ def _concat(node: Any, *arrays: np.ndarray) -> np.ndarray:
 
 
 def _reshape(node: Any, array: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    attributes(node, allowzero=0)
-    return array.reshape([int(size) for size in sizes])
+    if attributes(node, allowzero=0)["allowzero"]:
+        return array.reshape([int(size) for size in sizes])
+    return array.reshape([int(size) or array.shape[place] for place, size in enumerate(sizes)])  # 0 keeps a size
 
 
 def _transpose(node: Any, array: np.ndarray) -> np.ndarray:
@@ -120,7 +121,8 @@ def _arithmetic(node: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _divided(first: np.ndarray, second: np.ndarray) -> Any:
     if (second == 0).any():
         raise ValueError("it divides by 0")
-    return first // second if first.dtype.kind in "iu" else first / second
+    whole = first.dtype.kind in "iu"
+    return np.trunc(first / second).astype(first.dtype) if whole else first / second  # toward 0, unlike NumPy's //
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {

@@ -68,6 +68,8 @@ def _gemm(reader: GraphReader, node: Any) -> None:
         raise ValueError("it is no product of an embedding and a matrix")
     weight = known["alpha"] * (matrix if known["transB"] else matrix.T).astype(np.float32)
     if bias is not None:
+        if bias.size not in (1, len(weight)) or (bias.size > 1 and bias.shape[-1] != len(weight)):
+            raise ValueError(f"what it adds has the shape {list(bias.shape)}; a number for each column is due, or one")
         bias = known["beta"] * np.broadcast_to(bias.astype(np.float32).reshape(-1), len(weight))
     weights = {"weight": weight, "bias": bias}
     reader.add(node, "Gemm", [node.input[0]], weights, weight=[*weight.shape], bias=bias is not None)

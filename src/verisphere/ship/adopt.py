@@ -152,7 +152,7 @@ def adopt_onnx(
         network.read(content, model)
         faces = open_faces(probe_with, None, size)
         with errors_naming(probe_with):
-            probed = probe(network, faces, pixels, progress, detector=detector, told=told)
+            probed = probe(network, faces, pixels, progress, detector=detector, told=told, flip=flip)
         pixels = probed.declared
     assert pixels is not None
     arguments |= {"mean": pixels.mean, "scale": pixels.scale, "colour": pixels.colour}
@@ -283,9 +283,18 @@ def _written(out: Path, network: Backbone, about: _About, file: str, content: by
 
 
 def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pixels | None:
-    """How a face is given, as told or as the preset has it; None where this is not enough."""
+    """How a face is given, as told or as the preset has it; None where this is not enough.
+
+    Raises:
+        ValueError: one of mean and scale is told, and the preset would take the other from the graph.
+    """
     colour, mean, scale = told.colour, told.mean, told.scale
     if known is not None:
+        if known.mean is None and (mean is None) != (scale is None):
+            raise ValueError(
+                f"{'--scale' if mean is None else '--mean'} alone, beside a preset that takes both from the graph; "
+                "give --mean and --scale, or neither"
+            )
         by_graph = (0.0, 1.0) if ends.normalises else (127.5, 127.5)
         by_preset = by_graph if known.mean is None or known.scale is None else (known.mean, known.scale)
         colour = colour or known.colour

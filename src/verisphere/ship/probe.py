@@ -60,6 +60,7 @@ class ProbeResult:
         ways: all of them.
         people: number of people.
         origin: how the images came about, in words.
+        grey: whether all images are grey, which show nothing of the order of the colours.
     """
 
     declared: Pixels
@@ -67,6 +68,7 @@ class ProbeResult:
     ways: tuple[Measured, ...]
     people: int
     origin: str
+    grey: bool = False
 
     @property
     def best(self) -> Measured:
@@ -94,9 +96,11 @@ class ProbeResult:
             f"probe: {self.people} people, two images each ({printable(self.origin)}); own scores from the mean "
             "impostor score, in its standard deviations",
             table(["pixels (mean, scale)", "own score", "gain", "95 % of all ways"], rows),
-            f"* {'declared' if self.told else 'taken, since nothing was declared'}; {self._verdict()}",
+            f"* {'declared' if self.told else 'taken, since not everything was told'}; {self._verdict()}",
         ]
-        if self.people < TELLING_PEOPLE:
+        if self.grey:
+            lines.append("all images are grey: whether the order of the colours is the right one was not measured")
+        elif self.people < TELLING_PEOPLE:
             lines.append(f"few people: RGB and BGR part from about {TELLING_PEOPLE} people on")
         return "\n".join(lines)
 
@@ -114,6 +118,7 @@ def probe(
     *,
     detector: FaceDetector | None = None,
     told: Told | None = None,
+    flip: bool = False,
 ) -> ProbeResult:
     """Give the same faces to a network in every way that published models have.
 
@@ -125,10 +130,12 @@ def probe(
         progress: reports the progress over photographs and ways.
         detector: finds the faces on photographs.
         told: what is known where nothing is declared as a whole; ways that differ from it are measured, and not taken.
+        flip: whether the mirror image is known to be added; False leaves it to the measurement where nothing is
+            declared as a whole.
 
     Raises:
-        ValueError: fewer than `FEWEST_PEOPLE` people have two images with a face, an image cannot be read, or the
-            network fails.
+        ValueError: fewer than `FEWEST_PEOPLE` people have two images with a face, an image cannot be read, the network
+            fails, or all images are grey and no colour is told, which they cannot show.
     """
     pairs = _pairs(faces)
     seen = probe_faces(faces, pairs, network.input_size, detector, progress)
@@ -139,7 +146,12 @@ def probe(
     mean, scale = (told.mean, told.scale) if declared is None else (declared.mean, declared.scale)
     if mean is not None and scale is not None and (mean, scale) not in normalisations:
         normalisations = ((mean, scale), *normalisations)
-    ways = [(colour, *normal, view) for colour in _COLOURS for normal in normalisations for view in seen.images]
+    grey = all(_is_grey(images) for images in seen.images.values())
+    colour_told = told.colour if declared is None else declared.colour
+    if grey and colour_told is None:
+        raise ValueError("all images are grey, by which RGB and BGR cannot be told apart; give --colour")
+    colours = _COLOURS if not grey else tuple(colour for colour in _COLOURS if colour == colour_told)
+    ways = [(colour, *normal, view) for colour in colours for normal in normalisations for view in seen.images]
     scores: dict[Pixels, Float64[np.ndarray, " people"]] = {}
     for colour, mean, scale, (template, crop) in progress(ways, "probing", len(ways)):
         way = Pixels(colour, mean, scale, crop, False, template)
@@ -149,7 +161,9 @@ def probe(
     own_template, own_crop = next(iter(seen.images))
     if declared is None:  # a folder can say no part of a template
         candidates = [
-            way for way in scores if (way.template, way.crop) == (own_template, own_crop) and told.allows(way)
+            way
+            for way in scores
+            if (way.template, way.crop) == (own_template, own_crop) and told.allows(way) and (way.flip or not flip)
         ]
         if not candidates:
             raise ValueError("no way that is measured has the mean, or the scale, that is told; tell both")
@@ -159,10 +173,14 @@ def probe(
     confidence = 1 - 0.05 / (len(scores) - 1)
     measured = [_measured(way, scores[way], scores[base], confidence) for way in scores]
     measured.sort(key=lambda way: -way.genuine)
-    return ProbeResult(base, declared is not None, tuple(measured), seen.people, seen.origin)
+    return ProbeResult(base, declared is not None, tuple(measured), seen.people, seen.origin, grey)
 
 
 _COLOURS: tuple[Colour, ...] = ("RGB", "BGR")
+
+
+def _is_grey(images: Tensor) -> bool:
+    return bool((images[:, :1] == images).all())
 
 
 def _pairs(faces: Faces) -> list[tuple[int, int]]:
