@@ -129,7 +129,9 @@ def _unpickled(path: Path, about: WeightSource) -> Any:
         text = " ".join(str(error).split())
         unsupported = re.search(r"(?:GLOBAL|nsupported class) ([\w.]+)", text)
         if unsupported is None:
-            reason = text.partition("WeightsUnpickler error: ")[2] or text or type(error).__name__
+            reason = text.partition("WeightsUnpickler error: ")[2] or text
+            reason = reason.partition(" Check the documentation")[0]
+            reason = "its bytes are no pickle" if not reason or reason.isdecimal() else reason
             raise ValueError(f"{path}: not a checkpoint of PyTorch that can be read: {reason[:200]}") from None
         raise ValueError(
             f"{path}: holds more than tensors ({unsupported[1]}), and to read that would run its code; where you trust "
