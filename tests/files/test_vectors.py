@@ -82,6 +82,7 @@ def test_verbs_take_a_table_as_they_take_an_embeddings_file(tmp_path: Path, caps
         ("v.csv", "", "no column name and no column identity; .* this one has nothing"),
         ("v.csv", "name,identity,x\na,b\n", "line 2: 2 entries where the header has 3"),
         ("v.csv", "name,identity,x\na,b,one\n", "line 2: 'one' in column 'x' is no number"),
+        ("v.csv", "name,identity,x\na,b,1_0.5\n", "line 2: '1_0.5' in column 'x' is no number"),
         ("v.csv", "name,identity,x,x\na,b,1,2\n", "two columns are called 'x'"),
         ("v.csv", "name,identity,x\na,b,nan\n", "NaN"),
         ("v.csv", "name,identity,x\n", "it holds no embedding"),
@@ -127,6 +128,89 @@ def test_a_table_of_scores_is_told_from_one_of_embeddings(tmp_path: Path):
     assert len(read_embeddings(tmp_path / "set.csv")) == 6  # by its content
 
 
+def header(path: Path, *columns: str) -> Path:
+    numbers = "".join(f"{name}," + ",".join(["1"] * len(columns)) + "\n" for name in ("a,p", "b,q"))
+    path.write_text(",".join(["name", "identity", *columns]) + "\n" + numbers)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("columns", "odd"),
+    [
+        (["quality", "e0", "e1"], r"'quality' is not one .* such as e0, e1, \.\.\.; leave 'quality' out"),
+        (["e0", "e1", "id"], r"'id' is not one .*; leave 'id' out"),
+        (["age1", "e0", "e1"], r"'age1' is not one .*; leave 'age1' out"),
+        (["0", "1", "e0", "e1", "e2"], r"'0' is not one .*; leave '0' out"),
+        (["e0", "e1", "e10", "e2"], r"'e10' follows 'e1'; .* such as e0, e1, \.\.\.$"),
+        (["e1", "e01"], r"'e01' follows 'e1'"),
+        (["left", "right"], r"'left' is not one .* such as e0, e1, \.\.\.$"),
+        (["e" + "9" * 5000, "e0"], r"'e0' is not one .* such as e0, e1, \.\.\.$"),
+    ],
+)
+def test_a_column_that_is_not_of_the_embedding_is_refused(tmp_path: Path, columns: list[str], odd: str):
+    with pytest.raises(ValueError, match=rf"v\.csv: column .*{odd}") as refused:
+        read_embeddings(header(tmp_path / "v.csv", *columns))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [str(place) for place in range(128)],
+        [f"f_{place}" for place in range(1, 129)],
+        [f"dim_{place:03}" for place in range(128)],
+        [f"V{place}" for place in range(1, 12)],
+        [f"facenet512_{place}" for place in range(12)],
+        ["x"],
+        ["x7"],
+    ],
+)
+def test_columns_as_common_writers_name_them(tmp_path: Path, columns: list[str]):
+    assert read_embeddings(header(tmp_path / "v.csv", *columns)).embeddings.shape == (2, len(columns))
+
+
+def test_two_lists_beside_an_array_are_refused(tmp_path: Path):
+    np.save(tmp_path / "v.npy", ROWS)
+    for suffix in (".csv", ".txt"):
+        (tmp_path / f"v{suffix}").write_text("\n".join(map("\t".join, zip(NAMES, PEOPLE, strict=True))))
+    with pytest.raises(ValueError, match=r"v\.npy: 2 lists of its rows beside it, v\.csv and v\.txt; one is allowed"):
+        read_embeddings(tmp_path / "v.npy")
+
+
+@pytest.mark.parametrize("first", ["name\tperson", "File\tlabel", "filename,id", "path\tsubject", "IMAGE\tclass"])
+def test_a_header_of_other_words_is_no_image(tmp_path: Path, first: str):
+    np.save(tmp_path / "v.npy", np.concatenate([ROWS, ROWS[:1]]))
+    lines = map(("\t" if "\t" in first else ",").join, zip(NAMES, PEOPLE, strict=True))
+    (tmp_path / "v.txt").write_text("\n".join([first, *lines]))
+    with pytest.raises(
+        ValueError, match=r"v\.txt: line 1: .* look like a header; its columns are called name and ident"
+    ):
+        read_embeddings(tmp_path / "v.npy")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="no extra `data`")
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        ({"embedding": ROWS.tolist(), "quality": ROWS[:, 0]}, "'quality' beside the lists .*, leave 'quality' out"),
+        ({"x0": ROWS[:, 0], "x1": ROWS[:, 1], "quality": ROWS[:, 2]}, "'quality' is not one .*; leave 'quality' out"),
+        ({"embedding": [["1_0"]] * 6}, "column 'embedding' holds no lists of numbers of one length"),
+        ({"x0": ROWS[:, 0], "__index_level_0__": ROWS[:, 1]}, r"'__index_level_0__' is the index .*index=False\)"),
+        ({"Unnamed: 0": ROWS[:, 0], "x0": ROWS[:, 1]}, r"'Unnamed: 0' is the index .*index=False\)"),
+        ({"x": ROWS[:, 0], "identity": ["p", None, "q", None, "r", "s"]}, "2 of 6"),
+        ({"x": ROWS[:, 0], "identity": [1, None, 2, None, 3, 4]}, "2 of 6"),
+    ],
+)
+def test_what_parquet_lacks_is_said_in_one_line(tmp_path: Path, columns: dict[str, object], line: str):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(pyarrow.table({"name": NAMES, "identity": PEOPLE} | columns), tmp_path / "v.parquet")
+    with pytest.raises(ValueError, match=rf"v\.parquet: .*{line}") as refused:
+        read_embeddings(tmp_path / "v.parquet")
+    assert "\n" not in str(refused.value)
+
+
 def test_an_array_of_objects_is_not_unpickled(tmp_path: Path):
     np.save(tmp_path / "v.npy", np.array([{}, None], object), allow_pickle=True)
     (tmp_path / "v.txt").write_text("a\tb\nc\td\n")
@@ -134,6 +218,7 @@ def test_an_array_of_objects_is_not_unpickled(tmp_path: Path):
         read_embeddings(tmp_path / "v.npy")
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_number_too_large_for_float32_is_refused_by_its_row(tmp_path: Path):
     path = table(tmp_path / "vectors.csv")
     path.write_text(path.read_text().replace(repr(float(ROWS[2, 1])), "1e300"))

@@ -1,13 +1,15 @@
 """Embeddings that were made elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data).
 
 The list, or the table, has a row for each image: its `name`, its `identity`, and, where there are domains, its
-`domain`. In a CSV all other columns are the numbers of the embedding, in their order; in parquet they are these or one
-column `embedding` of lists.
+`domain`. In a CSV all other columns are the numbers of the embedding, in their order, and are called alike but for a
+number that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
 """
 
 import csv
 import importlib.util
+import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ SUFFIXES = (".npy", ".csv", ".tsv", ".parquet")
 LISTS = (".csv", ".tsv", ".txt", ".lst")
 _COLUMNS = {"name": "names", "identity": "identities", "domain": "domains"}
 _LONGEST_EMBEDDING = 1 << 16
+_HEADS = ("name", "file", "filename", "path", "image")  # what the column of names is called in lists of others
+_INDEX = ("Unnamed: ", "__index_level_")  # what pandas calls the numbers of rows
 
 
 def is_table(path: Path) -> bool:
@@ -61,6 +65,11 @@ def _of_npy(path: Path) -> dict[str, np.ndarray]:
         raise FileNotFoundError(
             f"{path}: no list of its rows beside it ({wanted}); it has one line for each, name<TAB>identity"
         )
+    if len(beside) > 1:
+        both = f"{', '.join(other.name for other in beside[:-1])} and {beside[-1].name}"
+        raise ValueError(
+            f"{path}: {len(beside)} lists of its rows beside it, {both}; one is allowed, move the other away"
+        )
     embeddings = read_npy(path)
     columns, has_header = _columns(beside[0])
     rows = len(columns["names"])
@@ -81,6 +90,11 @@ def _columns(path: Path) -> tuple[dict[str, np.ndarray], bool]:
             entries = "1 entry" if len(fields) == 1 else f"{len(fields)} entries"
             where = f"line {number}: {entries}" if fields else "it is empty"
             raise ValueError(f"{path}: {where}; a row is name<TAB>identity")
+        if fields[0].lower() in _HEADS:
+            raise ValueError(
+                f"{path}: line {number}: {shown(fields[0])} and {shown(fields[1])} look like a header; its columns are "
+                "called name and identity, or it has no header"
+            )
         fields, cells = ["name", "identity"], [fields]
     places = _places(path, fields)
     for number, row in rows:
@@ -96,7 +110,7 @@ def _of_csv(path: Path) -> dict[str, np.ndarray]:
     fields = [cell.strip() for cell in header]
     places = _places(path, fields)
     numbers = [place for place, name in enumerate(fields) if name not in _COLUMNS]
-    unnamed = [place for place in numbers if not fields[place] or fields[place].startswith("Unnamed: ")]
+    unnamed = [place for place in numbers if not fields[place] or fields[place].startswith(_INDEX[0])]
     if unnamed:  # numbers of rows, which would outweigh the embedding
         raise ValueError(
             f"{path}: column {unnamed[0] + 1} has no name; is it the index of a data frame? write it by "
@@ -107,13 +121,14 @@ def _of_csv(path: Path) -> dict[str, np.ndarray]:
             f"{path}: {len(numbers)} columns beside {', '.join(places)}; an embedding has 1 to {_LONGEST_EMBEDDING:,} "
             "numbers, each in a column of its own"
         )
+    _check_family(path, [fields[place] for place in numbers])
     found: dict[str, list[str]] = {name: [] for name in places}
     embeddings: list[np.ndarray] = []
     for number, row in rows:
         if len(row) != len(fields):
             raise ValueError(f"{path}: line {number}: {len(row)} entries where the header has {len(fields)}")
         try:
-            embeddings.append(np.array([float(row[place]) for place in numbers], np.float32))
+            embeddings.append(np.array([_number(row[place]) for place in numbers], np.float32))
         except ValueError:
             wrong = next(place for place in numbers if not _is_number(row[place]))
             raise ValueError(
@@ -130,6 +145,7 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path}: parquet needs pyarrow, not installed here: pip install 'verisphere[data]'")
     import pyarrow
     import pyarrow.parquet as parquet
+    import pyarrow.types as kinds
 
     try:
         table: Any = parquet.read_table(path, memory_map=True)
@@ -138,21 +154,61 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a parquet file: {shortened(str(error).splitlines()[0], 200)}") from None
     places = _places(path, fields)
-    columns = {_COLUMNS[name]: np.array(table.column(name).to_pylist()) for name in places}
+    columns = {_COLUMNS[name]: np.array(_filled(table.column(name).to_pylist())) for name in places}
     rest = [name for name in fields if name not in _COLUMNS]
-    if rest == ["embedding"]:
+    if "embedding" in rest:
+        if len(rest) > 1:
+            extra = next(name for name in rest if name != "embedding")
+            raise ValueError(
+                f"{path}: column {shown(extra)} beside the lists of column 'embedding'; only {', '.join(_COLUMNS)} are "
+                f"allowed there, leave {shown(extra)} out"
+            )
         lists = table.column("embedding").to_pylist()
         sizes = {len(row) if isinstance(row, list) else -1 for row in lists}
-        if len(sizes) != 1 or -1 in sizes:
+        cell = getattr(table.schema.field("embedding").type, "value_type", pyarrow.null())
+        numeric = any(check(cell) for check in (kinds.is_floating, kinds.is_integer, kinds.is_decimal))
+        if len(sizes) != 1 or -1 in sizes or not numeric:
             raise ValueError(f"{path}: column 'embedding' holds no lists of numbers of one length")
         return {"embeddings": np.array(lists, np.float32), **columns}
-    wrong = [name for name in rest if not pyarrow.types.is_floating(table.schema.field(name).type)]
+    index = [name for name in rest if name.startswith(_INDEX)]
+    if index:
+        raise ValueError(
+            f"{path}: column {shown(index[0])} is the index of a data frame; write it by to_parquet(path, index=False)"
+        )
+    _check_family(path, rest)
+    wrong = [name for name in rest if not kinds.is_floating(table.schema.field(name).type)]
     if wrong or not rest:
         raise ValueError(
             f"{path}: {f'column {shown(wrong[0])} holds no floating-point numbers' if wrong else 'no embedding'}; give "
             "one column `embedding` of lists, or a column for each number"
         )
     return {"embeddings": np.stack([table.column(name).to_numpy() for name in rest], 1).astype(np.float32), **columns}
+
+
+def _filled(cells: list[Any]) -> list[Any]:
+    """The cells of a column as they are, or, where some are null, as text in which those are empty, as in a CSV."""
+    return ["" if cell is None else str(cell) for cell in cells] if any(cell is None for cell in cells) else cells
+
+
+def _check_family(path: Path, names: Sequence[str]) -> None:
+    """Refuses columns that are not one embedding: several must be called alike but for a number that rises by one."""
+    if len(names) < 2:
+        return
+    parts = [re.fullmatch(r"(.*?)([0-9]{1,9})", name, re.DOTALL) for name in names]
+    stems = Counter(part[1] for part in parts if part)
+    stem, alike = stems.most_common(1)[0] if stems else ("", 0)
+    before: tuple[str, int] | None = None
+    for name, part in zip(names, parts, strict=True):
+        strange = part is None or part[1] != stem
+        count = -1 if part is None else int(part[2])
+        if strange or (before is not None and count != before[1] + 1):
+            odd = f"follows {shown(before[0])}" if before and not strange else "is not one of the embedding"
+            hint = f"; leave {shown(name)} out" if strange and alike > (part is not None) else ""
+            raise ValueError(
+                f"{path}: column {shown(name)} {odd}; an embedding's columns are called alike but for a number that "
+                f"counts, such as e0, e1, ...{hint}"
+            )
+        before = name, count
 
 
 def _places(path: Path, fields: Sequence[str]) -> dict[str, int]:
@@ -191,9 +247,16 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
 
 
+def _number(text: str) -> float:
+    """A number; 1_0, which Python reads as 10, is none."""
+    if "_" in text:
+        raise ValueError("an underscore")
+    return float(text)
+
+
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        _number(text)
     except ValueError:
         return False
     return True
