@@ -17,7 +17,7 @@ def vectors(folder: Path) -> dict[str, Files]:
     array = io.BytesIO()
     np.save(array, rows)
     names = [(f"{row}.png", f"p{row // 2}", "ab"[row // 4]) for row in range(6)]
-    table = "name,identity,domain,a,b,c,d\n" + "".join(
+    table = "name,identity,domain,x0,x1,x2,x3\n" + "".join(
         ",".join([*name, *map(str, row)]) + "\n" for name, row in zip(names, rows.tolist(), strict=True)
     )
     listed = "".join(f"{name}\t{identity}\n" for name, identity, _ in names)
