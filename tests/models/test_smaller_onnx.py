@@ -110,6 +110,34 @@ def test_channels_of_different_ranges_are_brought_to_one(monkeypatch):
     assert equalised > 0.995 > 0.95 > plain
 
 
+def fully_connected(alpha: float, beta: float, bias: str = "b", constants: bool = False) -> bytes:
+    """One Gemm; its weights may be values of Constant nodes, and its bias may be computed (`c`)."""
+    random = np.random.default_rng(4)
+    values = {"w": random.normal(size=(3 * SIDE * SIDE, 6)) / 8, "b": random.normal(size=6) * 3}
+    tensors = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in values.items()]
+    nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in tensors] if constants else []
+    nodes += [
+        helper.make_node("Flatten", ["images"], ["a"]),
+        helper.make_node("ReduceMean", ["a"], ["mean"], axes=[1]),
+        helper.make_node("Add", ["mean", "b"], ["c"]),
+        helper.make_node("Gemm", ["a", "w", bias], ["embedding"], alpha=alpha, beta=beta),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("images", ["n", 3, SIDE, SIDE]), ("embedding", ["n", 6]))
+    ]
+    made = helper.make_graph(nodes, "elsewhere", ends[:1], ends[1:], [] if constants else tensors)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "bias"), [(0.5, 2.0, "b"), (1.0, 2.0, "b"), (0.5, 1.0, "b"), (2.0, 3.0, "c")]
+)
+def test_the_factors_of_a_fully_connected_layer_are_kept(alpha, beta, bias):
+    content = fully_connected(alpha, beta, bias)
+    assert cosine(run(in_int8(content, rows_of, FILE), IMAGES), run(content, IMAGES)) > 0.999
+
+
 @pytest.mark.parametrize(("layout", "numbers"), [("NHWC", "uint8"), ("NCHW", "float16")])
 def test_the_input_stays_as_it_is(layout, numbers):
     pixels = np.random.default_rng(3).integers(0, 256, (2, SIDE, SIDE, 3) if layout == "NHWC" else (2, 3, SIDE, SIDE))

@@ -80,6 +80,7 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
         layers = _layers(model)
         if not layers:
             raise ValueError("no convolution or fully connected layer with weights of its own")
+        _take_up_factors(model, layers)
         _equalise(model, rows_of)
         values = list(dict.fromkeys(name for layer in layers for name in (layer.input[0], layer.output[0])))
         rows = rows_of(*_with_row(model, values, 2 * len(values), _range))
@@ -152,6 +153,28 @@ def _layers(model: Any) -> list[Any]:
         for node in model.graph.node
         if node.op_type in _WITH_WEIGHTS and node.input[1] in weights and node.input[0] not in weights
     ]
+
+
+def _take_up_factors(model: Any, layers: Sequence[Any]) -> None:
+    """Bring the factors of each Gemm, alpha and beta, into its weights and bias, in place.
+
+    onnxruntime's quantizer sets beta to 1 and leaves the bias as it was; it does not touch a bias that is computed.
+    """
+    from onnx import numpy_helper
+
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    for gemm in layers:
+        if gemm.op_type != "Gemm":
+            continue
+        for place, kind in ((1, "alpha"), (2, "beta")):
+            factor = next((attribute for attribute in gemm.attribute if attribute.name == kind), None)
+            tensor = weights.get(gemm.input[place]) if len(gemm.input) > place else None
+            if factor is None or tensor is None:
+                continue
+            values = (numpy_helper.to_array(tensor) * np.float32(factor.f)).astype(np.float32)
+            gemm.input[place] = f"verisphere/{gemm.name}/{kind}"  # other nodes may see the former
+            model.graph.initializer.append(numpy_helper.from_array(values, gemm.input[place]))
+            gemm.attribute.remove(factor)
 
 
 # --- ranges ---
