@@ -138,6 +138,13 @@ def test_the_factors_of_a_fully_connected_layer_are_kept(alpha, beta, bias):
     assert cosine(run(in_int8(content, rows_of, FILE), IMAGES), run(content, IMAGES)) > 0.999
 
 
+def test_weights_may_be_constants():
+    content = fully_connected(1.0, 1.0, constants=True)
+    wanted = run(content, IMAGES)
+    for smaller in (in_float16(content, FILE), in_int8(content, rows_of, FILE)):
+        assert cosine(run(smaller, IMAGES), wanted) > 0.999
+
+
 @pytest.mark.parametrize(("layout", "numbers"), [("NHWC", "uint8"), ("NCHW", "float16")])
 def test_the_input_stays_as_it_is(layout, numbers):
     pixels = np.random.default_rng(3).integers(0, 256, (2, SIDE, SIDE, 3) if layout == "NHWC" else (2, 3, SIDE, SIDE))

@@ -124,8 +124,6 @@ def _folded(content: bytes) -> Any:
 
     model = onnx.ModelProto.FromString(content)
     weights = {tensor.name for tensor in model.graph.initializer}
-    if not any(tensor.data_type == _FLOAT and len(tensor.dims) > 1 for tensor in model.graph.initializer):
-        raise ValueError("it has no weights in float32")
     inputs = [
         end for end in model.graph.input if end.name not in weights
     ]  # those listed could be overridden: not folded
@@ -140,6 +138,9 @@ def _folded(content: bytes) -> Any:
         options.optimized_model_filepath = str(Path(room) / "folded.onnx")
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         model = onnx.ModelProto.FromString(Path(options.optimized_model_filepath).read_bytes())
+    # only now, since weights may have been the values of Constant nodes
+    if not any(tensor.data_type == _FLOAT and len(tensor.dims) > 1 for tensor in model.graph.initializer):
+        raise ValueError("it has no weights in float32")
     for place, node in enumerate(model.graph.node):
         node.name = f"node_{place}"
     return onnx.shape_inference.infer_shapes(model)
