@@ -15,6 +15,7 @@ from verisphere.files.embeddings import read_embeddings
 from verisphere.models.checkpoint import save_checkpoint
 from verisphere.models.folder import load
 from verisphere.models.model_json import read_model_json
+from verisphere.ship.export import export_model
 from verisphere.ship.smaller import export_smaller
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
@@ -181,16 +182,23 @@ def test_a_run_becomes_a_smaller_model_that_keeps_its_training(room, tmp_path, m
     save_checkpoint(run, 3, parts, {"backbone": described, "data": {"images": 4, "people": 2, "sha256": "0"}})
     (run / "recipe.yaml").write_text(RECIPE)
     out, faces = tmp_path / "small", room / "faces"
-    result = export_smaller(run, out, "fp16", faces, fars=["0.1"], flip=True, template="own", trust_code=True)
+    with_flip = {"flip": True, "template": "own", "trust_code": True}
+    result = export_smaller(run, out, "fp16", faces, fars=["0.1"], **with_flip)
     assert "note: drawn faces stand behind this model" in result.text()
     small = load(tmp_path / "small")
     assert (small.flip, small.training.drawn, small.precision) == (True, True, "fp16")
     assert (tmp_path / "small" / "recipe.yaml").read_text() == RECIPE
     assert "loss: ArcFace()" in (tmp_path / "small" / "model_card.md").read_text()
+    assert json.loads((out / "precision.json").read_text())["flip"] is True
+    assert "with that of the mirror image added" in (out / "model_card.md").read_text()
+    wanted = "measured with flip true, so it cannot ship with flip false.*--precision fp16` with the wanted flip"
+    with pytest.raises(ValueError, match=wanted):
+        export_model(out, tmp_path / "other", flip=False)
+    assert export_model(out, tmp_path / "again").description.flip
     pixels = torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8)
     network = TinyNet().eval()
     network.load_state_dict(parts["backbone"])
     with torch.inference_mode():
         images = network.normalise(pixels)
-        wanted = (network(images) + network(images.flip(-1))).numpy()
-    np.testing.assert_allclose(small.embed(pixels), wanted, rtol=0, atol=2e-3 * np.abs(wanted).max())
+        rows = (network(images) + network(images.flip(-1))).numpy()
+    np.testing.assert_allclose(small.embed(pixels), rows, rtol=0, atol=2e-3 * np.abs(rows).max())

@@ -67,6 +67,7 @@ class PrecisionDrop:
         bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
         points: one for each target FAR.
+        flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
     """
 
     precision: SmallerPrecision
@@ -79,6 +80,7 @@ class PrecisionDrop:
     cosine_mean: float
     cosine_lowest: float
     points: tuple[DropAtFar, ...]
+    flip: bool | None = None
 
     def text(self) -> str:
         """The set, the sizes, and a table."""
@@ -91,6 +93,8 @@ class PrecisionDrop:
             f"{self.bytes_smaller:,} bytes for {self.bytes_float32:,}; cosine between the two embeddings of an image: "
             f"{number(self.cosine_mean)} on average, {number(self.cosine_lowest)} at the lowest",
         ]
+        if self.flip is not None:
+            lines.append(f"embeddings of both {'with' if self.flip else 'without'} that of the mirror image added")
         if self.ranges is not None:
             lines.append(
                 f"ranges of {self.precision} from {self.ranges.images:,} images of people who are not measured "

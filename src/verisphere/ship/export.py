@@ -36,6 +36,7 @@ from verisphere.ship.calibrate import Calibration, read_calibration
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
 from verisphere.ship.card_files import read_settings
 from verisphere.ship.export_inputs import (
+    check_measured_flip,
     check_precision,
     check_same_figures,
     check_same_model,
@@ -108,7 +109,8 @@ def export_model(
         name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
         evaluation: figures for the card, files of `verisphere evaluate --json`.
-        flip: the model adds the embedding of the mirror image; by default as in the calibration, without one False.
+        flip: the model adds the embedding of the mirror image; by default as in the calibration, without one as in the
+            model folder, or False for a run. A smaller model keeps the flip with which it was measured.
         with_head: also ship the head, whose centers are biometric templates of the people trained on.
         template: template of the aligned faces: a name in `verisphere.images.detect.TEMPLATES`, or another name where
             no template there has the input size of the network.
@@ -119,8 +121,8 @@ def export_model(
         FileExistsError: `out` is a file, a folder that is not empty, or an input.
         FileNotFoundError: the run or a file does not exist.
         ValueError: the extra `export` is missing; the calibration belongs to another model or precision, or contradicts
-            `flip`; a file has another format; the template does not fit the network; or the ONNX file differs from the
-            network.
+            `flip`; a smaller model was measured with another flip; a file has another format; the template does not fit
+            the network; or the ONNX file differs from the network.
     """
     require_export()
     refuse_overwriting(out, [run, calibration, *evaluation])
@@ -201,12 +203,14 @@ def _export_folder(
         check_same_model(model.sha256, folder, calibrated, calibration)
     for path in evaluation:
         check_same_figures(model.sha256, folder, path)
+    added = shipped_flip(flip, calibrated, calibration, before.flip)
+    check_measured_flip(added, folder, before)
     copies = carried(folder, before) | copies_of_results(calibration, evaluation)
     about = replace(
         before,
         name=before.name if name is None else name,
         verisphere=verisphere.__version__,
-        flip=shipped_flip(before.flip if flip is None and calibrated is None else flip, calibrated, calibration),
+        flip=added,
         thresholds=() if calibrated is None else calibrated.thresholds,
         files={before.weights: before.files[before.weights]},
     )

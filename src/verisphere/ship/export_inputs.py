@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.files.calibration import Calibration
+from verisphere.models.model_json import Description
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.words import SMALLER_PRECISIONS
@@ -71,20 +72,48 @@ def check_same_figures(weights: str, model: Path, file: Path) -> None:
             )
 
 
-def shipped_flip(asked: bool | None, calibration: Calibration | None, file: Path | None) -> bool:
+def shipped_flip(
+    asked: bool | None, calibration: Calibration | None, file: Path | None, otherwise: bool = False
+) -> bool:
     """Whether the model adds the mirror image: as in the calibration, since its thresholds hold for that alone.
+
+    Args:
+        asked: what was asked for; None for nothing.
+        calibration: the calibration; None for none.
+        file: where it was read from, for messages.
+        otherwise: the answer where nothing was asked for and no calibration says.
 
     Raises:
         ValueError: the calibration contradicts what was asked for.
     """
     if calibration is None or calibration.origin is None:
-        return bool(asked)
+        return otherwise if asked is None else asked
     if asked is not None and asked != calibration.origin.flip:
         raise ValueError(
             f"flip is {str(asked).lower()}, but the embeddings behind {file} were made with flip "
             f"{str(calibration.origin.flip).lower()}; its thresholds hold for that alone"
         )
     return calibration.origin.flip
+
+
+def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:
+    """Refuse to ship a smaller model with another flip than that with which its drop of TAR was measured.
+
+    Args:
+        flip: whether the model to ship adds the mirror image.
+        folder: the folder that is exported again, for messages.
+        before: the content of its `model.json`.
+
+    Raises:
+        ValueError: the folder is of a smaller model, and the two differ.
+    """
+    if before.reduced is not None and flip != before.flip:
+        precision, measured, wanted = before.reduced.precision, str(before.flip).lower(), str(flip).lower()
+        raise ValueError(
+            f"{folder}: its loss in {precision} was measured with flip {measured}, so it cannot ship with flip "
+            f"{wanted}, which --flip, --no-flip or the calibration asks for; make the folder again by `verisphere "
+            f"export --precision {precision}` with the wanted flip"
+        )
 
 
 def copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> dict[str, Path]:

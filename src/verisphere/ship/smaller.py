@@ -107,8 +107,8 @@ def export_smaller(
         measured_on: aligned faces on which TAR is measured, as `open_faces` takes them.
         fars: target FARs at which it is measured.
         people: file that lists the people to measure on; None takes all.
-        name, evaluation, flip, template, trust_code: as for `export_model`; of a model folder, flip and template are
-            those of the folder.
+        name, evaluation, flip, template, trust_code: as for `export_model`. The drop is measured with the flip that
+            ships.
         calibration: thresholds to ship; of embeddings that this very folder made, since the same model and images give
             the same graph.
         progress: reports the progress of embedding and measuring.
@@ -132,8 +132,8 @@ def export_smaller(
         check_precision(precision, run, calibrated, calibration)
     results = copies_of_results(calibration, evaluation)
     source = _source(run, name, template, trust_code)
-    asked = source.description.flip if flip is None and calibrated is None else flip
-    description = replace(source.description, flip=shipped_flip(asked, calibrated, calibration))
+    described = source.description
+    description = replace(described, flip=shipped_flip(flip, calibrated, calibration, described.flip))
     faces = open_faces(measured_on, people, source.backbone.input_size, trust_code)
     warn_if_unaligned(faces)
     with errors_naming(measured_on):
@@ -165,6 +165,7 @@ def export_smaller(
         *(len(content), len(smaller)),
         *cosines(rows[0], rows[1]),
         points,
+        description.flip,
     )
     description = replace(
         description,
