@@ -157,6 +157,11 @@ def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeyp
         ((model, "--precision", "int8"), "--precision int8 changes scores; give --measured-on FACES"),
         ((model, "--measured-on", faces), "--measured-on is for --precision"),
         ((model, *int8, faces, "--with-head"), "--with-head ships a head in float32"),
+        (
+            (model, *fp16, faces, "--template", "arcface_112x112"),
+            "its template is mine_8x8, and arcface_112x112 was asked",
+        ),
+        ((room / "small", "--template", "arcface_112x112"), "model folder keeps its own, so leave --template out"),
         ((room / "small", "--with-head"), "a model in int8 has no head"),
         ((room / "small", *fp16, faces), "runs in int8 already; export the model in float32 that it was made of"),
         ((tmp_path / "function", *fp16, faces, "--trust-code"), "a function cannot be written in another precision"),

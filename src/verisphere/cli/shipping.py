@@ -158,6 +158,7 @@ def add_export(verbs: Verbs) -> None:
         help=f"target FAR at which it is measured; repeat ({' '.join(DROP_FARS)})",
     )
     add_template(verb)
+    verb.set_defaults(template=None)  # a model folder keeps its own
     add_trust_code(verb)
 
 

@@ -40,12 +40,14 @@ from verisphere.ship.export_inputs import (
     check_precision,
     check_same_figures,
     check_same_model,
+    check_same_template,
     copies_of_results,
     shipped_flip,
 )
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 
 CARD = "model_card.md"
+_TEMPLATE = "arcface_112x112"  # of a run, where none is asked for
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def export_model(
     evaluation: Sequence[Path] = (),
     flip: bool | None = None,
     with_head: bool = False,
-    template: str = "arcface_112x112",
+    template: str | None = None,
     trust_code: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
@@ -113,7 +115,8 @@ def export_model(
             model folder, or False for a run. A smaller model keeps the flip with which it was measured.
         with_head: also ship the head, whose centers are biometric templates of the people trained on.
         template: template of the aligned faces: a name in `verisphere.images.detect.TEMPLATES`, or another name where
-            no template there has the input size of the network.
+            no template there has the input size of the network. By default that of the model folder, or
+            `arcface_112x112` for a run.
         trust_code: also build a backbone class from outside verisphere, which runs its code.
         progress: reports the progress over the steps.
 
@@ -135,6 +138,7 @@ def export_model(
         if with_head:
             kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
             raise ValueError(f"{run}: {kind} has no head; leave --with-head out")
+        check_same_template(template, run, before)
         return _export_folder(run, out, name, calibration, evaluation, flip, trust_code, progress)
     checkpoint = read_checkpoint(run)
     calibrated = None if calibration is None else read_calibration(calibration)
@@ -160,7 +164,7 @@ def export_model(
 
 
 def described_run(
-    checkpoint: Checkpoint, name: str | None, template: str, trust_code: bool
+    checkpoint: Checkpoint, name: str | None, template: str | None, trust_code: bool
 ) -> tuple[Backbone, Description]:
     """The network of a checkpoint on the CPU, and what `model.json` says of it without thresholds and mirror images.
 
@@ -168,6 +172,7 @@ def described_run(
         ValueError: the network cannot be built, or the template does not fit it.
     """
     backbone = open_model(checkpoint.path, torch.device("cpu"), trust_code).backbone
+    template = _TEMPLATE if template is None else template
     check_template(template, backbone)
     return backbone, Description(
         name=run_folder(checkpoint).name if name is None else name,

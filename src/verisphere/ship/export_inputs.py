@@ -116,6 +116,19 @@ def check_measured_flip(flip: bool, folder: Path, before: Description) -> None:
         )
 
 
+def check_same_template(asked: str | None, folder: Path, before: Description) -> None:
+    """Refuse another template than that of a model folder, whose faces it was made for; None asks for none.
+
+    Raises:
+        ValueError: the two differ.
+    """
+    if asked is not None and asked != before.template:
+        raise ValueError(
+            f"{folder}: its template is {before.template}, and {asked} was asked for; a model folder keeps its own, so "
+            "leave --template out"
+        )
+
+
 def copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> dict[str, Path]:
     """The calibration and the figures that are copied into a folder, by their names there.
 

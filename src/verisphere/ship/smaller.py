@@ -67,6 +67,7 @@ from verisphere.ship.export_inputs import (
     check_precision,
     check_same_figures,
     check_same_model,
+    check_same_template,
     copies_of_results,
     shipped_flip,
 )
@@ -92,7 +93,7 @@ def export_smaller(
     calibration: Path | None = None,
     evaluation: Sequence[Path] = (),
     flip: bool | None = None,
-    template: str = "arcface_112x112",
+    template: str | None = None,
     trust_code: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
@@ -223,11 +224,11 @@ class _Source:
         return self.description.files[self.description.weights].sha256
 
 
-def _source(run: Path, name: str | None, template: str, trust_code: bool) -> _Source:
+def _source(run: Path, name: str | None, template: str | None, trust_code: bool) -> _Source:
     """The model of a model folder, or of a run or checkpoint.
 
     Raises:
-        ValueError: it is a function, or smaller already.
+        ValueError: it is a function, smaller already, or a model folder of another template.
     """
     if not is_model_folder(run):
         checkpoint = read_checkpoint(run)
@@ -243,6 +244,7 @@ def _source(run: Path, name: str | None, template: str, trust_code: bool) -> _So
         raise ValueError(
             f"{run}: runs in {about.reduced.precision} already; export the model in float32 that it was made of"
         )
+    check_same_template(template, run, about)
     model = load(run, "cpu", trust_code)
     name = about.name if name is None else name
     beside = {RECIPE: run / RECIPE} if RECIPE in about.files else {}
