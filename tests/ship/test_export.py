@@ -366,6 +366,17 @@ def test_it_embeds_real_faces_as_the_extraction_does(run, real_data, tmp_path):
     np.testing.assert_allclose(shown, embeddings.embeddings, rtol=1e-3, atol=1e-4)
 
 
+def test_a_place_inside_the_source_is_refused_before_any_work(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    for place in ("run/model", "link/deep/model"):
+        with pytest.raises(
+            FileExistsError, match=f"{place}: lies inside .*run, which is read here; choose a place out"
+        ):
+            export.export_model(tmp_path / "run", tmp_path / place)
+    assert not list((tmp_path / "run").iterdir())
+
+
 def test_a_file_in_the_folders_place_is_refused_before_any_work(tmp_path: Path):
     (tmp_path / "model").write_text("mine")
     with pytest.raises(FileExistsError, match="model: a file, and a folder was to be written under its name"):

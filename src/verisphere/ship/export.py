@@ -14,7 +14,7 @@ from torch import Tensor
 
 import verisphere
 from verisphere.backbones.backbone import Backbone
-from verisphere.files.disk import digest, real_path, refuse_overwriting, write_whole
+from verisphere.files.disk import digest, real_path, write_whole
 from verisphere.files.documents import read_json
 from verisphere.images.detect import TEMPLATES
 from verisphere.models.checkpoint import Checkpoint, read_checkpoint
@@ -42,6 +42,7 @@ from verisphere.ship.export_inputs import (
     check_same_model,
     check_same_template,
     copies_of_results,
+    refuse_place,
     shipped_flip,
 )
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
@@ -121,16 +122,14 @@ def export_model(
         progress: reports the progress over the steps.
 
     Raises:
-        FileExistsError: `out` is a file, a folder that is not empty, or an input.
+        FileExistsError: `out` is a file, a folder that is not empty, an input, or inside the model or the faces.
         FileNotFoundError: the run or a file does not exist.
         ValueError: the extra `export` is missing; the calibration belongs to another model or precision, or contradicts
             `flip`; a smaller model was measured with another flip; a file has another format; the template does not fit
             the network; or the ONNX file differs from the network.
     """
     require_export()
-    refuse_overwriting(out, [run, calibration, *evaluation])
-    if out.is_file():
-        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    refuse_place(out, [run], [calibration, *evaluation])
     if is_model_folder(run):
         before = read_model_json(run / NAME)
         if before.adopted is None and before.reduced is None:

@@ -4,10 +4,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.files.calibration import Calibration
+from verisphere.files.disk import real_path, refuse_overwriting
 from verisphere.models.model_json import Description
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.words import SMALLER_PRECISIONS
+
+
+def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None]) -> None:
+    """Refuse, before any work, a place for a model folder in which something would be overwritten or mixed.
+
+    Args:
+        out: the folder to make.
+        folders: folders, or files, that are read whole: the model and the faces.
+        files: further files that are read; None for an optional one that was not given.
+
+    Raises:
+        FileExistsError: `out` is a file, is or holds an input, or lies inside one of `folders`.
+    """
+    refuse_overwriting(out, [*folders, *files])
+    if out.is_file():
+        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    for folder in folders:
+        if real_path(out).is_relative_to(real_path(folder)):
+            raise FileExistsError(f"{out}: lies inside {folder}, which is read here; choose a place outside it")
 
 
 def check_precision(precision: str, model: Path, calibration: Calibration, file: Path) -> None:

@@ -20,7 +20,7 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
 from verisphere.decide import Far, exact_rate
-from verisphere.files.disk import read_file, refuse_overwriting, write_whole
+from verisphere.files.disk import read_file, write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.onnx_graph import LARGEST_ONNX
 from verisphere.files.results import json_text
@@ -69,6 +69,7 @@ from verisphere.ship.export_inputs import (
     check_same_model,
     check_same_template,
     copies_of_results,
+    refuse_place,
     shipped_flip,
 )
 from verisphere.vocabulary import Progress, check_word, quietly
@@ -115,7 +116,7 @@ def export_smaller(
         progress: reports the progress of embedding and measuring.
 
     Raises:
-        FileExistsError: `out` is a file, a folder that is not empty, or an input.
+        FileExistsError: `out` is a file, a folder that is not empty, an input, or inside the model or the faces.
         FileNotFoundError: the run or a file does not exist.
         ValueError: the extra `export` is missing; the model is a function or already smaller; its graph cannot be
             converted; the set has no two images of a person, or too few people; or the calibration is of another
@@ -125,9 +126,7 @@ def export_smaller(
     check_word("precision", precision, SmallerPrecision)
     for far in fars:
         exact_rate(far)  # refused before minutes of work
-    refuse_overwriting(out, [run, measured_on, people, calibration, *evaluation])
-    if out.is_file():
-        raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
+    refuse_place(out, [run, measured_on], [people, calibration, *evaluation])
     calibrated = None if calibration is None else read_calibration(calibration)
     if calibration is not None and calibrated is not None:
         check_precision(precision, run, calibrated, calibration)
