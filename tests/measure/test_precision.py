@@ -8,6 +8,7 @@ from verisphere.measure.precision import (
     FORMAT,
     PrecisionDrop,
     RangeImages,
+    check_impostors,
     cosines,
     precision_drop,
     read_precision_drop,
@@ -53,6 +54,17 @@ def test_the_same_model_drops_nothing_and_too_few_impostors_show_nothing():
     assert "* below resolution: 4 impostors cannot show a FAR this low" in text
     assert "drop of TAR at FAR 0.25: 0.0000 is inside the noise" in text
     assert [line.count("-0") for line in text.splitlines() if line.startswith("| 1e-3*")] == [0]
+
+
+def test_too_few_impostors_for_every_far_are_refused():
+    check_impostors(PEOPLE, ["1e-3", "0.25"])
+    line = (
+        r"4 pairs of different people \(2 people are measured\) cannot show FAR 1e-2; it takes 100, such as of 9 meas"
+    )
+    with pytest.raises(ValueError, match=line):
+        check_impostors(PEOPLE, ["1e-3", "1e-2"])
+    with pytest.raises(ValueError, match="cannot show FAR 0; give a --far above 0"):
+        check_impostors(PEOPLE, ["0"])
 
 
 def test_the_file_is_read_back_and_another_is_refused(tmp_path):

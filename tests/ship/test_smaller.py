@@ -168,6 +168,11 @@ def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeyp
         ((model, *fp16, tmp_path / "absent"), "absent"),
         ((model, *fp16, singles), "singles: no two images are of one person, so no TAR can be measured"),
         ((model, *int8, singles), "singles: no two images beside those that set the ranges of int8 are of one person"),
+        ((model, *fp16, faces, "--far", "1e-2", "--far", "0.01"), "FAR 1e-2 is asked for twice; give each once"),
+        (
+            (model, *int8, faces, "--far", "1e-5"),
+            "faces: 5,724 pairs of different people (54 people are measured) cannot",
+        ),
         ((model, *int8, singles, "--far", "2"), "a FAR must lie between 0 and 1"),
     ):
         assert line in refused(capsys, tmp_path, "export", *words)

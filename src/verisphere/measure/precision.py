@@ -1,12 +1,15 @@
 """What a model loses in a smaller precision: TAR at each FAR by both, on the same images, with the drop over people."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, comb, isqrt
 from pathlib import Path
 
 import numpy as np
 
-from verisphere.decide import Far, Interval, enough, ordered
+from verisphere.decide import Far, Interval, enough, exact_rate, ordered
 from verisphere.decide.point import point_at
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import from_json, shown
@@ -139,6 +142,49 @@ class PrecisionDrop:
         """The drops in one line, for a card."""
         drops = [f"{point.drop.value:+.4f} at FAR {point.float32.far_target}" for point in self.points if point.drop]
         return ", ".join(drops) or "not shown: the impostors are too few for the FARs asked for"
+
+
+def check_fars(fars: Sequence[Far]) -> None:
+    """Refuse target FARs that cannot be measured together.
+
+    >>> check_fars(["1e-2", "0.01"])
+    Traceback (most recent call last):
+    ValueError: FAR 1e-2 is asked for twice; give each once
+
+    Raises:
+        ValueError: a FAR is not in [0, 1], or two are equal, in whatever spelling.
+    """
+    rates = [exact_rate(far) for far in fars]
+    for far, rate in zip(fars, rates, strict=True):
+        if rates.count(rate) > 1:
+            raise ValueError(f"FAR {far} is asked for twice; give each once")
+
+
+def check_impostors(identities: Sequence[str], fars: Sequence[Far]) -> None:
+    """Refuse images of which no FAR can be shown, before they are measured.
+
+    Args:
+        identities: of each image, who is on it.
+        fars: target FARs, of which there is one at least.
+
+    Raises:
+        ValueError: the pairs of different people are too few for each FAR; says how many are needed.
+    """
+    counts = Counter(identities)
+    impostors = comb(len(identities), 2) - sum(comb(count, 2) for count in counts.values())
+    far = max(fars, key=exact_rate)
+    rate = exact_rate(far)
+    if rate * impostors >= 1:
+        return
+    advice = "give a --far above 0"
+    if rate > 0:
+        needed = ceil(1 / rate)
+        images = Fraction(len(identities), len(counts))  # of a person, on average
+        people = isqrt(ceil(2 * needed / images**2)) + 2  # whose pairs are at least so many
+        advice = f"it takes {needed:,}, such as of {people:,} measured people with as many images each; or raise --far"
+    raise ValueError(
+        f"{impostors:,} pairs of different people ({len(counts):,} people are measured) cannot show FAR {far}; {advice}"
+    )
 
 
 def precision_drop(

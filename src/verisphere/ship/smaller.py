@@ -19,7 +19,7 @@ import verisphere
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.backbones.onnx_network import OnnxNetwork
-from verisphere.decide import Far, exact_rate
+from verisphere.decide import Far
 from verisphere.files.disk import read_file, write_whole
 from verisphere.files.errors import errors_naming
 from verisphere.files.onnx_graph import LARGEST_ONNX
@@ -27,7 +27,15 @@ from verisphere.files.results import json_text
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
 from verisphere.images.select import require_people, split_people
-from verisphere.measure.precision import FORMAT, PrecisionDrop, RangeImages, cosines, precision_drop
+from verisphere.measure.precision import (
+    FORMAT,
+    PrecisionDrop,
+    RangeImages,
+    check_fars,
+    check_impostors,
+    cosines,
+    precision_drop,
+)
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import Model, is_model_folder, load
@@ -119,13 +127,12 @@ def export_smaller(
         FileExistsError: `out` is a file, a folder that is not empty, an input, or inside the model or the faces.
         FileNotFoundError: the run or a file does not exist.
         ValueError: the extra `export` is missing; the model is a function or already smaller; its graph cannot be
-            converted; the set has no two images of a person, or too few people; or the calibration is of another
-            precision or model.
+            converted; two FARs are equal; the set has no two images of a person, or too few people; or the
+            calibration is of another precision or model.
     """
     require_export()
     check_word("precision", precision, SmallerPrecision)
-    for far in fars:
-        exact_rate(far)  # refused before minutes of work
+    check_fars(fars)
     refuse_place(out, [run, measured_on], [people, calibration, *evaluation])
     calibrated = None if calibration is None else read_calibration(calibration)
     if calibration is not None and calibrated is not None:
@@ -138,6 +145,8 @@ def export_smaller(
     warn_if_unaligned(faces)
     with errors_naming(measured_on):
         measured, for_ranges = _parts(faces, precision)
+        if precision == "int8" and fars:
+            check_impostors(measured.identities, fars)
     content, arguments = _graph_in_float32(source)
     if precision == "int8":
         images = for_ranges.images(range(len(for_ranges)))
