@@ -375,6 +375,9 @@ def test_a_place_inside_the_source_is_refused_before_any_work(tmp_path: Path):
         ):
             export.export_model(tmp_path / "run", tmp_path / place)
     assert not list((tmp_path / "run").iterdir())
+    (tmp_path / "run/checkpoints").mkdir()  # a run may hold its model
+    with pytest.raises(FileNotFoundError, match="neither a checkpoint"):
+        export.export_model(tmp_path / "run", tmp_path / "run/model")
 
 
 def test_a_file_in_the_folders_place_is_refused_before_any_work(tmp_path: Path):

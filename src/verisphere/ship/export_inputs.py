@@ -10,13 +10,17 @@ from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
 from verisphere.words import SMALLER_PRECISIONS
 
+#: The part of a folder by which a run is known.
+RUN = "checkpoints"
+
 
 def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None]) -> None:
     """Refuse, before any work, a place for a model folder in which something would be overwritten or mixed.
 
     Args:
         out: the folder to make.
-        folders: folders, or files, that are read whole: the model and the faces.
+        folders: folders, or files, that are read whole: the model and the faces. A run is not sealed and may hold the
+            models made of it.
         files: further files that are read; None for an optional one that was not given.
 
     Raises:
@@ -26,6 +30,8 @@ def refuse_place(out: Path, folders: Sequence[Path], files: Sequence[Path | None
     if out.is_file():
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
     for folder in folders:
+        if (folder / RUN).is_dir():
+            continue
         if real_path(out).is_relative_to(real_path(folder)):
             raise FileExistsError(f"{out}: lies inside {folder}, which is read here; choose a place outside it")
 
