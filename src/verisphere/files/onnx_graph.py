@@ -72,7 +72,8 @@ def _check_operators(model: Any) -> None:
         raise ValueError("it has functions, sparse weights or training steps; a network here is one graph")
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
+def tensors_of(graph: Any) -> Iterator[Any]:
+    """The weights of a graph, and the tensors among its attributes."""
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
@@ -83,7 +84,9 @@ def _tensors(graph: Any) -> Iterator[Any]:
 
 def _take_in(model: Any, folder: Path, sealed: bool) -> bool:
     """Take weights that lie in files beside the graph into it; whether there were any."""
-    outside = [tensor for tensor in _tensors(model.graph) if tensor.data_location == _EXTERNAL or tensor.external_data]
+    outside = [
+        tensor for tensor in tensors_of(model.graph) if tensor.data_location == _EXTERNAL or tensor.external_data
+    ]
     if sealed and outside:
         raise ValueError(f"its weights {shown(outside[0].name)} lie in another file, which no digest covers")
     held: dict[Path, bytes] = {}
@@ -116,7 +119,7 @@ def _take_in(model: Any, folder: Path, sealed: bool) -> bool:
 
 
 def _check_weights(model: Any, length: int) -> None:
-    for tensor in _tensors(model.graph):
+    for tensor in tensors_of(model.graph):
         # the smallest number types take four bits
         if any(size < 0 for size in tensor.dims) or prod(tensor.dims) > 2 * length:
             raise ValueError(

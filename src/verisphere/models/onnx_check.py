@@ -4,12 +4,11 @@ The digest in a file shows damage, but whoever edits the file can compute it aga
 with the graph, and the sizes in the graph are inferred before anything is allocated.
 """
 
-from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 from verisphere.files.json_values import shown
-from verisphere.files.onnx_graph import first_line
+from verisphere.files.onnx_graph import first_line, tensors_of
 
 #: Most numbers in one tensor of a graph for one image; 2^26 are 256 MB as float32, and SEResNet has 1.3 million.
 MOST_NUMBERS = 2**26
@@ -36,7 +35,7 @@ def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], em
             raise ValueError(f"it has the loop or branch {shown(node.op_type)}; a network here is one graph")
     if model.functions or model.graph.sparse_initializer or model.training_info:
         raise ValueError("it has functions, sparse weights or training steps; a network here is one graph")
-    for tensor in _tensors(model.graph):
+    for tensor in tensors_of(model.graph):
         if tensor.external_data or tensor.data_location:
             raise ValueError(
                 f"its weights {shown(tensor.name)} lie in another file, which nothing seals; `verisphere export` "
@@ -51,15 +50,6 @@ def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], em
     _check_end("input", model.graph.input, name, (3, *size))
     _check_end("output", model.graph.output, embeddings[0], (embeddings[1],))
     _check_sizes(model)
-
-
-def _tensors(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
 
 
 def _check_end(kind: str, ends: Any, name: str, shape: tuple[int, ...]) -> None:
