@@ -144,17 +144,22 @@ class Reduce(Operator):
 
 
 @dataclass(frozen=True)
-class Reshape(Operator):
-    """The same numbers in other axes.
+class _ToSizes(Operator):
+    """An operator whose result has given sizes.
 
     Attributes:
-        sizes: of all axes but the batch.
+        sizes: length of each axis but the batch.
     """
 
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
         check_sizes("sizes", self.sizes, len(self.sizes))
+
+
+@dataclass(frozen=True)
+class Reshape(_ToSizes):
+    """The same numbers in other axes, `sizes` long."""
 
     def compute(self, *values: Tensor) -> Tensor:
         """The numbers, those of an image together."""
@@ -163,17 +168,8 @@ class Reshape(Operator):
 
 
 @dataclass(frozen=True)
-class Expand(Operator):
-    """Repeats axes of size 1.
-
-    Attributes:
-        sizes: of all axes but the batch.
-    """
-
-    sizes: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        check_sizes("sizes", self.sizes, len(self.sizes))
+class Expand(_ToSizes):
+    """Repeats axes of size 1, up to `sizes`."""
 
     def compute(self, *values: Tensor) -> Tensor:
         """The repeated numbers."""

@@ -29,7 +29,7 @@ class Operator:
 
     def compute(self, *values: Tensor) -> Tensor:
         """The result, of an operator without weights."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no compute(); an operator without weights has its own")
 
     def layer(self) -> nn.Module:
         """A module that computes it, with start weights."""
