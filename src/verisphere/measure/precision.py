@@ -63,7 +63,7 @@ class PrecisionDrop:
     """What a model loses in a smaller precision, measured on a named set.
 
     Attributes:
-        precision: of the smaller model.
+        precision: precision of the smaller model.
         measured_on: the images, as far as their source is recorded.
         images, people: their numbers.
         ranges: images of the same set that set the ranges of int8, which are not measured; None for fp16.
@@ -164,7 +164,7 @@ def check_impostors(identities: Sequence[str], fars: Sequence[Far]) -> None:
     """Refuse images of which no FAR can be shown, before they are measured.
 
     Args:
-        identities: of each image, who is on it.
+        identities: identity of each image.
         fars: target FARs, of which there is one at least.
 
     Raises:
@@ -198,7 +198,7 @@ def precision_drop(
 
     Args:
         float32: embeddings of the model in float32.
-        smaller: those of the smaller one, of the same images in the same order.
+        smaller: embeddings of the smaller model, of the same images in the same order.
         fars: target FARs.
         redrawing: how often people are redrawn for the interval of a drop, and the seed of the draws.
         progress: reports the progress over passes and replicates.

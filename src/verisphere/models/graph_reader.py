@@ -44,7 +44,7 @@ class GraphReader:
             operator: name of the operator.
             inputs: names in the graph or numbers of values.
             weights: arrays by name of a parameter or buffer of its layer.
-            attributes: of the operator; those that are its defaults are not written down.
+            attributes: attributes of the operator; its defaults are not written down.
         """
         numbers = [self.number(name) if isinstance(name, str) else name for name in inputs]
         entry: dict[str, Any] = {"operator": operator, "inputs": numbers, **attributes}
