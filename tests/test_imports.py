@@ -22,6 +22,7 @@ FLOORS = (
     ("head",),
     ("backbones", "pairs", "protocols", "losses", "report"),
     ("images",),
+    ("packs",),
     ("files",),
     ("decide", "score"),
     ("collectives", "device"),

@@ -10,12 +10,12 @@ import torch
 from verisphere.cli import main
 from verisphere.experiments.arms import read_experiment
 from verisphere.files.calibration import read_calibration
+from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
-from verisphere.files.lists import read_images, read_pairs, read_people
+from verisphere.files.lists import read_pairs, read_people
 from verisphere.files.npz import read_npz
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
-from verisphere.images.image_files import image_files
 from verisphere.images.photos import Photos
 from verisphere.measure.report_inputs import report_inputs
 from verisphere.models.build import read_description
@@ -23,6 +23,7 @@ from verisphere.models.embed import open_model
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.model_json import read_model_json
 from verisphere.models.onnx_file import read_onnx
+from verisphere.packs.image_files import image_files
 from verisphere.ship.calibrate import calibrate
 from verisphere.ship.card_files import read_figures, read_settings
 from verisphere.train.recipe import read_recipe

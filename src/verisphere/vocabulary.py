@@ -27,6 +27,8 @@ Union = Literal["all", "within"]
 
 #: Label of a row whose person is none of the classes: whether two such rows show one person is unknown.
 NO_CLASS = -1
+#: Identity of an image of no class: nobody is known on it. Its label is `NO_CLASS`.
+NOBODY = "-1"
 _MOST_COMPARISONS = 2**63  # more are a mistake in a file
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.lists import PairList, read_images, read_pairs, read_people
+from verisphere.files.image_lists import read_images
+from verisphere.files.lists import PairList, read_pairs, read_people
 
 
 def write(folder: Path, text: str, name: str = "list.txt") -> Path:
@@ -221,7 +222,7 @@ def test_identities_are_taken_from_folders(photos: Path):
         ("3.jpg\ta\n9.jpg\ta\n", "line 2: no file .*9.jpg; paths are relative to the list"),
         ("3.jpg\ta\nBo/2.JPG\tb\n3.jpg\tb\n", "line 3: '3.jpg' is already on line 1"),
         ("3.jpg\ta\n./3.jpg\ta\n", "line 2: '3.jpg' is already on line 1"),
-        ("path,identity\n3.jpg,a\n", "line 1: 'path,identity' is not .*there is no header"),
+        ("path,identity\n3.jpg,a\n", "line 1: 'path,identity' is not .*a header names `name` and `identity`"),
         ("0\t12\t3.jpg\n", "line 1: .* is not `image path<TAB>identity`"),
         ("3.jpg\tBo/2.JPG\n", "line 1: two images, .* list of pairs"),
         ("3.jpg a\nBo/2.JPG\n", "line 2: no identity after 'Bo/2.JPG', though other lines have one"),

@@ -33,8 +33,9 @@ from verisphere.experiments.recipes import resolve
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
+from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
-from verisphere.files.lists import read_images, read_pairs, read_people
+from verisphere.files.lists import read_pairs, read_people
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
 from verisphere.files.scan_state import ScanState

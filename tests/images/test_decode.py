@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from verisphere.files.image_suffixes import why_unread
 from verisphere.images import decode as decoding
-from verisphere.images.decode import decode, why_unread
+from verisphere.images.decode import decode
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 

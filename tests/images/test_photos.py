@@ -174,7 +174,7 @@ def refused(path: Path, message: str, **options: object) -> None:
 
 
 def test_nothing_there(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match="nowhere: no such folder, archive or list"):
+    with pytest.raises(FileNotFoundError, match="nowhere: no such folder, archive, list or pack"):
         Photos(tmp_path / "nowhere")
     (tmp_path / "faces.rec").touch()
     refused(tmp_path / "faces.rec", r"neither a folder, a \.zip archive nor a list")

@@ -1,9 +1,7 @@
-"""Lists for face images: people, pairs, and images with identities."""
+"""Lists for face images: people, and pairs."""
 
 import csv
 import itertools
-import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +9,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.files.image_suffixes import SUFFIXES
-from verisphere.files.json_values import shortened, shown
-from verisphere.files.text import LONGEST_NAME, text_lines
+from verisphere.files.json_values import shown
+from verisphere.files.text import Line, numbered_lines, refuse_repeats, text_lines
 
-Line = tuple[int, str]  # number, from 1; text without the line end
 _DIGITS = 18  # most digits of a whole number, which 64 bits can hold
 
 
@@ -86,12 +82,12 @@ def read_people(path: str | Path) -> tuple[str, ...]:
     Raises:
         ValueError: a count disagrees with the lines that follow, a line is malformed, or a person is listed twice.
     """
-    lines = _lines(path)
+    lines = numbered_lines(path)
     if not lines:
         raise ValueError(f"{path}: no people; the file is empty")
     # A tab distinguishes the layouts, not a leading number: the identities of many sets are numbers.
     named = _people_with_counts(path, lines) if any("\t" in text for _, text in lines) else lines
-    _refuse_repeats(path, named)
+    refuse_repeats(path, named)
     return tuple(name for _, name in named)
 
 
@@ -110,88 +106,12 @@ def read_pairs(path: str | Path) -> PairList:
     if header is None:
         raise ValueError(f"{path}: no pairs; the file is empty")
     if len(header) <= 2 and all(_is_count(word) for word in header):
-        return _lfw_pairs(path, _lines(path))
+        return _lfw_pairs(path, numbered_lines(path))
     return _csv_pairs(path)
-
-
-@dataclass(frozen=True)
-class ImageList:
-    """The images of a list: path as the list spells it, relative to the folder of the list, and identity."""
-
-    paths: tuple[str, ...]
-    identities: tuple[str, ...]
-
-
-def read_images(path: str | Path) -> ImageList:
-    """The images of a list with one `image path` and, after a tab, a comma or spaces, one `identity` per line.
-
-    The path ends at the first image suffix before a separator, so paths and identities can contain spaces. Where no
-    line has an identity, it is the name of the folder of the image.
-
-    Raises:
-        ValueError: a line has no image, a file does not exist, an image is listed twice, or only some lines have an
-            identity; names the line.
-    """
-    folder, named, identities, bare = Path(path).parent, [], [], []
-    for number, text in _lines(path):
-        match = _IMAGE_LINE.fullmatch(text)
-        if match is None or "\t" in match["image"]:
-            raise ValueError(
-                f"{path}: line {number}: {shown(text, 100)} is not `image path<TAB>identity`; "
-                f"there is no header, and images end in {' '.join(SUFFIXES)}"
-            )
-        identity = match["identity"]
-        if identity is not None and identity.lower().endswith(SUFFIXES):
-            raise ValueError(f"{path}: line {number}: two images, {shown(text, 100)}; is this a list of pairs?")
-        image = os.path.normpath(match["image"]).replace(os.sep, "/")
-        if not os.path.isfile(folder / image):
-            raise ValueError(
-                f"{path}: line {number}: no file {shortened(str(folder / image), 200)}; paths are relative to the list"
-            )
-        if identity is not None and len(identity) > LONGEST_NAME:
-            raise ValueError(
-                f"{path}: line {number}: identity {shown(identity)} has {len(identity)} characters; allowed are "
-                f"{LONGEST_NAME}"
-            )
-        named.append((number, image))
-        identities.append(identity or Path(image).parent.name)
-        if identity is None:
-            bare.append((number, image))
-    if not named:
-        raise ValueError(f"{path}: no images; the file is empty")
-    if bare and len(bare) != len(named):
-        raise ValueError(
-            f"{path}: line {bare[0][0]}: no identity after {shown(bare[0][1], 200)}, though other lines have one"
-        )
-    if "" in identities:
-        number, image = named[identities.index("")]
-        raise ValueError(
-            f"{path}: line {number}: {shown(image, 200)} has neither an identity nor a folder to take it from"
-        )
-    _refuse_repeats(path, named)
-    return ImageList(tuple(image for _, image in named), tuple(identities))
-
-
-_SUFFIX = "|".join(re.escape(suffix) for suffix in SUFFIXES)
-_IMAGE_LINE = re.compile(rf"(?P<image>.+?(?:{_SUFFIX}))(?:(?:\s*[,\t]\s*|\s+)(?P<identity>\S.*))?", re.IGNORECASE)
-
-
-def _lines(path: str | Path) -> list[Line]:
-    """Number and text of each line that is not blank."""
-    with text_lines(path) as lines:
-        return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
-
-
-def _refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
-    first: dict[str, int] = {}
-    for number, name in named:
-        if name in first:
-            raise ValueError(f"{path}: line {number}: {shown(name, 200)} is already on line {first[name]}")
-        first[name] = number
 
 
 def _people_with_counts(path: str | Path, lines: Sequence[Line]) -> list[Line]:

@@ -1,11 +1,14 @@
 """The lines of a text file, one at a time, so that a list of millions is never in memory as text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from verisphere.files.disk import MAX_TABLE, read_file, regular
+from verisphere.files.json_values import shown
+
+Line = tuple[int, str]  # number, from 1; text without the line end
 
 LONGEST_LINE = 1 << 20  # characters; a line of pairs or scores has about a hundred
 #: Characters of the name of a person or a domain. Every entry of an array of text takes the space of the longest one:
@@ -46,3 +49,22 @@ def _first_wrong(path: str | Path) -> int:
     except UnicodeDecodeError as error:
         return error.start
     return 0  # the file has changed meanwhile
+
+
+def numbered_lines(path: str | Path) -> list[Line]:
+    """Number and text of each line that is not blank."""
+    with text_lines(path) as lines:
+        return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
+    """Refuse a list that has something twice.
+
+    Raises:
+        ValueError: names the line, and the line where it stood first.
+    """
+    first: dict[str, int] = {}
+    for number, name in named:
+        if name in first:
+            raise ValueError(f"{path}: line {number}: {shown(name, 200)} is already on line {first[name]}")
+        first[name] = number

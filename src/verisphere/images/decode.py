@@ -1,8 +1,6 @@
 """From the bytes of an image file to RGB pixels, refusing what is too large or broken."""
 
-import importlib.util
 import io
-import os
 import warnings
 from functools import cache
 
@@ -10,22 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from verisphere.files.image_suffixes import HEIC_SUFFIXES
-
-MAX_PIXELS = 64_000_000
-"""Pixels, width times height, above which an image is refused before any of them is decoded."""
-
-MAX_BYTES = 4 * MAX_PIXELS
-"""Size above which a file is refused unread: an uncompressed image of `MAX_PIXELS` with four channels."""
-
-# Endings of photographs and pictures that are never read. The last two lines are cameras' raw files.
-_OTHER_SUFFIXES = (
-    *(".avif", ".gif", ".j2k", ".jp2", ".jpx", ".jxl", ".psd", ".tga"),
-    *(".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".kdc", ".mrw", ".nef", ".nrw", ".orf"),
-    *(".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"),
-)
-_SAVE_ANEW = "save it as PNG or JPEG"
-_INSTALL_EXTRA = "HEIC is read where the extra `heif` is installed: pip install 'verisphere[heif]'"
+from verisphere.files.image_suffixes import INSTALL_HEIF, MAX_PIXELS, SAVE_ANEW
 
 # Formats that Pillow decodes itself or by a maintained library; EPS would run Ghostscript, and the many rare ones only
 # widen what a hostile file can reach.
@@ -33,18 +16,6 @@ _FORMATS = ("JPEG", "PNG", "PPM", "BMP", "WEBP", "TIFF")
 _ORIENTATION = 0x0112  # EXIF tag
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 _NO_RANGE = ("I", "F")  # 32 bits a pixel: nothing says which value is white
-
-
-def why_unread(name: str) -> str:
-    """The reason why a photograph with this name is not read; empty where it is read, or is no photograph.
-
-    >>> why_unread("Ann/1.jpg"), why_unread("Ann/notes.txt"), why_unread("Ann/1.gif")
-    ('', '', '.gif is not read; save it as PNG or JPEG')
-    """
-    suffix = os.path.splitext(name)[1].lower()
-    if suffix in _OTHER_SUFFIXES:
-        return f"{suffix} is not read; {_SAVE_ANEW}"
-    return _INSTALL_EXTRA if suffix in HEIC_SUFFIXES and importlib.util.find_spec("pillow_heif") is None else ""
 
 
 def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
@@ -117,11 +88,9 @@ def _why_unidentified(data: bytes) -> str:
     kind = _other_format(data)
     if kind == "HEIC":
         return (
-            "it begins as HEIC does but is damaged or cut short"
-            if _register_heif()
-            else f"it is HEIC; {_INSTALL_EXTRA}"
+            "it begins as HEIC does but is damaged or cut short" if _register_heif() else f"it is HEIC; {INSTALL_HEIF}"
         )
-    return kind and f"it is {kind}, which is not read; {_SAVE_ANEW}"
+    return kind and f"it is {kind}, which is not read; {SAVE_ANEW}"
 
 
 _BEGINNINGS = {

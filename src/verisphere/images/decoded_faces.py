@@ -33,9 +33,9 @@ class InMemory(Faces):
     def __init__(
         self,
         pixels: UInt8[Tensor, "images 3 height width"],
-        names: tuple[str, ...],
-        identities: tuple[str, ...],
-        domains: tuple[str, ...] | None = None,
+        names: Sequence[str],
+        identities: Sequence[str],
+        domains: Sequence[str] | None = None,
         source: ImageSource | None = None,
     ) -> None:
         for field, values in (("names", names), ("identities", identities), ("domains", domains)):

@@ -4,11 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from verisphere.vocabulary import ImageSource
+from verisphere.packs.columns import coded, take
+from verisphere.vocabulary import NO_CLASS, NOBODY, ImageSource
 
 
 class Faces(ABC):
@@ -27,13 +29,13 @@ class Faces(ABC):
 
     Attributes:
         names: unique name of each image, such as `AJ_Cook/AJ_Cook_0001.jpg`.
-        identities: name, in the data set, of the person on each image.
+        identities: name, in the data set, of the person on each image; `NOBODY` where nobody is known.
         domains: name of the group to which each image belongs, or None where the set has no domains.
     """
 
-    names: tuple[str, ...]
-    identities: tuple[str, ...]
-    domains: tuple[str, ...] | None = None
+    names: Sequence[str]
+    identities: Sequence[str]
+    domains: Sequence[str] | None = None
 
     @abstractmethod
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
@@ -49,14 +51,17 @@ class Faces(ABC):
 
     @cached_property
     def people(self) -> tuple[str, ...]:
-        """The identities, each once, sorted; a label is a position in this tuple."""
-        return tuple(sorted(set(self.identities)))
+        """The identities but for `NOBODY`, each once, sorted; a label is a position in this tuple."""
+        column = coded(self.identities)
+        present = column.counts().nonzero()[0]
+        return tuple(sorted({column.values[code] for code in present.tolist()} - {NOBODY}))
 
     @cached_property
     def labels(self) -> Int64[Tensor, " images"]:
-        """Number of each image's identity in `people`."""
-        number = {person: label for label, person in enumerate(self.people)}
-        return torch.tensor([number[person] for person in self.identities], dtype=torch.int64)
+        """Number of each image's identity in `people`; `NO_CLASS` for `NOBODY`."""
+        column, number = coded(self.identities), {person: label for label, person in enumerate(self.people)}
+        label_of_value = np.array([number.get(value, NO_CLASS) for value in column.values], np.int64)
+        return torch.from_numpy(label_of_value[column.codes])
 
     def select(self, indices: Sequence[int]) -> "Faces":
         """The set restricted to these positions; labels are numbered again from 0."""
@@ -68,10 +73,9 @@ class Selection(Faces):
 
     def __init__(self, faces: Faces, indices: Sequence[int]) -> None:
         self.faces = faces
-        self.indices = tuple(int(index) for index in indices)
-        self.names = tuple(faces.names[index] for index in self.indices)
-        self.identities = tuple(faces.identities[index] for index in self.indices)
-        self.domains = None if faces.domains is None else tuple(faces.domains[index] for index in self.indices)
+        self.indices = np.asarray(indices, np.int64)
+        self.names, self.identities = take(faces.names, self.indices), take(faces.identities, self.indices)
+        self.domains = None if faces.domains is None else take(faces.domains, self.indices)
 
     @property
     def source(self) -> ImageSource:
@@ -80,4 +84,4 @@ class Selection(Faces):
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions of the selection."""
-        return self.faces.images([self.indices[index] for index in indices])
+        return self.faces.images(self.indices[list(indices)].tolist())

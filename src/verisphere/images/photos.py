@@ -1,9 +1,6 @@
-"""Face images from a folder, from a zip archive read in place, or from a list of files."""
+"""Face images on disk, in any format that `verisphere.packs` reads."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,31 +9,27 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from verisphere.files.images_json import read_source
-from verisphere.files.lists import read_images
 from verisphere.images.decode import decode
 from verisphere.images.faces import Faces
-from verisphere.images.image_files import FilesOnDisk, ImageFiles, counted, image_files
 from verisphere.images.select import positions_of_listed, positions_with_images
+from verisphere.packs.formats import open_pack
 from verisphere.vocabulary import ImageSource
-
-log = logging.getLogger(__name__)
-
-LIST_SUFFIXES = (".csv", ".lst", ".txt")
 
 
 class Photos(Faces):
-    """Face images on disk, one folder a person.
+    """Face images on disk: a folder, an archive, a list or a pack.
 
     `path` is one of
-    - a folder or a zip archive with `Name/image.jpg`, or the same inside folders that all images share; images are
-      sorted by person, then name. Hidden files and files without an image suffix are skipped; photographs in
-      formats that are not read are skipped with a warning.
-    - a list (.txt, .csv, .lst) of `image path<TAB>identity` lines, in whose order the images stay; see
-      `verisphere.files.lists.read_images`.
+    - a folder or a zip archive with `Name/image.jpg` or `domain/Name/image.jpg`, or the same inside folders that all
+      images share; images are sorted by path. Hidden files and files without an image suffix are skipped; photographs
+      in formats that are not read are skipped with a warning.
+    - a list (.csv, .lst, .txt) with an image path and an identity a line, in whose order the images stay; see
+      `verisphere.files.image_lists.read_images`.
+    - a pack of one of the other formats of `verisphere.packs.formats`, in the order of its records.
 
-    Names are paths below the shared folders (`Name/image.jpg`), or as the list spells them. Images are read and decoded
-    on request; no file stays open between requests, so the set can be copied into worker processes.
+    Images of the identity -1 show nobody who is known, and belong to no class. Names are paths below the shared folders
+    (`Name/image.jpg`), or as the list or the pack spells them. Images are read and decoded on request; no file stays
+    open between requests, so the set can be copied into worker processes.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -48,7 +41,7 @@ class Photos(Faces):
     (('Ann/1.png',), ('Ann',), torch.Size([1, 3, 112, 112]))
 
     Args:
-        path: the folder, archive or list.
+        path: the folder, archive, list or pack.
         people: a list of people, as `verisphere.files.lists.read_people` reads it; other people are excluded.
         min_images: people with fewer images are excluded.
         max_images: largest number of images of a person; the first ones in order are used. None sets no limit.
@@ -59,9 +52,8 @@ class Photos(Faces):
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: no image is found, an image lies outside a person's folder, a list or an archive is malformed, or
-            the restrictions leave nothing; from `images`, naming the image that cannot be read, or whose aspect ratio
-            says that it is no aligned crop.
+        ValueError: no image is found, the pack is malformed, or the restrictions leave nothing; from `images`, naming
+            the image that cannot be read, or whose aspect ratio says that it is no aligned crop.
     """
 
     def __init__(
@@ -79,26 +71,23 @@ class Photos(Faces):
             raise ValueError(f"max_stretch is {max_stretch}; allowed is 1 (no stretching) or more")
         self.path = Path(path).expanduser()
         self.size, self.max_stretch = size, max_stretch
-        listing = _open(self.path)
-        kept = list(range(len(listing.names)))
+        pack = open_pack(self.path)
         if people is not None:
-            kept = positions_of_listed(listing.identities, people)
-        enough = positions_with_images([listing.identities[index] for index in kept], min_images, max_images)
-        kept = [kept[index] for index in enough]
-        self.names = tuple(listing.names[index] for index in kept)
-        self.identities = tuple(listing.identities[index] for index in kept)
-        self._files = listing.files.keep(kept)
-        self._source = listing.source
+            pack = pack.keep(positions_of_listed(pack.identities, people))
+        if (min_images, max_images) != (1, None):
+            pack = pack.keep(positions_with_images(pack.identities, min_images, max_images))
+        self.pack = pack
+        self.names, self.identities, self.domains = pack.names, pack.identities, pack.domains
 
     @property
     def source(self) -> ImageSource:
         """Source of the images, as `images.json` beside them states it."""
-        return self._source
+        return self.pack.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions, in this order: RGB, [0, 255], in channels-last memory."""
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)
-        for row, (name, data) in enumerate(self._files.read(indices)):
+        for row, (name, data) in enumerate(self.pack.files.read(indices)):
             pixels[row] = _fitted(decode(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
@@ -108,7 +97,7 @@ class Photos(Faces):
         Raises:
             ValueError: an image cannot be read; names it.
         """
-        return [decode(data, name) for name, data in self._files.read(indices)]
+        return [decode(data, name) for name, data in self.pack.files.read(indices)]
 
 
 def _fitted(
@@ -126,49 +115,3 @@ def _fitted(
             "faces, is this a photo as the camera took it?"
         )
     return np.asarray(Image.fromarray(pixels).resize((to_width, to_height), Image.Resampling.BILINEAR))
-
-
-@dataclass(frozen=True)
-class _Listing:
-    """The images of a set: for each its name, its identity and its file; and the source of the set."""
-
-    names: Sequence[str]
-    identities: Sequence[str]
-    files: ImageFiles
-    source: ImageSource
-
-
-def _open(path: Path) -> _Listing:
-    if path.suffix.lower() in LIST_SUFFIXES and path.exists() and not path.is_dir():
-        listed = read_images(path)
-        source = read_source(path, listed.paths)
-        return _Listing(listed.paths, listed.identities, FilesOnDisk(path.parent, listed.paths), source)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such folder, archive or list")
-    if not path.is_dir() and path.suffix.lower() != ".zip":
-        raise ValueError(f"{path}: neither a folder, a .zip archive nor a list ({' '.join(LIST_SUFFIXES)})")
-    files = image_files(path, "Name/image.jpg")
-    if files.unread:
-        _warn_of_unread(path, counted(files.unread))
-    names = [name.split("/") for name in files.names]
-    levels = _shared_levels(names)
-    for parts in names:
-        if len(parts) != levels + 2:
-            raise ValueError(
-                f"{path}: {'/'.join(parts)!r} is not Name/image: images lie in one folder a person, all at one depth"
-            )
-    source = read_source(path, files.names)
-    return _Listing(["/".join(parts[levels:]) for parts in names], [parts[levels] for parts in names], files, source)
-
-
-@cache  # the images of training and of validation often come from one place
-def _warn_of_unread(path: Path, what: str) -> None:
-    log.warning("%s: %s", path, what)
-
-
-def _shared_levels(names: Sequence[Sequence[str]]) -> int:
-    """The number of folders above the folder of a person that all images share."""
-    levels, first = 0, names[0]
-    while all(len(parts) > levels + 2 and parts[levels] == first[levels] for parts in names):
-        levels += 1
-    return levels

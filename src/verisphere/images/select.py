@@ -1,15 +1,16 @@
 """Parts of a set of faces by person: named people, people with enough images, a seeded split."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.lists import read_people
 from verisphere.images.faces import Faces
+from verisphere.packs.columns import coded
 
 
 def with_people(faces: Faces, people: Collection[str]) -> Faces:
@@ -122,15 +123,15 @@ def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most:
     """Positions of the images that `with_images` keeps; raises its errors."""
     if at_least < 1 or (at_most is not None and at_most < at_least):
         raise ValueError(f"at least {at_least} and at most {at_most} images; allowed is 1 <= at_least <= at_most")
-    counts = Counter(identities)
-    if max(counts.values(), default=0) < at_least:
-        raise ValueError(
-            f"no person has at least {at_least} images; the most that one has is {max(counts.values(), default=0)}"
-        )
-    kept: list[int] = []
-    taken: Counter[str] = Counter()
-    for index, person in enumerate(identities):
-        if counts[person] >= at_least and (at_most is None or taken[person] < at_most):
-            kept.append(index)
-            taken[person] += 1
-    return kept
+    column = coded(identities)
+    counts = column.counts()
+    most = int(counts.max(initial=0))
+    if most < at_least:
+        raise ValueError(f"no person has at least {at_least} images; the most that one has is {most}")
+    chosen = (counts >= at_least)[column.codes]
+    if at_most is not None:
+        by_person = column.codes.argsort(kind="stable")
+        place = np.empty(len(column), np.int64)  # of each image among those of its person
+        place[by_person] = np.arange(len(column)) - np.searchsorted(column.codes[by_person], column.codes[by_person])
+        chosen &= place < at_most
+    return chosen.nonzero()[0].tolist()

@@ -5,9 +5,10 @@ from pathlib import Path
 from verisphere.files.bases import read_based
 from verisphere.files.errors import errors_naming
 from verisphere.images.faces import Faces
-from verisphere.images.photos import LIST_SUFFIXES, Photos
+from verisphere.images.photos import Photos
 from verisphere.images.select import positions_of_listed
 from verisphere.models.named_class import build_named, names_class
+from verisphere.packs.formats import format_of
 
 #: Package of the data sets that a file may name without being trusted.
 HOUSE = "verisphere.images."
@@ -19,7 +20,7 @@ def open_faces(
     """A set of face images.
 
     Args:
-        path: folder Name/image.jpg, zip archive of the same, or list of images, as `Photos` reads them; or a YAML file
+        path: folder, archive, list or pack of images, as `Photos` reads them; or a YAML file
             that describes a data set by `class_path` and `init_args`, by themselves or, as in a recipe, under `data`.
         people: list of the people to keep; None keeps all.
         size: (height, width) to which photographs on disk are resampled; a described data set states its own.
@@ -31,12 +32,11 @@ def open_faces(
             `trust`; or a listed person is not in the set.
     """
     if path.suffix not in (".yaml", ".yml"):
-        if path.is_file() and path.suffix.lower() not in (".zip", *LIST_SUFFIXES):
-            raise ValueError(
-                f"{path}: no set of images; allowed are a folder Name/image.jpg, a .zip archive of one, a list "
-                f"({' '.join(LIST_SUFFIXES)}), and a YAML file that describes a data set (.yaml .yml)"
-                + ("; if it holds embeddings, `verisphere evaluate` takes it as it is" if path.suffix == ".npz" else "")
-            )
+        try:
+            format_of(path)
+        except ValueError as error:
+            hint = "; if it holds embeddings, `verisphere evaluate` takes it as it is" if path.suffix == ".npz" else ""
+            raise ValueError(f"{error}; and a YAML file that describes a data set (.yaml .yml){hint}") from None
         return Photos(path, people, size=size)
     content = read_based(path).content
     description = content.get("data", content) if isinstance(content, dict) else None

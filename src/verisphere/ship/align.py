@@ -16,11 +16,11 @@ from PIL import Image
 
 from verisphere.device import choose_device
 from verisphere.files.disk import refuse_overwriting, write_whole
+from verisphere.files.image_suffixes import why_unread
 from verisphere.files.images_json import NAME, images_json, read_source
 from verisphere.files.landmarks import BOX_COLUMNS, POINT_COLUMNS, ListedFaces, read_landmarks
-from verisphere.images.decode import why_unread
 from verisphere.images.detect import FaceDetector, detector_named, template_named
-from verisphere.images.image_files import counted, image_files
+from verisphere.packs.image_files import counted, image_files
 from verisphere.ship.face_search import (
     FaceOfPhotograph,
     Pixels,

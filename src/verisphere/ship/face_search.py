@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from verisphere.files.landmarks import ListedFaces
 from verisphere.images.decode import decode
 from verisphere.images.detect import Crop, Detections, FaceDetector, Template, crop_face, template_named, why_none
-from verisphere.images.image_files import ImageFiles
+from verisphere.packs.image_files import ImageFiles
 
 T = TypeVar("T")
 Pixels = UInt8[np.ndarray, "_ _ 3"]  # RGB; each photograph has a size of its own

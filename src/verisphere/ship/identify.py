@@ -10,9 +10,9 @@ from verisphere.decide import Far, GuaranteedThreshold
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import json_text
-from verisphere.images.image_files import image_files
 from verisphere.models.folder import Model
 from verisphere.models.model_json import TrainingRecord
+from verisphere.packs.image_files import image_files
 from verisphere.report.tables import number, table
 from verisphere.ship.face_search import FindFaces, Skipped
 from verisphere.ship.people import (

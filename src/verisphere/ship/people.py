@@ -19,9 +19,9 @@ from jaxtyping import Float32, Float64
 from verisphere.decide import Far
 from verisphere.files.disk import check_file, read_file
 from verisphere.files.errors import errors_naming
-from verisphere.images.decode import MAX_BYTES, why_unread
-from verisphere.images.image_files import ImageFiles, image_files
+from verisphere.files.image_suffixes import MAX_BYTES, why_unread
 from verisphere.models.folder import Model
+from verisphere.packs.image_files import ImageFiles, image_files
 from verisphere.score import pair_scores, unit_rows
 from verisphere.ship.face_search import FaceOfPhotograph, FindFaces, Skipped, file_contents, search_photographs
 from verisphere.vocabulary import Progress, printable, quietly

@@ -17,7 +17,7 @@ from verisphere.files.images_json import read_source
 from verisphere.images.decode import decode
 from verisphere.images.detect.placement import SAMPLE, Image, checking_detector, doubt_alignment, template_of_size
 from verisphere.images.faces import Faces
-from verisphere.images.image_files import FilesOnDisk, image_files
+from verisphere.packs.image_files import FilesOnDisk, image_files
 from verisphere.vocabulary import ImageSource
 
 log = logging.getLogger(__name__)

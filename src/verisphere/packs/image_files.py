@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.files.disk import read_file, regular
-from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.files.json_values import shown
-from verisphere.images.decode import MAX_BYTES, why_unread
+from verisphere.packs.columns import Positions, take
 
 _MOST_FOLDER_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
 
@@ -28,7 +28,7 @@ class ImageFiles(Protocol):
 
     Attributes:
         names: path of each below the folder, inside the archive, or as a list spells it; always with / between parts.
-        unread: paths of photographs in formats that are not read; `decode.why_unread` gives the reason.
+        unread: paths of photographs in formats that are not read; `image_suffixes.why_unread` gives the reason.
     """
 
     @property
@@ -39,7 +39,7 @@ class ImageFiles(Protocol):
     def unread(self) -> Sequence[str]:
         """Path of each photograph in a format that is not read."""
 
-    def keep(self, positions: Sequence[int]) -> "ImageFiles":
+    def keep(self, positions: Positions) -> "ImageFiles":
         """The image files at these positions."""
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
@@ -129,9 +129,9 @@ class FilesOnDisk:
     names: Sequence[str]
     unread: Sequence[str] = ()
 
-    def keep(self, positions: Sequence[int]) -> "FilesOnDisk":
+    def keep(self, positions: Positions) -> "FilesOnDisk":
         """The image files at these positions."""
-        return FilesOnDisk(self.root, tuple(self.names[index] for index in positions), self.unread)
+        return FilesOnDisk(self.root, take(self.names, positions), self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The name of each file for error messages, and its bytes."""
@@ -178,10 +178,9 @@ class FilesInArchive:
     entries: Int64[np.ndarray, "images 5"]  # offset of the local header, stored size, size, method, CRC-32
     unread: Sequence[str] = ()
 
-    def keep(self, positions: Sequence[int]) -> "FilesInArchive":
+    def keep(self, positions: Positions) -> "FilesInArchive":
         """The image files at these positions."""
-        names = tuple(self.names[index] for index in positions)
-        return FilesInArchive(self.path, names, self.entries[positions], self.unread)
+        return FilesInArchive(self.path, take(self.names, positions), self.entries[positions], self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The name of each file for error messages, and its bytes."""

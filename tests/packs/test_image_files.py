@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.images.image_files import FilesOnDisk, image_files
+from verisphere.packs.image_files import FilesOnDisk, image_files
 
 NAMES = ("a.jpg", "deep/er/c.PNG", "deep/b.bmp", "deep b/a.jpg")
 

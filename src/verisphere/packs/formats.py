@@ -1,0 +1,35 @@
+"""The formats of packs, and opening a pack whatever its format."""
+
+from pathlib import Path
+
+from verisphere.packs.folders import FOLDER, ZIP
+from verisphere.packs.listed import LIST
+from verisphere.packs.pack import Format, Pack
+
+#: Every format, in the order in which a path is tried; a new one is a file of this package and its name here.
+FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST)
+
+
+def format_of(path: Path) -> Format:
+    """The format of a folder or a file, by its name and kind.
+
+    Raises:
+        FileNotFoundError: nothing is at `path`.
+        ValueError: it is of no format that is read.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such folder, archive, list or pack")
+    for known in FORMATS:
+        if known.fits(path):
+            return known
+    raise ValueError(f"{path}: no set of images; allowed are {'; '.join(known.looks for known in FORMATS)}")
+
+
+def open_pack(path: Path) -> Pack:
+    """The images of a folder, list, archive or pack.
+
+    Raises:
+        FileNotFoundError: nothing is at `path`.
+        ValueError: it is of no format that is read, or malformed; names the file, and the record where it is one.
+    """
+    return format_of(path).read(path)

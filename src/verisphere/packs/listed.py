@@ -1,0 +1,41 @@
+"""A pack that is a list: image files at any place below its folder, with an identity and perhaps a domain each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from verisphere.files.image_lists import read_images
+from verisphere.files.images_json import read_source
+from verisphere.packs.image_files import FilesOnDisk
+from verisphere.packs.pack import Fault, Format, Pack
+
+SUFFIXES = (".csv", ".lst", ".txt")
+
+
+def read_listed(path: Path) -> Pack:
+    """The images of a list, in its order; see `verisphere.files.image_lists.read_images`.
+
+    Raises:
+        ValueError: the list is malformed, or an image is not there; names the line.
+    """
+    listed = read_images(path)
+    files = FilesOnDisk(path.parent, listed.paths)
+    source = read_source(path, listed.paths)
+    return Pack(path, "list", listed.paths, listed.identities, files, source, listed.domains)
+
+
+def _faults(path: Path) -> Iterator[Fault]:
+    """What keeps the list from being opened."""
+    try:
+        read_listed(path)
+    except (ValueError, OSError) as error:
+        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+
+
+LIST = Format(
+    "list",
+    f"a list ({' '.join(SUFFIXES)}) with an image path and an identity a line",
+    lambda path: path.suffix.lower() in SUFFIXES and not path.is_dir(),
+    read_listed,
+    _faults,
+    None,
+)

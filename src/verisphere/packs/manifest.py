@@ -1,0 +1,83 @@
+"""The manifest beside a converted pack: digests of its files, and what its format cannot hold."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from verisphere.files.disk import MAX_TABLE
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json
+from verisphere.vocabulary import ImageSource
+
+FORMAT = 1
+_SUFFIX = ".manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `verisphere data convert` writes beside a pack.
+
+    Attributes:
+        format: version of this file.
+        pack: format of the pack, as in `verisphere.packs.formats.FORMATS`.
+        images: number of images.
+        sha256: digest of each file of the pack, by its path relative to the folder of the manifest.
+        source: source of the images.
+        names: name of each image, in the order of the pack; None where the pack holds the names.
+        people: identity of each label that the pack holds as a number, from 0; None where the pack holds identities.
+        domains: domain of each image; None where the pack holds the domains, or has none.
+    """
+
+    format: int
+    pack: str
+    images: int
+    sha256: dict[str, str]
+    source: ImageSource
+    names: tuple[str, ...] | None = None
+    people: tuple[str, ...] | None = None
+    domains: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"format is {self.format}; this version reads {FORMAT}")
+        for field in ("names", "domains"):
+            column = getattr(self, field)
+            if column is not None and len(column) != self.images:
+                raise ValueError(f"{field} has {len(column)} entries for {self.images} images")
+        for field in ("names", "people"):
+            column = getattr(self, field)
+            if column is not None and len(set(column)) != len(column):
+                raise ValueError(f"{field} has one text twice")
+
+    def json(self) -> str:
+        """The text of the file."""
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(fields, ensure_ascii=False) + "\n"
+
+
+def manifest_path(pack: Path) -> Path:
+    """Where the manifest of a pack lies: in a folder, or beside a file under the same stem."""
+    return pack / "manifest.json" if pack.is_dir() else pack.with_name(pack.stem + _SUFFIX)
+
+
+def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
+    """The manifest of a pack; None where there is none.
+
+    Args:
+        pack: path of the pack.
+        images: number of images in the pack, which the manifest must state too; None does not compare.
+
+    Raises:
+        ValueError: it is not a manifest, or of a pack with another number of images.
+    """
+    path = manifest_path(pack)
+    if not path.is_file():
+        return None
+    content = read_json_file(path, MAX_TABLE)
+    try:
+        manifest = from_json(Manifest, content)
+        if images is not None and manifest.images != images:
+            raise ValueError(f"it states {manifest.images:,} images, but the pack has {images:,}")
+    except ValueError as error:
+        raise ValueError(f"{path}: not the manifest of {pack.name}: {error}") from None
+    return manifest

@@ -1,0 +1,104 @@
+"""What every format gives: a pack of encoded images with names, identities and domains; and what a format is."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from verisphere.packs.columns import Positions, take
+from verisphere.packs.image_files import ImageFiles
+from verisphere.vocabulary import ImageSource
+
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """Encoded images on disk, in a fixed order; their bytes are read on request.
+
+    Attributes:
+        path: folder, list or file.
+        format: name of the format, as in `verisphere.packs.formats.FORMATS`.
+        names: unique name of each image.
+        identities: name, in the data set, of the person on each image; `verisphere.vocabulary.NOBODY` where nobody
+            is known.
+        files: the bytes of each image, by position.
+        source: source of the images.
+        domains: name of the group of each image; None where the set has no domains.
+    """
+
+    path: Path
+    format: str
+    names: Sequence[str]
+    identities: Sequence[str]
+    files: ImageFiles
+    source: ImageSource
+    domains: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def keep(self, positions: Positions) -> "Pack":
+        """The images at these positions."""
+        return replace(
+            self,
+            names=take(self.names, positions),
+            identities=take(self.identities, positions),
+            files=self.files.keep(positions),
+            domains=None if self.domains is None else take(self.domains, positions),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One image on its way into a pack."""
+
+    name: str
+    identity: str
+    data: bytes
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is wrong with a pack.
+
+    Attributes:
+        file: the file in which it lies.
+        record: name or key of the image; empty where the fault is not one image's.
+        offset: byte of the file at which the record begins, where it has one.
+        reason: what was seen, and what is allowed.
+    """
+
+    file: str
+    record: str
+    offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        record = f": record {self.record}" if self.record else ""
+        offset = "" if self.offset is None else f" at byte {self.offset}"
+        return f"{self.file}{record}{offset}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of packs.
+
+    Attributes:
+        name: the word for it on the command line.
+        looks: what such a pack looks like on disk, for messages and help.
+        fits: whether a path that exists is meant to be of this format, by its name and kind alone.
+        read: opens a pack, without reading its images; raises ValueError, or OSError, with one line that names the
+            file and the record.
+        faults: every fault in the structure of a pack, whether or not `read` would open it. What can be said of an
+            image only by decoding it is not looked at.
+        write: writes rows to a path that does not exist yet, and companion files beside it under the same stem; None
+            for a format that cannot be written.
+        holds: which of "names", "identities", "domains" the format holds by itself; a manifest carries the others.
+    """
+
+    name: str
+    looks: str
+    fits: Callable[[Path], bool]
+    read: Callable[[Path], Pack]
+    faults: Callable[[Path], Iterator[Fault]]
+    write: Callable[[Path, Iterable[Row]], None] | None
+    holds: frozenset[str] = frozenset({"names", "identities", "domains"})
