@@ -1,0 +1,65 @@
+"""Images that lie in large files as they are, each a run of bytes at a known place."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from verisphere.files.disk import regular
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.packs.columns import Positions, take
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Runs of bytes in one or more files, which are opened for each request alone.
+
+    They are read by pread, not through a mapping: a file that has become shorter then gives an error, where touching a
+    mapping would end the process.
+
+    Attributes:
+        paths: the files.
+        names: name of each image.
+        offsets: byte of its file at which each image begins.
+        sizes: number of bytes of each image.
+        parts: position in `paths` of the file of each image; None where there is one file.
+        unread: always empty; the images of a pack have no suffix that decides.
+    """
+
+    paths: tuple[Path, ...]
+    names: Sequence[str]
+    offsets: Int[np.ndarray, " images"]
+    sizes: Int[np.ndarray, " images"]
+    parts: Int[np.ndarray, " images"] | None = None
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Positions) -> "Spans":
+        """The images at these positions."""
+        rows = np.asarray(positions, np.int64)
+        parts = None if self.parts is None else self.parts[rows]
+        return Spans(self.paths, take(self.names, rows), self.offsets[rows], self.sizes[rows], parts)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The file, name and place of each image for error messages, and its bytes."""
+        opened: dict[int, int] = {}
+        with ExitStack() as files:
+            for position in positions:
+                part = 0 if self.parts is None else int(self.parts[position])
+                path, offset, size = self.paths[part], int(self.offsets[position]), int(self.sizes[position])
+                name = f"{path}: record {self.names[position]} at byte {offset}"
+                if size > MAX_BYTES:
+                    raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")
+                try:
+                    if part not in opened:
+                        file = files.enter_context(open(path, "rb", buffering=0, opener=regular))
+                        opened[part] = file.fileno()
+                    data = os.pread(opened[part], size, offset)
+                except OSError as error:
+                    raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+                if len(data) != size:
+                    raise ValueError(f"{name}: {len(data)} of {size} bytes; is the file cut short?")
+                yield name, data
