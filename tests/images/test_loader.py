@@ -10,7 +10,15 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.images.faces import Faces
-from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
+from verisphere.images.loader import (
+    Batch,
+    UnreadableImages,
+    batches,
+    buffered_order,
+    epoch_order,
+    grouped_order,
+)
+from verisphere.seeds import image_order_seed
 
 
 class Numbered(Faces):
@@ -189,3 +197,82 @@ def test_the_order_of_groups_hangs_on_seed_and_epoch_alone_and_not_on_the_first_
 
 def test_no_images_have_an_order():
     assert grouped_order(torch.empty(0, dtype=torch.int64), 2, 0, 0).tolist() == []
+
+
+# --- the order of a shuffle buffer ---
+
+
+def streamed(count: int, buffer: int, places: list[int], rest: list[int]) -> list[int]:
+    """What a shuffle buffer gives out, image by image, where these places are drawn."""
+    held, given = list(range(buffer)), []
+    for image, place in enumerate(places, start=buffer):
+        given.append(held[place])
+        held[place] = image
+    return given + [held[place] for place in rest]
+
+
+@pytest.mark.parametrize(("count", "buffer"), [(12, 3), (100, 1), (100, 7), (200, 199)])
+def test_the_order_is_that_of_a_buffer_that_is_filled_and_emptied(count: int, buffer: int):
+    generator = torch.Generator().manual_seed(image_order_seed(4, 5))
+    places = torch.randint(buffer, (count - buffer,), generator=generator).tolist()
+    expected = streamed(count, buffer, places, torch.randperm(buffer, generator=generator).tolist())
+    assert buffered_order(count, buffer, seed=4, epoch=5).tolist() == expected
+
+
+def test_a_buffer_mixes_within_its_window_and_each_epoch_anew():
+    order = buffered_order(10_000, 100, seed=0, epoch=0)
+    assert torch.equal(order.sort().values, torch.arange(10_000))
+    ahead = order - torch.arange(10_000)
+    assert int(ahead.max()) < 100  # an image is not given out before the buffer has reached it
+    assert float((ahead < -1000).double().mean()) < 1e-3  # and stays longer than ten buffers with probability e^-10
+    assert not torch.equal(order, buffered_order(10_000, 100, seed=0, epoch=1))
+    assert torch.equal(buffered_order(50, 50, 1, 2), epoch_order(50, 1, 2))
+    assert buffered_order(10, 1, 0, 0).tolist() == list(range(10))
+    with pytest.raises(ValueError, match="buffer is 0"):
+        buffered_order(10, 0, 0, 0)
+
+
+# --- images that cannot be read ---
+
+
+class Holes(Numbered):
+    """Some images cannot be read."""
+
+    def __init__(self, holes: Sequence[int], count: int = 23) -> None:
+        super().__init__(count)
+        self.holes = frozenset(holes)
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        if first := [index for index in indices if index in self.holes]:
+            raise ValueError(f"{first[0]}.jpg: not an image")
+        return super().images(indices)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_next_readable_image_takes_the_place_under_its_own_position(workers: int):
+    faces, order = Holes([3, 4, 22]), torch.tensor([0, 3, 9, 22, 4, 5])
+    read = list(batches(faces, order, 3, workers, max_unreadable=5))
+    assert torch.cat([batch.indices for batch in read]).tolist() == [0, 5, 9, 0, 5, 5]
+    assert all(torch.equal(batch.images[:, 0, 0, 0].long(), batch.indices) for batch in read)
+    skipped = [[(image.index, image.reason) for image in batch.unreadable] for batch in read]
+    assert skipped == [[(3, "3.jpg: not an image"), (4, "4.jpg: not an image")],
+                       [(22, "22.jpg: not an image"), (4, "4.jpg: not an image")]]  # fmt: skip
+
+
+def test_no_more_images_in_a_row_are_passed_over_than_may_be_unreadable():
+    assert next(batches(Holes(range(3)), torch.arange(1), 1, max_unreadable=3)).indices.tolist() == [3]
+    with pytest.raises(ValueError, match=r"2\.jpg: not an image"):
+        next(batches(Holes(range(3)), torch.arange(1), 1, max_unreadable=2))
+
+
+def test_unreadable_images_are_counted_once_and_limited(caplog: pytest.LogCaptureFixture):
+    faces, unreadable = Holes([3, 4, 7]), UnreadableImages(3, before=[7])
+    for _ in range(2):
+        for batch in batches(faces, torch.arange(8), 4, max_unreadable=3):
+            unreadable.count(batch)
+    assert unreadable.positions == {3, 4, 7}
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == ["skipped, 2 of at most 3: 3.jpg: not an image", "skipped, 3 of at most 3: 4.jpg: not an image"]
+    batch = next(batches(faces, torch.arange(8), 8, max_unreadable=2))
+    with pytest.raises(ValueError, match=r"4\.jpg: not an image; 3 images cannot be read, more than max_unreadable 2"):
+        UnreadableImages(2, before=[7]).count(batch)

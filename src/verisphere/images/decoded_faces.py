@@ -7,7 +7,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from verisphere.images.faces import Faces
-from verisphere.images.loader import batches
+from verisphere.images.loader import UnreadableImages, batches
 from verisphere.vocabulary import ImageSource, Progress, quietly
 
 _IMAGES_AT_ONCE = 256
@@ -25,6 +25,7 @@ class InMemory(Faces):
         pixels: the images, RGB, [0, 255].
         names, identities, domains: one entry for each image; see `Faces`.
         source: source of the images, where it is known.
+        people: identities in the order of their labels; by default those of the images, sorted.
 
     Raises:
         ValueError: names, identities or domains do not have one entry for each image.
@@ -37,6 +38,7 @@ class InMemory(Faces):
         identities: Sequence[str],
         domains: Sequence[str] | None = None,
         source: ImageSource | None = None,
+        people: tuple[str, ...] | None = None,
     ) -> None:
         for field, values in (("names", names), ("identities", identities), ("domains", domains)):
             if values is not None and len(values) != len(pixels):
@@ -44,6 +46,8 @@ class InMemory(Faces):
         self.pixels = pixels.contiguous(memory_format=torch.channels_last)
         self.names, self.identities, self.domains = names, identities, domains
         self._source = source
+        if people is not None:
+            self.people = people
 
     @property
     def source(self) -> ImageSource:
@@ -56,25 +60,46 @@ class InMemory(Faces):
         return rows.permute(0, 3, 1, 2)
 
 
-def in_memory(faces: Faces, workers: int = 0, progress: Progress = quietly) -> InMemory:
+def in_memory(
+    faces: Faces, workers: int = 0, progress: Progress = quietly, unreadable: UnreadableImages | None = None
+) -> InMemory:
     """Reads all images of a set once; they take 3 bytes per pixel (112 x 112: 38 MB per thousand images).
 
     >>> from verisphere.images import SyntheticFaces
     >>> in_memory(SyntheticFaces(people=2, images=1, size=48)).pixels.shape
     torch.Size([2, 3, 48, 48])
 
+    Args:
+        faces: the set.
+        workers: processes that read.
+        progress: reports the progress.
+        unreadable: counts images that cannot be read, and limits their number. Each is replaced by another image,
+            with the name, the identity and the domain of that image. None allows no such image.
+
     Raises:
         ValueError: the set is empty, or an image of it cannot be read.
     """
     if not len(faces):
         raise ValueError("no images to read into memory: the set is empty")
-    steps = -(-len(faces) // _IMAGES_AT_ONCE)
+    unreadable = unreadable or UnreadableImages(0)
+    read = batches(faces, torch.arange(len(faces)), _IMAGES_AT_ONCE, workers, max_unreadable=unreadable.allowed)
     pixels: Tensor | None = None
-    for batch in progress(batches(faces, torch.arange(len(faces)), _IMAGES_AT_ONCE, workers), "reading images", steps):
+    positions = []
+    for start, batch in zip(
+        range(0, len(faces), _IMAGES_AT_ONCE),
+        progress(read, "reading images", -(-len(faces) // _IMAGES_AT_ONCE)),
+        strict=True,
+    ):
+        unreadable.count(batch)
         if pixels is None:
             # Reserved whole, so the peak is the set and one batch, not the set twice.
             _, channels, height, width = batch.images.shape
             pixels = torch.empty(len(faces), height, width, channels, dtype=torch.uint8).permute(0, 3, 1, 2)
-        pixels[batch.indices[0] : batch.indices[-1] + 1] = batch.images
+        pixels[start : start + len(batch.images)] = batch.images
+        positions.append(batch.indices)
     assert pixels is not None
-    return InMemory(pixels, faces.names, faces.identities, faces.domains, faces.source)
+    if not unreadable.positions:
+        return InMemory(pixels, faces.names, faces.identities, faces.domains, faces.source)
+    held = faces.select(torch.cat(positions).tolist())
+    # A person whose images are all unreadable stays a class, so that the labels of the others are what they were.
+    return InMemory(pixels, held.names, held.identities, held.domains, faces.source, faces.people)

@@ -1,26 +1,40 @@
 """Batches of images in a given order, decoded by worker processes."""
 
+import logging
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from verisphere.images.faces import Faces
 from verisphere.seeds import group_order_seed, image_order_seed
+
+log = logging.getLogger(__name__)
 
 #: Most processes that read images: more than any machine needs, and fewer than would fill its memory.
 MOST_WORKERS = 256
 
 
 @dataclass(frozen=True)
+class Unreadable:
+    """An image that could not be read: its position in the set, and the reason, which names file and record."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Batch:
     """Images, and the position of each in the set; `faces.labels[batch.indices]` are their labels.
+
+    An image that took the place of an unreadable one stands in `indices` under its own position, so it has its own
+    label; the unreadable ones are listed in `unreadable`.
 
     >>> from verisphere.images import InMemory
     >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
@@ -32,6 +46,7 @@ class Batch:
 
     images: UInt8[Tensor, "batch 3 height width"]
     indices: Int64[Tensor, " batch"]
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 def batches(
@@ -41,6 +56,7 @@ def batches(
     workers: int = 0,
     drop_last: bool = False,
     pin: bool = False,
+    max_unreadable: int = 0,
 ) -> Iterator[Batch]:
     """The images at the positions in `order`, in batches that do not depend on the number of workers.
 
@@ -61,6 +77,9 @@ def batches(
         drop_last: skip an incomplete last batch.
         pin: put batches into pinned memory, so that a copy to a CUDA device is asynchronous; pass
             `device.type == "cuda"` of the target device. For any other device it only costs a copy.
+        max_unreadable: above 0, an image that cannot be read is replaced by the next one of the set that can, and
+            listed in the batch; so many unreadable images in a row are passed over. Their total is for the caller to
+            limit, by `UnreadableImages`.
 
     Raises:
         ValueError: immediately, for a position outside the set, a batch size below 1, a negative number of workers, or
@@ -78,7 +97,37 @@ def batches(
         )
     if pin and not torch.cuda.is_available():
         raise ValueError("pin is True, but PyTorch sees no CUDA device here that pinned memory could be copied to")
-    return _batches(faces, order, batch_size, workers, drop_last, pin)
+    return _batches(_Reader(faces, max_unreadable), order, batch_size, workers, drop_last, pin)
+
+
+class UnreadableImages:
+    """The images of a set that could not be read so far, each counted once; more than allowed are an error.
+
+    Args:
+        allowed: largest number of unreadable images.
+        before: positions that were counted earlier, as a checkpoint has recorded them.
+    """
+
+    def __init__(self, allowed: int, before: Iterable[int] = ()) -> None:
+        self.allowed = allowed
+        self.positions = set(before)
+
+    def count(self, batch: Batch) -> None:
+        """Count and log those of a batch.
+
+        Raises:
+            ValueError: more images are unreadable than are allowed; names the last one.
+        """
+        for image in batch.unreadable:
+            if image.index in self.positions:
+                continue
+            self.positions.add(image.index)
+            if len(self.positions) > self.allowed:
+                raise ValueError(
+                    f"{image.reason}; {len(self.positions)} images cannot be read, more than max_unreadable "
+                    f"{self.allowed} allows"
+                )
+            log.warning("skipped, %d of at most %d: %s", len(self.positions), self.allowed, image.reason)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
@@ -90,6 +139,39 @@ def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
     if seed < 0 or epoch < 0:
         raise ValueError(f"seed is {seed} and epoch {epoch}; allowed is 0 or more")
     return torch.randperm(count, generator=torch.Generator().manual_seed(image_order_seed(seed, epoch)))
+
+
+def buffered_order(count: int, buffer: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
+    """The order in which a shuffle buffer gives out `count` images that are read one after another.
+
+    The buffer is filled with the first `buffer` images; then a place of it is drawn, its image is given out, and the
+    next one is read into that place; at the end the rest is given out in any order. A reader that follows this order
+    stays within a window of few buffers that moves through the set once, which suits packs on disks that seek slowly.
+    The order is known as a whole and depends on seed and epoch alone, so every number of workers and ranks, and a
+    resumed run, follow the same one.
+
+    >>> buffered_order(12, buffer=3, seed=0, epoch=0).tolist()
+    [1, 0, 4, 5, 6, 2, 8, 7, 3, 11, 10, 9]
+
+    Args:
+        count: number of images.
+        buffer: images in the buffer; one image or as many as the set has mean no shuffle and any order.
+        seed: the draws depend on `seed` and `epoch` alone.
+        epoch: number of the pass over the images.
+    """
+    if buffer < 1:
+        raise ValueError(f"buffer is {buffer}; a shuffle buffer holds at least 1 image")
+    if buffer >= count:
+        return epoch_order(count, seed, epoch)
+    generator = torch.Generator().manual_seed(image_order_seed(seed, epoch))
+    places = torch.randint(buffer, (count - buffer,), generator=generator)  # the place that each draw empties
+    last = torch.randperm(buffer, generator=generator)
+    # A draw gives out what the draw before it from the same place has left there. The places are in the buffer first.
+    emptied = torch.cat([torch.arange(buffer), places, last])
+    by_place = emptied.argsort(stable=True)  # times of filling and emptying, place by place
+    image_at = torch.empty_like(emptied)
+    image_at[by_place[1:]] = by_place[:-1]  # image `time` is put where the draw of that time has made room
+    return image_at[buffer:]
 
 
 def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
@@ -120,7 +202,7 @@ def grouped_order(labels: Int64[Tensor, " count"], each: int, seed: int, epoch: 
     return by_identity[places[group].argsort(stable=True)]
 
 
-Read = tuple[Tensor, Tensor]  # images, indices
+Read = tuple[Tensor, Tensor, tuple[Unreadable, ...]]  # the fields of a batch; DataLoader pins tensors in tuples
 
 
 @dataclass(frozen=True)
@@ -131,26 +213,63 @@ class _Failure:
 
 
 class _Reader(Dataset[Read]):
-    def __init__(self, faces: Faces) -> None:
-        self.faces = faces
+    def __init__(self, faces: Faces, max_unreadable: int) -> None:
+        self.faces, self.max_unreadable = faces, max_unreadable
 
     def __getitems__(self, indices: list[int]) -> Read | _Failure:
         try:
-            return self.faces.images(indices), torch.tensor(indices, dtype=torch.int64)
+            return self.faces.images(indices), torch.tensor(indices, dtype=torch.int64), ()
+        except (ValueError, OSError) as error:
+            if not self.max_unreadable:
+                return _Failure(error)
+        try:
+            return self._passing_over(indices)
         except (ValueError, OSError) as error:
             return _Failure(error)
 
+    def _passing_over(self, indices: list[int]) -> Read:
+        """The batch with the next readable image of the set in the place of each that cannot be read."""
+        images, positions = [], []
+        unreadable: dict[int, Unreadable] = {}
+        for index in indices:
+            for tries in range(self.max_unreadable + 1):
+                position = (index + tries) % len(self.faces)
+                try:
+                    images.append(self.faces.images([position]))
+                except (ValueError, OSError) as error:
+                    unreadable[position] = Unreadable(position, str(error))
+                    if tries == self.max_unreadable:
+                        raise
+                else:
+                    positions.append(position)
+                    break
+        return torch.cat(images), torch.tensor(positions, dtype=torch.int64), tuple(unreadable.values())
+
+
+class _Chunks(Sampler[list[int]]):
+    """The positions of each batch, made on request: those of a set of many millions would fill the memory."""
+
+    def __init__(self, order: Int64[Tensor, " n"], batch_size: int, drop_last: bool) -> None:
+        self.order, self.batch_size = order, batch_size
+        self.count = len(order) // batch_size if drop_last else -(-len(order) // batch_size)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for number in range(self.count):
+            yield self.order[number * self.batch_size : (number + 1) * self.batch_size].tolist()
+
 
 def _batches(
-    faces: Faces, order: Int64[Tensor, " n"], batch_size: int, workers: int, drop_last: bool, pin: bool
+    reader: _Reader, order: Int64[Tensor, " n"], batch_size: int, workers: int, drop_last: bool, pin: bool
 ) -> Iterator[Batch]:
-    chunks = [chunk.tolist() for chunk in order.split(batch_size) if len(chunk) == batch_size or not drop_last]
     with warnings.catch_warnings():
         # The number of workers is the caller's decision; for images from a network file system it can exceed the cores.
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         loader = DataLoader(
-            _Reader(faces),
-            batch_sampler=[chunk for chunk in chunks if chunk],
+            reader,
+            batch_sampler=_Chunks(order, batch_size, drop_last),
             num_workers=workers,
             collate_fn=_as_it_is,
             worker_init_fn=_start_worker,
@@ -161,8 +280,7 @@ def _batches(
         for read in iterator:
             if isinstance(read, _Failure):
                 raise read.error
-            images, indices = read
-            yield Batch(images, indices)
+            yield Batch(*read)
     except Exception as error:
         # The frames of DataLoader would keep its workers alive as long as the error; the message has their traceback.
         raise (error.with_traceback(None) if workers else error) from None

@@ -72,6 +72,8 @@ class Recipe:
             which may be fractions, or whole steps.
         images_per_identity: number of consecutive images of one person in a batch, for people who have as many; 1 means
             any order. Triplets within a batch need 2 or more.
+        shuffle_buffer: size of a shuffle buffer, in images: the set is read from its first image to its last, and mixed
+            only as such a buffer mixes it, for packs on disks that seek slowly; null shuffles the whole set.
         batch_size: images a step, over all ranks; an epoch's incomplete last batch is skipped.
         accumulate: number of parts in which a batch is processed, one after another, to save memory. The step is that
             of the whole batch, but batch norm and the state of a loss are updated part by part.
@@ -87,6 +89,9 @@ class Recipe:
         log_every: steps between entries of the log.
         workers: processes that read images; 0 reads in the training process.
         in_memory: read all training images once, before training.
+        max_unreadable: largest number of training images that may be unreadable: each is skipped, the next readable
+            image of the set takes its place under its own label, and the log counts them; 0 ends the training at the
+            first one.
     """
 
     data: Faces
@@ -109,6 +114,7 @@ class Recipe:
     steps: int | None = None
     unit: Unit = "epochs"
     images_per_identity: int = 1
+    shuffle_buffer: int | None = None
     batch_size: int = 128
     accumulate: int = 1
     sync_batch_norm: bool = False
@@ -123,6 +129,7 @@ class Recipe:
     log_every: int = 50
     workers: int = 1
     in_memory: bool = False
+    max_unreadable: int = 0
 
     def __post_init__(self) -> None:
         check_counts(vars(self))
@@ -138,6 +145,13 @@ class Recipe:
         if self.images_per_identity > self.batch_size:
             raise ValueError(
                 f"images_per_identity is {self.images_per_identity}, more than a batch of {self.batch_size} has images"
+            )
+        if self.shuffle_buffer is not None and self.shuffle_buffer < 1:
+            raise ValueError(f"shuffle_buffer is {self.shuffle_buffer}; it holds at least 1 image, or is null")
+        if self.shuffle_buffer is not None and self.images_per_identity > 1:
+            raise ValueError(
+                f"images_per_identity is {self.images_per_identity}, which groups the images of the whole set, and "
+                f"shuffle_buffer is {self.shuffle_buffer}, which reads it in order; set one of them"
             )
         SubCenters(temperature=self.temperature)  # raises if it is no positive number
         if self.temperature != SubCenters.temperature and self.pooling != "softmax":

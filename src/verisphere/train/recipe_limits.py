@@ -19,6 +19,7 @@ _ALLOWED = {
     "workers": (0, MOST_WORKERS),
     "seed": (0, inf),
     "images_per_identity": (1, 2**20),
+    "max_unreadable": (0, 2**20),
 }
 _MOST = {"epochs": 10**6, "steps": 10**9}
 _MOST_PULL = 10**6  # beyond it the loss would consist of this term alone

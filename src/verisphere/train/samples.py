@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 
 from verisphere.images.augment import augment
 from verisphere.images.faces import Faces
-from verisphere.images.loader import batches, grouped_order
+from verisphere.images.loader import UnreadableImages, batches, buffered_order, grouped_order
+from verisphere.packs.columns import coded
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.loop import Length
 from verisphere.train.processes import Division
@@ -15,19 +17,34 @@ from verisphere.train.sample import Part, Sample
 
 
 def samples(
-    recipe: Recipe, faces: Faces, device: torch.device, length: Length, division: Division, first_step: int
+    recipe: Recipe,
+    faces: Faces,
+    device: torch.device,
+    length: Length,
+    division: Division,
+    first_step: int,
+    unreadable: UnreadableImages,
 ) -> Iterator[Sample]:
-    """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted."""
+    """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted.
+
+    Raises:
+        ValueError: while iterating: more images cannot be read than `unreadable` allows, by default a single one.
+    """
     labels, domains, places = faces.labels, _domain_numbers(faces), division.places
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
     workers = 0 if recipe.in_memory else recipe.workers  # rows of a tensor in memory need no process to read them
     step = first_step
     while step < length.steps:
         epoch, inside = divmod(step, length.steps_per_epoch)
-        order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
+        if recipe.shuffle_buffer is None:
+            order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
+        else:
+            order = buffered_order(len(labels), recipe.shuffle_buffer, recipe.seed, epoch)
         order = order[: length.steps_per_epoch * recipe.batch_size]
         indices_of_rank = order.view(length.steps_per_epoch, recipe.batch_size)[inside:, places].flatten()
-        for batch in batches(faces, indices_of_rank, len(places), workers, pin=device.type == "cuda"):
+        cuda, allowed = device.type == "cuda", unreadable.allowed
+        for batch in batches(faces, indices_of_rank, len(places), workers, pin=cuda, max_unreadable=allowed):
+            unreadable.count(batch)
             images = augment(
                 batch.images.to(device, non_blocking=True),
                 recipe.augment,
@@ -52,5 +69,6 @@ def _domain_numbers(faces: Faces) -> torch.Tensor | None:
     """For each image, the position of its domain among the sorted names."""
     if faces.domains is None:
         return None
-    number = {name: place for place, name in enumerate(sorted(set(faces.domains)))}
-    return torch.tensor([number[name] for name in faces.domains], dtype=torch.int64)
+    column = coded(faces.domains)
+    number = {name: place for place, name in enumerate(sorted(column.values))}
+    return torch.from_numpy(np.array([number[name] for name in column.values], np.int64)[column.codes])

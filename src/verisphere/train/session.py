@@ -17,12 +17,15 @@ from verisphere.compiling import compiled
 from verisphere.decide import Far
 from verisphere.device import choose_device
 from verisphere.distributed import world
+from verisphere.files.errors import errors_naming
 from verisphere.files.metrics import METRICS, cut_metrics, read_metrics
+from verisphere.head.checks import check_labels
 from verisphere.head.head import Head
 from verisphere.head.sharded import Sharded
 from verisphere.images.decoded_faces import in_memory
 from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.images.faces import Faces
+from verisphere.images.loader import UnreadableImages
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.models.checkpoint import (
     optimizer_tensors,
@@ -51,6 +54,8 @@ from verisphere.train.run_folder import (
 from verisphere.train.samples import samples
 from verisphere.train.stopping import stop_requests
 from verisphere.train.threads import record_threads, training_threads
+from verisphere.train.unreadable import KEY as UNREADABLE
+from verisphere.train.unreadable import unreadable_before, unreadable_of_ranks
 from verisphere.vocabulary import Embeddings, Progress, quietly
 
 log = logging.getLogger(__name__)
@@ -128,7 +133,10 @@ def train_run(
         len(recipe.data), len(recipe.data.people), type(recipe.backbone).__name__, place,
         f" and {here.size - 1} more" if here.size > 1 else "", length.steps,
     )  # fmt: skip
-    faces = on_every_rank(lambda: in_memory(recipe.data, recipe.workers, progress)) if recipe.in_memory else recipe.data
+    unreadable = UnreadableImages(recipe.max_unreadable, () if checkpoint is None else unreadable_before(checkpoint))
+    faces = recipe.data
+    if recipe.in_memory:
+        faces = on_every_rank(lambda: in_memory(recipe.data, recipe.workers, progress, unreadable))
 
     figures = {} if checkpoint is None else unlogged_figures(checkpoint)
     plateau = plateau_of(recipe, checkpoint)
@@ -159,6 +167,8 @@ def train_run(
             state["figures"] = figures
         if plateau is not None:
             state["plateau"] = plateau.state()
+        if recipe.max_unreadable:
+            state[UNREADABLE] = sorted(unreadable_of_ranks(unreadable))
         save_checkpoint(out, step, parts, state, held=shared_rows(objective.head, optimizer, objective.terms))
 
     def validate() -> dict[str, float]:
@@ -170,13 +180,19 @@ def train_run(
         )
         return measure(embeddings, recipe.validation_far)
 
-    rows = samples(recipe, faces, place, length, division, first_step)
+    rows = samples(recipe, faces, place, length, division, first_step, unreadable)
     with (
         stop_requests() as stopping,
         lock,
         training_threads(threads, checkpoint) as threads_of_ranks,
-        _recording(out, tensorboard, first_step) as record,
+        _recording(out, tensorboard, first_step) as write,
     ):
+
+        def record(step: int, figures: dict[str, float]) -> None:
+            if recipe.max_unreadable:
+                figures = {**figures, "unreadable_images": len(unreadable_of_ranks(unreadable))}
+            write(step, figures)
+
         on_first_rank(lambda: write_run_json(out, threads_of_ranks))
         train(
             objective,
@@ -205,6 +221,8 @@ def _prepared(
         ValueError: the recipe or its data cannot be trained.
     """
     length, place = length_of(recipe), choose_device(device)
+    with errors_naming("data"):
+        check_labels(recipe.data.labels, len(recipe.data.people), recipe.loss)
     division = divided(recipe.batch_size, recipe.accumulate)
     if tensorboard and world().first:
         event_writer()
