@@ -11,7 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.files.embeddings import pool_embeddings, read_embeddings, write_embeddings
+from verisphere.files.embeddings import (
+    known_people,
+    pool_embeddings,
+    read_embeddings,
+    read_known_people,
+    write_embeddings,
+)
 from verisphere.vocabulary import Embeddings, Origin
 
 
@@ -332,3 +338,22 @@ def test_a_pool_keeps_an_origin_that_all_share(tmp_path):
     assert alike.origin == Origin("m", False, "float32", "")
     assert pool_embeddings([("day", made("m", "")), ("night", made("n", ""))]).origin is None
     assert pool_embeddings([("day", made("m", "day.zip"))]).origin == Origin("m", False, "float32", "day.zip")
+
+
+# --- images of nobody who is known ---
+
+
+def test_rows_of_nobody_are_excluded_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    rows = Embeddings(np.eye(4), ["a", "b", "c", "d"], ["Ann", "-1", "Ben", "-1"], ["x", "x", "y", "y"])
+    write_embeddings(tmp_path / "set.npz", rows)
+    assert read_embeddings(tmp_path / "set.npz").identities.tolist() == ["Ann", "-1", "Ben", "-1"]
+    known = read_known_people(tmp_path / "set.npz")
+    assert (known.names.tolist(), known.identities.tolist()) == (["a", "c"], ["Ann", "Ben"])
+    assert known.domains.tolist() == ["x", "y"]
+    assert np.array_equal(known.embeddings, np.eye(4)[[0, 2]])
+    line = "2 of 4 images show nobody who is known (identity -1) and are excluded"
+    assert [record.getMessage() for record in caplog.records] == [f"{tmp_path / 'set.npz'}: {line}"]
+    assert known_people(known, "set") is known
+    with pytest.raises(ValueError, match=r"set: 2 of 2 images show nobody .*, so there is nothing to compare"):
+        known_people(Embeddings(np.eye(2), identities=["-1", "-1"]), "set")

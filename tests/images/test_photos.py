@@ -359,3 +359,50 @@ def test_where_no_photograph_is_read_it_is_said_why(tmp_path: Path):
         ValueError, match=r"no images; .* found was: \.gif 1; 1 photograph is not read \(\.gif 1\), the"
     ):
         Photos(tmp_path)
+
+
+# --- domains, and nobody who is known ---
+
+
+def test_folders_of_domains(tmp_path: Path):
+    names = ("dark/Ann/1.png", "dark/Ben/1.png", "light/-1/1.png", "light/Ann/1.png", "light/Ann/2.png")
+    for place in (fill(tmp_path / "faces", names), fill(tmp_path / "nested", [f"in/all/{name}" for name in names])):
+        photos = Photos(place)
+        assert photos.names == names
+        assert photos.identities == ("Ann", "Ben", "-1", "Ann", "Ann")
+        assert photos.domains == ("dark", "dark", "light", "light", "light")
+        assert (photos.people, photos.labels.tolist()) == (("Ann", "Ben"), [0, 1, -1, 0, 0])
+    assert Photos(tmp_path / "faces", min_images=2).domains == ("dark", "light", "light", "light")
+    assert Photos(fill(tmp_path / "one", ("dark/Ann/1.png", "dark/Ben/1.png"))).domains is None
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_lists_of_domains(tmp_path: Path, separator: str):
+    fill(tmp_path, ("x/1.png", "x/2, old.png", "y/1.png"))
+    rows = [("domain", "note", "name", "identity"), ("dark", "", "x/1.png", "Ann B"), ("light", "-", "y/1.png", "-1")]
+    lines = (
+        "\n".join(separator.join(row) for row in rows) + f'\nlight{separator}{separator}"x/2, old.png"{separator}7\n'
+    )
+    (tmp_path / "list.csv").write_text(lines)
+    photos = Photos(tmp_path / "list.csv")
+    assert photos.names == ("x/1.png", "y/1.png", "x/2, old.png")
+    assert (photos.identities, photos.domains) == (("Ann B", "-1", "7"), ("dark", "light", "light"))
+    assert photos.images([2]).shape == (1, 3, 112, 112)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,identity\nx/1.png\n", "line 2: 1 values where the header has 2 columns"),
+        ("name,identity\nx/1.png,\n", "line 2: identity '' has 0 characters; allowed are 1 to 255"),
+        ("name,identity\nx/1.txt,a\n", "line 2: name 'x/1.txt' is no image; images end in .bmp"),
+        ("name,identity\nx/9.png,a\n", "line 2: no file .*x/9.png; paths are relative to the list"),
+        ("name,identity\nx/1.png,a\n./x/1.png,b\n", "line 3: 'x/1.png' is already on line 2"),
+        ("name,identity,identity\nx/1.png,a,b\n", "line 1: two columns are named 'identity'"),
+        ("name,identity\n", "no images below the header"),
+    ],
+)
+def test_lists_with_a_header_name_the_line(tmp_path: Path, text: str, message: str):
+    fill(tmp_path, ("x/1.png",))
+    (tmp_path / "list.csv").write_text(text)
+    refused(tmp_path / "list.csv", message)

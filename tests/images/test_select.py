@@ -8,6 +8,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from verisphere.images.decoded_faces import InMemory
 from verisphere.images.faces import Faces
 from verisphere.images.select import require_people, split_people, with_images, with_people
 
@@ -81,3 +82,10 @@ def test_too_few_people():
         require_people(Numbered("aa"))
     with pytest.raises(ValueError, match=r"0 people found \(none\)"):
         require_people(Numbered(""), 1)
+
+
+def test_images_of_nobody_are_all_kept():
+    faces = InMemory(torch.zeros(5, 3, 1, 1, dtype=torch.uint8), tuple("vwxyz"), ("-1", "a", "-1", "b", "a"))
+    assert (faces.people, faces.labels.tolist()) == (("a", "b"), [-1, 0, -1, 1, 0])
+    assert with_images(faces, 2).names == ("v", "w", "x", "z")
+    assert with_images(faces, 1, 1).names == ("v", "w", "x", "y")

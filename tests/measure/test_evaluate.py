@@ -17,7 +17,7 @@ from verisphere.measure.evaluate import (
     evaluate_pairs,
     evaluate_scores,
 )
-from verisphere.protocols import listed_folds
+from verisphere.protocols import PairsOfSet, listed_folds
 from verisphere.vocabulary import Comparisons, Embeddings, Redrawing
 
 POINT = {
@@ -668,3 +668,14 @@ def test_a_list_of_pairs_that_cannot_serve(tmp_path: Path, write):
     pairs.write_text("left,right,label,fold\np0/0.jpg,p0/1.jpg,1,0\np0/1.jpg,p0/2.jpg,1,1\n")
     with pytest.raises(ValueError, match=r"pairs\.csv: there are no impostor pairs among the 2 listed"):
         evaluate_pairs(path, pairs, options())
+
+
+def test_images_of_nobody_take_no_part(tmp_path: Path):
+    rows = np.random.default_rng(0).normal(size=(12, 4))
+    people = np.array([*"aabbccddee", "-1", "-1"])
+    write_embeddings(tmp_path / "known.npz", Embeddings(rows[:10], identities=people[:10]))
+    write_embeddings(tmp_path / "all.npz", Embeddings(rows, identities=people))
+    known, whole = (evaluate_all_pairs(tmp_path / name, Options(("1e-1",))) for name in ("known.npz", "all.npz"))
+    assert known.operating_points == whole.operating_points
+    with pytest.raises(ValueError, match="2 embeddings have the identity -1: nobody is known on them; exclude them"):
+        PairsOfSet(Embeddings(rows, identities=people))

@@ -16,7 +16,7 @@ from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import MeasuredSet
 from verisphere.files.class_paths import present_name
-from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.files.embeddings import known_people, read_embeddings, write_embeddings
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.decoded_faces import in_memory
 from verisphere.models.checkpoint import read_checkpoint
@@ -107,6 +107,7 @@ class Measurer:
 
     def _figures(self, name: str, embeddings: Embeddings) -> SetFigures:
         asked = self.sets[name]
+        embeddings = known_people(embeddings, name)
         pairs = PairsOfSet(embeddings if asked.one_far is not None else replace(embeddings, domains=None))
         points = all_pairs(pairs, asked.far).operating_points
         redrawn = redrawn_set(pairs, asked.far, asked.one_far, self.redrawing)

@@ -1,6 +1,7 @@
 """The embeddings file: an .npz archive with an embedding, a name and an identity for each image."""
 
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -15,7 +16,9 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.vectors import is_table, read_vectors
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.vocabulary import NOBODY, Embeddings, Origin
+
+log = logging.getLogger(__name__)
 
 REQUIRED = ("embeddings", "names", "identities")
 OPTIONAL = ("domains",)
@@ -61,6 +64,41 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
             row = f" in row {foreign.any(axis=1).argmax()}" if text.ndim else ""
             raise ValueError(f"{path}: {field} holds characters that are not Unicode{row}; is the file damaged?")
     return text
+
+
+def read_known_people(path: str | Path) -> Embeddings:
+    """The rows of an embeddings file whose person is known, for whatever compares people; see `known_people`.
+
+    Raises:
+        FileNotFoundError, ValueError: those of `read_embeddings`; or nobody is known on any image.
+    """
+    return known_people(read_embeddings(path), path)
+
+
+def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
+    """The rows whose person is known; the log says how many others, of the identity `NOBODY`, are excluded.
+
+    Whether two images of nobody who is known, or one of them and one of a known person, show one person is unknown: no
+    such pair is genuine, and none is an impostor.
+
+    Raises:
+        ValueError: nobody is known on any image.
+    """
+    known = embeddings.identities != NOBODY
+    if known.all():
+        return embeddings
+    unknown = f"{int((~known).sum()):,} of {len(known):,} images"
+    excluded = f"{source}: {unknown} show nobody who is known (identity {NOBODY})"
+    if not known.any():
+        raise ValueError(f"{excluded}, so there is nothing to compare; a list of pairs compares them all the same")
+    log.info("%s and are excluded", excluded)
+    return replace(
+        embeddings,
+        embeddings=embeddings.embeddings[known],
+        names=embeddings.names[known],
+        identities=embeddings.identities[known],
+        domains=None if embeddings.domains is None else embeddings.domains[known],
+    )
 
 
 def read_embeddings(path: str | Path) -> Embeddings:

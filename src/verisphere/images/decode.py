@@ -2,18 +2,23 @@
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from verisphere.files.image_suffixes import INSTALL_HEIF, MAX_PIXELS, SAVE_ANEW
 
 # Formats that Pillow decodes itself or by a maintained library; EPS would run Ghostscript, and the many rare ones only
 # widen what a hostile file can reach.
 _FORMATS = ("JPEG", "PNG", "PPM", "BMP", "WEBP", "TIFF")
+_JPEG = b"\xff\xd8\xff"  # the first bytes of every JPEG
 _ORIENTATION = 0x0112  # EXIF tag
+_HOLDERS_OF_ORIENTATION = frozenset({"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"})  # in a JPEG's info
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 _NO_RANGE = ("I", "F")  # 32 bits a pixel: nothing says which value is white
 
@@ -34,25 +39,46 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
     Raises:
         ValueError: the bytes are not a whole image of these formats, or it has too many pixels.
     """
+    with quiet_decoders():
+        return decode_quietly(data, name, max_pixels=max_pixels)
+
+
+@contextmanager
+def quiet_decoders() -> Iterator[None]:
+    """Silences Pillow, which warns of large images, refused here, and of odd metadata, which changes no pixel."""
     with warnings.catch_warnings():
-        # Pillow warns of large images, which are refused here, and of odd metadata, which changes no pixel.
         warnings.filterwarnings("ignore", module=r"PIL\.")
-        try:
-            image = Image.open(io.BytesIO(data), formats=_formats(data))
-            if image.width * image.height <= max_pixels:
-                return np.asarray(_rgb(_upright(image)))
-        except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
-            reason = f"more than the {max_pixels} pixels allowed"
-        except UnidentifiedImageError:
-            reason = (
-                _why_unidentified(data)
-                or f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
-            )
-        except Exception as error:  # a decoder may raise anything on hostile bytes, and all of it means the same
-            reason = next(iter(str(error).splitlines()), "").strip() or type(error).__name__
-        else:
-            reason = f"{image.width} x {image.height} pixels, more than the {max_pixels} allowed"
+        yield
+
+
+def decode_quietly(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
+    """As `decode`, for many images inside one `quiet_decoders`."""
+    try:
+        image = _opened(data)
+        if image.width * image.height <= max_pixels:
+            return np.asarray(_rgb(_upright(image)))
+    except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
+        reason = f"more than the {max_pixels} pixels allowed"
+    except UnidentifiedImageError:
+        reason = (
+            _why_unidentified(data)
+            or f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
+        )
+    except Exception as error:  # a decoder may raise anything on hostile bytes, and all of it means the same
+        reason = next(iter(str(error).splitlines()), "").strip() or type(error).__name__
+    else:
+        reason = f"{image.width} x {image.height} pixels, more than the {max_pixels} allowed"
     raise ValueError(f"{name}: not an image that can be decoded ({reason})")
+
+
+def _opened(data: bytes) -> Image.Image:
+    """The image, of which the header alone has been read; a JPEG without the search for its format."""
+    if data.startswith(_JPEG):
+        try:
+            return JpegImageFile(io.BytesIO(data))
+        except Exception:  # the search below says what is wrong
+            pass
+    return Image.open(io.BytesIO(data), formats=_formats(data))
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
@@ -105,6 +131,8 @@ _BEGINNINGS = {
 
 
 def _upright(image: Image.Image) -> Image.Image:
+    if isinstance(image, JpegImageFile) and _HOLDERS_OF_ORIENTATION.isdisjoint(image.info):
+        return image
     try:
         orientation = image.getexif().get(_ORIENTATION, 1)
     except Exception:  # broken metadata around whole pixels is common, and every viewer shows such an image as it lies

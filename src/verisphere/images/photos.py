@@ -9,7 +9,7 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from verisphere.images.decode import decode
+from verisphere.images.decode import decode, decode_quietly, quiet_decoders
 from verisphere.images.faces import Faces
 from verisphere.images.select import positions_of_listed, positions_with_images
 from verisphere.packs.formats import open_pack
@@ -87,8 +87,9 @@ class Photos(Faces):
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         """The images at these positions, in this order: RGB, [0, 255], in channels-last memory."""
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)
-        for row, (name, data) in enumerate(self.pack.files.read(indices)):
-            pixels[row] = _fitted(decode(data, name), name, self.size, self.max_stretch)
+        with quiet_decoders():
+            for row, (name, data) in enumerate(self.pack.files.read(indices)):
+                pixels[row] = _fitted(decode_quietly(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
     def photographs(self, indices: Sequence[int]) -> list[UInt8[np.ndarray, "_ _ 3"]]:

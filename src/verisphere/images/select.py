@@ -11,6 +11,7 @@ from verisphere.files.json_values import shown
 from verisphere.files.lists import read_people
 from verisphere.images.faces import Faces
 from verisphere.packs.columns import coded
+from verisphere.vocabulary import NOBODY
 
 
 def with_people(faces: Faces, people: Collection[str]) -> Faces:
@@ -30,6 +31,8 @@ def with_people(faces: Faces, people: Collection[str]) -> Faces:
 
 def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> Faces:
     """The people with `at_least` images or more; of people with more than `at_most`, the first `at_most` images.
+
+    Images of nobody who is known (identity `NOBODY`) are all kept.
 
     >>> from verisphere.images import InMemory
     >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
@@ -125,13 +128,15 @@ def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most:
         raise ValueError(f"at least {at_least} and at most {at_most} images; allowed is 1 <= at_least <= at_most")
     column = coded(identities)
     counts = column.counts()
+    nobody = np.array([value == NOBODY for value in column.values], bool)
+    counts[nobody] = 0
     most = int(counts.max(initial=0))
     if most < at_least:
         raise ValueError(f"no person has at least {at_least} images; the most that one has is {most}")
-    chosen = (counts >= at_least)[column.codes]
+    chosen = ((counts >= at_least) | nobody)[column.codes]
     if at_most is not None:
         by_person = column.codes.argsort(kind="stable")
         place = np.empty(len(column), np.int64)  # of each image among those of its person
         place[by_person] = np.arange(len(column)) - np.searchsorted(column.codes[by_person], column.codes[by_person])
-        chosen &= place < at_most
+        chosen &= (place < at_most) | nobody[column.codes]
     return chosen.nonzero()[0].tolist()

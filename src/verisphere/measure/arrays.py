@@ -4,6 +4,7 @@ from os import PathLike
 from typing import Any, overload
 
 from verisphere.decide import Far, exact_rate
+from verisphere.files.embeddings import known_people
 from verisphere.protocols import all_pairs, require_pairs
 from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
 
@@ -33,7 +34,7 @@ def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
         raise ValueError("embeddings are empty; give at least two rows of one person and one of another")
     if identities is not None:
         raise TypeError("identities came beside Embeddings, which have their own; give one of the two")
-    return embeddings
+    return known_people(embeddings, "embeddings")
 
 
 @overload

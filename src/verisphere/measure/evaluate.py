@@ -31,7 +31,7 @@ from verisphere.decide import (
 from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import pool_embeddings, read_embeddings
+from verisphere.files.embeddings import pool_embeddings, read_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.lists import read_pairs
 from verisphere.files.results import EvaluatedFile
@@ -213,13 +213,13 @@ def evaluate_pairs(path: Path, pairs: Path, options: Options, against: Sequence[
 
 def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
-    embeddings = read_embeddings(path)
+    embeddings = read_known_people(path)
     return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against)
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
     """Figures of several embeddings files, each a domain, or of one with domains, at one threshold."""
-    sets = [(path.stem, read_embeddings(path)) for path in paths]
+    sets = [(path.stem, read_known_people(path)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
     sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
@@ -381,7 +381,7 @@ def _calibration_impostors(embeddings: Embeddings, source: str | Path, options: 
         return None
     if embeddings.domains is None:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
-    calibration = read_embeddings(options.calibration)
+    calibration = read_known_people(options.calibration)
     ours, theirs = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
     if ours != theirs:
         raise ValueError(

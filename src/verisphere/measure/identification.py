@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
 from verisphere.files.disk import digest, write_whole
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_known_people
 from verisphere.files.results import EvaluatedFile, json_text
 from verisphere.protocols.identification import (
     FPIRS,
@@ -189,11 +189,11 @@ def evaluate_galleries(
     names = [path.stem for path in galleries]
     if len(set(names)) < len(names):
         raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
-    shown = read_embeddings(probes)
+    shown = read_known_people(probes)
     sources = [EvaluatedFile(probes.name, digest(probes), shown.origin)]
     sides = []
     for name, path in zip(names, galleries, strict=True):
-        enrolled = read_embeddings(path)
+        enrolled = read_known_people(path)
         _check_sides(probes, shown, path, enrolled)
         sources.append(EvaluatedFile(path.name, digest(path), enrolled.origin))
         sides.append((name, f"{probes} searched in {path}", shown, enrolled))
@@ -224,7 +224,7 @@ def evaluate_split(
     """
     if galleries < 1:
         raise ValueError(f"galleries must be at least 1, got {galleries}")
-    whole = read_embeddings(path)
+    whole = read_known_people(path)
     seeds = tuple(range(seed, seed + galleries))
     sides = []
     for number in seeds:

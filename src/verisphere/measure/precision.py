@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, comb, isqrt
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from verisphere.decide import Far, Interval, enough, exact_rate, ordered
 from verisphere.decide.point import point_at
 from verisphere.files.documents import read_json_file
+from verisphere.files.embeddings import known_people
 from verisphere.files.json_values import from_json, shown
 from verisphere.measure.evaluate import MOST_SCORES
 from verisphere.protocols import PairsOfSet, all_pairs
@@ -207,8 +208,8 @@ def precision_drop(
         ValueError: no genuine or no impostor pair, or a FAR is not in [0, 1].
     """
     sets = [
-        PairsOfSet(Embeddings(one.embeddings, one.names, one.identities), progress)  # domains have no part in it
-        for one in (float32, smaller)
+        PairsOfSet(known_people(replace(embeddings, domains=None), source), progress)  # domains have no part in it
+        for source, embeddings in (("float32", float32), ("smaller", smaller))
     ]
     before, after = (all_pairs(pairs, fars, progress=progress).operating_points for pairs in sets)
     impostor = ordered(sets[1].everything(genuine=False), "impostor")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.files.disk import check_file, real_path
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_known_people
 from verisphere.files.npz import names_in_npz
 from verisphere.images.faces import Faces
 from verisphere.models.described_faces import open_faces
@@ -72,7 +72,7 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
         if path == run:
             inputs.append(ReportInput(title, None, "", run, None))
             continue
-        embeddings = read_embeddings(path)
+        embeddings = read_known_people(path)
         images, missing = _images(embeddings, given, faces, path.parent, trust)
         inputs.append(ReportInput(title, embeddings, str(path), run, images, missing))
     if given is not None and not any(entry.faces for entry in inputs):

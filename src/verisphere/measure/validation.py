@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from verisphere.decide import Far
+from verisphere.files.embeddings import known_people
 from verisphere.protocols import all_pairs
 from verisphere.report.outcome import VALIDATION
 from verisphere.vocabulary import Embeddings
@@ -16,5 +17,5 @@ def validation_figures(embeddings: Embeddings, fars: Sequence[Far]) -> dict[str,
         embeddings: embeddings of the validation set; its domains are pooled, since one may be too small alone.
         fars: target FARs.
     """
-    points = all_pairs(replace(embeddings, domains=None), fars).operating_points
+    points = all_pairs(known_people(replace(embeddings, domains=None), "validation"), fars).operating_points
     return {f"{VALIDATION}{point.far_target}": point.tar for point in points}

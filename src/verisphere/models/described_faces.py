@@ -1,9 +1,10 @@
-"""The images that a command line names: photographs on disk, or any data set, described as in a recipe."""
+"""The images that a command line names: a pack on disk, or any data set that a recipe can train on."""
 
 from pathlib import Path
 
 from verisphere.files.bases import read_based
 from verisphere.files.errors import errors_naming
+from verisphere.files.packaged_recipes import find_recipe, packaged_recipes
 from verisphere.images.faces import Faces
 from verisphere.images.photos import Photos
 from verisphere.images.select import positions_of_listed
@@ -20,8 +21,9 @@ def open_faces(
     """A set of face images.
 
     Args:
-        path: folder, archive, list or pack of images, as `Photos` reads them; or a YAML file
-            that describes a data set by `class_path` and `init_args`, by themselves or, as in a recipe, under `data`.
+        path: folder, archive, list or pack of images, as `Photos` reads them; or a YAML file that describes a data set
+            by `class_path` and `init_args`, by themselves or, as in a recipe, under `data`; or the name of a packaged
+            recipe.
         people: list of the people to keep; None keeps all.
         size: (height, width) to which photographs on disk are resampled; a described data set states its own.
         trust: also build a data set from outside verisphere, which runs its code.
@@ -31,6 +33,8 @@ def open_faces(
         ValueError: there are no images, the file describes no data set, or one from outside verisphere without
             `trust`; or a listed person is not in the set.
     """
+    if not path.exists() and str(path) in packaged_recipes():
+        path = find_recipe(path).path
     if path.suffix not in (".yaml", ".yml"):
         try:
             format_of(path)

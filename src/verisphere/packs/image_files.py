@@ -162,6 +162,7 @@ def _walk(root: Path, below: str, depth: int = 0) -> Iterator[str]:
 # --- archives ---
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, then the lengths of the name and of the extra field
+_USUAL_NAME = 256  # bytes of a name and an extra field together
 _STORED, _DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 
 
@@ -195,11 +196,15 @@ class FilesInArchive:
 
 def _entry(file: int, name: str, offset: int, stored: int, size: int, method: int, checksum: int) -> bytes:
     """The bytes of an archive entry, checked against the size and the CRC-32 in the directory."""
-    header = os.pread(file, _LOCAL_HEADER.size, offset)
-    if len(header) != _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+    # One call reads the header and, as long as names and extra fields have a usual length, the whole entry behind it.
+    entry = os.pread(file, _LOCAL_HEADER.size + _USUAL_NAME + stored, offset)
+    if len(entry) < _LOCAL_HEADER.size or entry[:4] != b"PK\x03\x04":
         raise ValueError(f"{name}: no archive entry at byte {offset}; has the archive changed since it was opened?")
-    _, name_length, extra_length = _LOCAL_HEADER.unpack(header)
-    data = os.pread(file, stored, offset + _LOCAL_HEADER.size + name_length + extra_length)
+    _, name_length, extra_length = _LOCAL_HEADER.unpack_from(entry)
+    begin = _LOCAL_HEADER.size + name_length + extra_length
+    data = entry[begin : begin + stored]
+    if len(data) < stored:
+        data = os.pread(file, stored, offset + begin)
     if method == _DEFLATED:
         try:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)  # + 1: detects a longer entry

@@ -21,7 +21,7 @@ from verisphere.decide import (
 )
 from verisphere.distributed import ALONE, World
 from verisphere.score import AllPairs, Group, StateStore, StreamedScores, unit_rows
-from verisphere.vocabulary import FARS, Embeddings, OperatingPoint, Precision, Progress, Rule, Union, quietly
+from verisphere.vocabulary import FARS, NOBODY, Embeddings, OperatingPoint, Precision, Progress, Rule, Union, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +86,8 @@ class PairsOfSet:
         """
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
+        if nobody := int((embeddings.identities == NOBODY).sum()):
+            raise ValueError(f"{nobody} embeddings have the identity {NOBODY}: nobody is known on them; exclude them")
         self.people, person = np.unique(embeddings.identities, return_inverse=True)
         self.person: Int64[np.ndarray, " rows"] = person.astype(np.int64)
         self.domains: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ from verisphere.decide import (
 from verisphere.decide.point import far_text
 from verisphere.files.calibration import Calibration, Check, Source, distinct_fars, read_calibration
 from verisphere.files.disk import check_file, digest
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened
 from verisphere.files.npz import names_in_npz
@@ -301,12 +301,12 @@ def _open(path: Path, progress: Progress) -> _File:
     """
     check_file(path)
     if holds_vectors(path):
-        return _EmbeddingsSet(read_embeddings(path), path, digest(path), progress)
+        return _EmbeddingsSet(read_known_people(path), path, digest(path), progress)
     if not zipfile.is_zipfile(path):
         return _ScoresFile(path)
     arrays = names_in_npz(path)
     if "embeddings" in arrays:
-        return _EmbeddingsSet(read_embeddings(path), path, digest(path), progress)
+        return _EmbeddingsSet(read_known_people(path), path, digest(path), progress)
     if "score" in arrays:
         return _ScoresFile(path)
     raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from verisphere.decide import Far, GuaranteedThreshold
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import json_text
 from verisphere.models.folder import Model
@@ -196,7 +196,7 @@ def _from_embeddings(gallery: Path, model: Model) -> _Gallery:
         ValueError: the file is not an embeddings file, or was made by another model, in another
             precision or with another flip.
     """
-    embedded = read_embeddings(gallery)
+    embedded = read_known_people(gallery)
     size, hint = model.backbone.embedding_size, "a gallery has to be embedded by the model that compares"
     if embedded.embeddings.shape[1] != size:
         raise ValueError(f"{gallery}: {embedded.embeddings.shape[1]} numbers a row, but the model gives {size}; {hint}")
