@@ -137,7 +137,7 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument(
         "faces",
         type=Path,
-        help="folder, .zip, list or pack of images (docs/data.md), or a YAML file that names a data set, such as a recipe",
+        help="folder, .zip, list or pack of images (docs/data.md), or a YAML file that describes a data set",
     )
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
     verb.add_argument("--people", type=Path, help="embed only the people of this list")

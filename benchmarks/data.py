@@ -1,0 +1,181 @@
+"""Reading and decoding images: each format of packs beside the usual DataLoaders, and opening a very large pack.
+
+    python benchmarks/data.py FACES [--images 4000] [--rounds 5]
+
+FACES, a folder or an archive of aligned faces, is converted into every format. All variants read the same images in the
+same shuffled order, in batches of 128, in one thread of this process; the DataLoaders also with two workers. The two
+decoders alone decode the same images from memory. OpenCV takes part where it is installed. The pack of ten million
+records is a sparse file whose images are holes; it is opened in a process of its own, whose memory stands in the row.
+"""
+
+import argparse
+import io
+import multiprocessing
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from harness import compare, write
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from verisphere.measure.data.convert import convert
+
+from verisphere.images import Photos, batches, epoch_order
+from verisphere.images.decode import decode
+
+try:
+    import cv2
+except ImportError:
+    cv2 = None
+else:
+    cv2.setNumThreads(1)
+
+BATCH = 128
+TARGETS = ("zip", "rec", "tar", "parquet", "lmdb", "")
+RECORDS, PEOPLE, STRIDE = 10_000_000, 10_000, 10_240
+OPENING = """
+import sys, time, pathlib
+from verisphere.images import Photos
+before = int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
+began = time.perf_counter()
+faces = Photos(sys.argv[1])
+assert len(faces) == int(sys.argv[2]) and len(faces.people) == int(sys.argv[3])
+seconds = time.perf_counter() - began
+status = open("/proc/self/status").read().splitlines()
+sizes = {line.split(":")[0]: int(line.split()[1]) for line in status if line.startswith(("VmHWM", "Rss"))}
+print(seconds, (sizes["VmHWM"] - before) >> 10, sizes["RssAnon"] >> 10)
+"""
+
+
+class WithPillow(Dataset[tuple[torch.Tensor, int]]):
+    """The usual data set: a file an image, opened, made RGB, a tensor."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        pixels = np.array(Image.open(self.files[index]).convert("RGB"))
+        return torch.from_numpy(pixels).permute(2, 0, 1), index
+
+
+class WithOpenCV(WithPillow):
+    """The same by OpenCV."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        pixels = cv2.cvtColor(cv2.imread(str(self.files[index])), cv2.COLOR_BGR2RGB)
+        return torch.from_numpy(pixels).permute(2, 0, 1), index
+
+
+def usual(data: Dataset[tuple[torch.Tensor, int]], order: list[int], workers: int) -> Callable[[], object]:
+    def run() -> None:
+        for _ in DataLoader(data, BATCH, sampler=order, num_workers=workers):
+            pass
+
+    return run
+
+
+def ours(faces: Photos, order: torch.Tensor, workers: int) -> Callable[[], object]:
+    def run() -> None:
+        for _ in batches(faces, order, BATCH, workers):
+            pass
+
+    return run
+
+
+def sparse_pack(path: Path) -> None:
+    """A RecordIO pack with an identity header whose images are holes but for the header of each person's first."""
+    each = RECORDS // PEOPLE
+
+    def record(number: int, labels: tuple[float, ...]) -> bytes:
+        payload = struct.pack("<IfQQ", 2, 0.0, number, 0) + struct.pack("<2f", *labels)
+        return struct.pack("<II", 0xCED7230A, len(payload)) + payload
+
+    keys = np.arange(RECORDS + PEOPLE + 1)
+    offsets = np.empty(len(keys), np.int64)
+    offsets[1 : RECORDS + 1] = np.arange(RECORDS) * STRIDE + 64
+    end = int(offsets[RECORDS]) + STRIDE
+    offsets[0], offsets[RECORDS + 1 :] = 0, end + np.arange(PEOPLE) * 40
+    with path.open("wb") as file:
+        file.write(record(0, (RECORDS + 1, RECORDS + 1 + PEOPLE)))
+        for person in range(PEOPLE):
+            first = 1 + person * each
+            file.seek(int(offsets[first]))
+            payload = struct.pack("<IfQQ", 0, float(person), first, 0)
+            file.write(struct.pack("<II", 0xCED7230A, STRIDE - 8) + payload)
+        file.seek(end)
+        for person in range(PEOPLE):
+            first = 1 + person * each
+            file.write(record(RECORDS + 1 + person, (first, first + each)))
+    with path.with_suffix(".idx").open("w") as file:
+        for start in range(0, len(keys), 1 << 18):
+            rows = zip(
+                keys[start : start + (1 << 18)].tolist(), offsets[start : start + (1 << 18)].tolist(), strict=False
+            )
+            file.write("".join(f"{key}\t{offset}\n" for key, offset in rows))
+
+
+def open_large(folder: Path, rounds: int) -> None:
+    path = folder / "large.rec"
+    sparse_pack(path)
+    taken = []
+    for _ in range(rounds):
+        command = [sys.executable, "-c", OPENING, str(path), str(RECORDS), str(PEOPLE)]
+        words = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        taken.append(tuple(map(float, words)))
+    seconds, most, held = (statistics.median(column) for column in zip(*taken, strict=True))
+    memory = f"peak {most:.0f} MiB more than before, {held:.0f} MiB held by the process"
+    write("data", "open 10 million records", "recordio", seconds, seconds, RECORDS, "records", rounds, memory)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("faces", type=Path)
+    parser.add_argument("--images", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as room:
+        folder = Path(room)
+        packs = {}
+        for suffix in TARGETS:
+            out = folder / (f"faces.{suffix}" if suffix else "faces")
+            convert(options.faces, out)
+            packs[suffix or "folder"] = Photos(out)
+        whole = packs["folder"]
+        order = epoch_order(len(whole), seed=0, epoch=0)[: options.images]
+        positions = order.tolist()
+        held = [data for _, data in whole.pack.files.read(positions)]
+        files = [folder / "faces" / name for name in whole.names]
+        variants: dict[str, Callable[[], object]] = {
+            "Pillow alone": lambda: [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in held],
+            "our decoder alone": lambda: [decode(data, "") for data in held],
+            "DataLoader, Pillow": usual(WithPillow(files), positions, 0),
+        }
+        if cv2 is not None:
+            variants["OpenCV alone"] = lambda: [
+                cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+                for data in held
+            ]
+            variants["DataLoader, OpenCV"] = usual(WithOpenCV(files), positions, 0)
+        variants |= {name: ours(faces, order, 0) for name, faces in packs.items()}
+        compare("data", "112-pixel JPEGs, shuffled, one thread", variants, len(order), "images", options.rounds)
+        workers = {"DataLoader, Pillow": usual(WithPillow(files), positions, 2)}
+        if cv2 is not None:
+            workers["DataLoader, OpenCV"] = usual(WithOpenCV(files), positions, 2)
+        workers |= {name: ours(packs[name], order, 2) for name in ("folder", "zip", "rec")}
+        compare("data", "the same, two workers", workers, len(order), "images", options.rounds)
+        open_large(folder, 3)
+
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("fork")
+    main()
