@@ -39,6 +39,7 @@ else:
 BATCH = 128
 TARGETS = ("zip", "rec", "tar", "parquet", "lmdb", "")
 RECORDS, PEOPLE, STRIDE = 10_000_000, 10_000, 10_240
+AT_ONCE = 1 << 18  # lines of an index
 OPENING = """
 import sys, time, pathlib
 from verisphere.images import Photos
@@ -116,10 +117,9 @@ def sparse_pack(path: Path) -> None:
             first = 1 + person * each
             file.write(record(RECORDS + 1 + person, (first, first + each)))
     with path.with_suffix(".idx").open("w") as file:
-        for start in range(0, len(keys), 1 << 18):
-            rows = zip(
-                keys[start : start + (1 << 18)].tolist(), offsets[start : start + (1 << 18)].tolist(), strict=False
-            )
+        for start in range(0, len(keys), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            rows = zip(keys[part].tolist(), offsets[part].tolist(), strict=True)
             file.write("".join(f"{key}\t{offset}\n" for key, offset in rows))
 
 
