@@ -1,0 +1,106 @@
+"""One set in every format: converted there and back it is the same, and a training from it gives the same bits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tiny_runs import files, metrics, read
+from verisphere.measure.data.convert import convert
+from verisphere.packs.formats import FORMATS, open_pack
+from verisphere.packs.pack import Format, Pack
+from verisphere.train.session import train_run
+
+LFW = Path(__file__).parents[3] / "shared" / "data" / "lfw_112.zip"
+WRITTEN = [known for known in FORMATS if known.write is not None]
+SUFFIXES = {"folder": "", "recordio": ".rec"}
+
+
+def contents(pack: Pack) -> Iterator[tuple[str, str, str | None, bytes]]:
+    """Name, identity, domain and bytes of each image."""
+    domains = [None] * len(pack) if pack.domains is None else pack.domains
+    for start in range(0, len(pack), 512):
+        rows = range(start, min(start + 512, len(pack)))
+        for row, (_, data) in zip(rows, pack.files.read(rows), strict=True):
+            yield pack.names[row], pack.identities[row], domains[row], data
+
+
+def place(folder: Path, known: Format) -> Path:
+    return folder / f"{folder.name}{SUFFIXES.get(known.name, f'.{known.name}')}"
+
+
+def fill(folder: Path, domains: bool, side: int = 16) -> Path:
+    """A list of 20 images: five people, in turn, one of whom is nobody; with names that no format likes."""
+    lines = ["name,identity,domain" if domains else "name,identity"]
+    for index in range(20):
+        person = ("Zoë B", "ann.c", "-1", "7", "Ann")[index % 5]
+        name = f"{('x', 'y.z', 'é')[index % 3]}/{index:02}.v{index % 2}.{'png' if index % 4 else 'jpg'}"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(index).integers(0, 256, (side, side, 3), np.uint8)
+        Image.fromarray(noise).save(folder / name)
+        lines.append(f"{name},{person}" + (f",{('dark', 'light')[index % 2]}" if domains else ""))
+    (folder / "list.csv").write_text("\n".join(lines))
+    return folder / "list.csv"
+
+
+@pytest.mark.parametrize("domains", [False, True], ids=["", "domains"])
+@pytest.mark.parametrize("known", WRITTEN, ids=lambda known: known.name)
+def test_a_set_is_the_same_in_every_format_and_back(tmp_path: Path, known: Format, domains: bool):
+    listed = open_pack(fill(tmp_path / "listed", domains))
+    there, back = place(tmp_path / "there", known), tmp_path / "back.zip"
+    convert(listed.path, there, known.name)
+    assert open_pack(there).format == known.name
+    assert list(contents(open_pack(there))) == list(contents(listed))
+    convert(there, back)
+    assert list(contents(open_pack(back))) == list(contents(listed))
+
+
+@pytest.mark.usefixtures("process_as_it_was")
+def test_a_training_is_the_same_from_every_format(recipe: Path, tmp_path: Path):
+    listed = fill(tmp_path / "listed", domains=False)
+    runs = {}
+    for path in (listed, *(place(tmp_path / known.name, known) for known in WRITTEN)):
+        if path != listed:
+            path.parent.mkdir()
+            convert(listed, path)
+        data = f"{{class_path: verisphere.images.Photos, init_args: {{path: {path}, size: [16, 16]}}}}"
+        out = tmp_path / "runs" / path.name
+        train_run(read(recipe, "--data", data, "--loss", "verisphere.losses.SphereFace2", "--workers", "1"), out)
+        runs[path.name] = (files(out), metrics(out))
+    assert len(runs) == len(WRITTEN) + 1
+    assert all(run == runs[listed.name] for run in runs.values()), runs.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LFW.exists(), reason="no ../shared/data/lfw_112.zip")
+@pytest.mark.parametrize("known", WRITTEN, ids=lambda known: known.name)
+def test_lfw_is_the_same_in_every_format_and_back(tmp_path: Path, known: Format):
+    there, back = place(tmp_path / "there", known), tmp_path / "back.zip"
+    convert(LFW, there, known.name)
+    convert(there, back)
+    before, after = open_pack(LFW), open_pack(back)
+    assert len(after) == 13_233
+    assert (after.names, after.identities, after.domains) == (before.names, before.identities, None)
+    assert all(one == other for one, other in zip(contents(before), contents(after), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("process_as_it_was")
+@pytest.mark.skipif(not LFW.exists(), reason="no ../shared/data/lfw_112.zip")
+def test_a_training_on_lfw_is_the_same_from_every_format(recipe: Path, tmp_path: Path):
+    runs = {}
+    for known in (None, *WRITTEN):
+        path = LFW
+        if known is not None:
+            path = place(tmp_path / known.name, known)
+            path.parent.mkdir()
+            convert(LFW, path, min_images=20)
+        data = f"{{class_path: verisphere.images.Photos, init_args: {{path: {path}, min_images: 20, size: [16, 16]}}}}"
+        out = tmp_path / "runs" / path.name
+        train_run(read(recipe, "--data", data, "--epochs", "1", "--batch_size", "64", "--workers", "1"), out)
+        runs[path.name] = (files(out), metrics(out))
+    first = runs[LFW.name]
+    assert first[1][-1]["step"] > 40
+    assert all(run == first for run in runs.values()), runs.keys()
