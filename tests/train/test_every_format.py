@@ -13,7 +13,6 @@ from verisphere.packs.formats import FORMATS, open_pack
 from verisphere.packs.pack import Format, Pack
 from verisphere.train.session import train_run
 
-LFW = Path(__file__).parents[3] / "shared" / "data" / "lfw_112.zip"
 WRITTEN = [known for known in FORMATS if known.write is not None]
 SUFFIXES = {"folder": "", "recordio": ".rec"}
 
@@ -74,13 +73,13 @@ def test_a_training_is_the_same_from_every_format(recipe: Path, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not LFW.exists(), reason="no ../shared/data/lfw_112.zip")
 @pytest.mark.parametrize("known", WRITTEN, ids=lambda known: known.name)
-def test_lfw_is_the_same_in_every_format_and_back(tmp_path: Path, known: Format):
+def test_lfw_is_the_same_in_every_format_and_back(tmp_path: Path, known: Format, real_data: Path):
+    lfw = real_data / "lfw_112.zip"
     there, back = place(tmp_path / "there", known), tmp_path / "back.zip"
-    convert(LFW, there, known.name)
+    convert(lfw, there, known.name)
     convert(there, back)
-    before, after = open_pack(LFW), open_pack(back)
+    before, after = open_pack(lfw), open_pack(back)
     assert len(after) == 13_233
     assert (after.names, after.identities, after.domains) == (before.names, before.identities, None)
     assert all(one == other for one, other in zip(contents(before), contents(after), strict=True))
@@ -88,19 +87,18 @@ def test_lfw_is_the_same_in_every_format_and_back(tmp_path: Path, known: Format)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("process_as_it_was")
-@pytest.mark.skipif(not LFW.exists(), reason="no ../shared/data/lfw_112.zip")
-def test_a_training_on_lfw_is_the_same_from_every_format(recipe: Path, tmp_path: Path):
-    runs = {}
+def test_a_training_on_lfw_is_the_same_from_every_format(recipe: Path, tmp_path: Path, real_data: Path):
+    lfw, runs = real_data / "lfw_112.zip", {}
     for known in (None, *WRITTEN):
-        path = LFW
+        path = lfw
         if known is not None:
             path = place(tmp_path / known.name, known)
             path.parent.mkdir()
-            convert(LFW, path, min_images=20)
+            convert(lfw, path, min_images=20)
         data = f"{{class_path: verisphere.images.Photos, init_args: {{path: {path}, min_images: 20, size: [16, 16]}}}}"
         out = tmp_path / "runs" / path.name
         train_run(read(recipe, "--data", data, "--epochs", "1", "--batch_size", "64", "--workers", "1"), out)
         runs[path.name] = (files(out), metrics(out))
-    first = runs[LFW.name]
+    first = runs[lfw.name]
     assert first[1][-1]["step"] > 40
     assert all(run == first for run in runs.values()), runs.keys()

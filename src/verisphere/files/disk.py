@@ -173,14 +173,20 @@ def regular(path: str | Path, flags: int) -> int:
         ValueError: `path` is, or links to, a pipe, a socket or a device.
         OSError: the file cannot be opened.
     """
+    return _opened(path, flags)[0]
+
+
+def _opened(path: str | Path, flags: int) -> tuple[int, os.stat_result]:
+    """The descriptor of a regular file or a folder, and what the system says of it."""
     _refuse_special(path, os.stat(path).st_mode)  # before opening: to open a device can have effects
     descriptor = os.open(path, flags | os.O_NONBLOCK)  # does not wait if the path has become a pipe
+    status = os.fstat(descriptor)
     try:
-        _refuse_special(path, os.fstat(descriptor).st_mode)
+        _refuse_special(path, status.st_mode)
     except ValueError:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, status
 
 
 def check_file(path: str | Path, what: str = "file") -> None:
@@ -213,13 +219,22 @@ def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
         ValueError: the file is a pipe, a socket or a device, or too large.
         OSError: the file cannot be read.
     """
-    with open(path, "rb", opener=regular) as file:
-        size = os.fstat(file.fileno()).st_size
+    file, status = _opened(path, os.O_RDONLY | os.O_CLOEXEC)  # not `open`: an epoch reads millions of small files
+    try:
+        size = status.st_size
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if size > at_most:
             raise ValueError(
                 f"{path}: {size:,} bytes, more than the {at_most:,} allowed for such a file; is it another?"
             )
-        return file.read(size)  # not more than the size: some files below /proc are endless
+        content = os.read(file, size)  # not more than the size: some files below /proc are endless
+        if len(content) < size:  # one call gives at most 2 GiB
+            with open(file, "rb", closefd=False) as rest:
+                content += rest.read(size - len(content))
+        return content
+    finally:
+        os.close(file)
 
 
 def digest(path: str | Path) -> str:
@@ -237,6 +252,8 @@ _SPECIAL = (
 
 
 def _refuse_special(path: str | Path, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
     for is_kind, kind in _SPECIAL:
         if is_kind(mode):
             raise ValueError(
