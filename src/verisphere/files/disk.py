@@ -108,6 +108,58 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
             remove_whole(written)
 
 
+def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
+    """Writes a file or a folder, and companion files beside it, none of which exists yet; `path` appears last.
+
+    All are written and synchronised in a temporary folder beside `path`, whose name begins with a dot, and renamed one
+    by one. After any interruption nothing is under the name `path`, or everything is in place. Only a killed process
+    leaves the temporary folder behind, or companions without `path`.
+
+    Args:
+        path: the final name.
+        write: writes to the path that it receives, which has the name of `path`, and companions into its folder.
+
+    Raises:
+        FileExistsError: `path`, or the name of a companion, exists.
+        OSError: the errors of `write_whole`.
+    """
+    path = Path(path)
+    if os.path.lexists(path):
+        raise FileExistsError(f"{path}: exists already, and is never overwritten; choose another name")
+    staging = path.with_name(f".new-{secrets.token_hex(4)}-{path.name}")
+
+    def into_folder(partial: Path) -> None:
+        partial.mkdir()
+        write(partial / path.name)
+
+    moved: list[Path] = []
+    try:
+        write_whole(staging, into_folder)
+        written = sorted(staging.iterdir(), key=lambda file: (file.name == path.name, file.name))
+        if written[-1].name != path.name:
+            raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
+        for file in written:
+            if os.path.lexists(path.with_name(file.name)):
+                raise FileExistsError(f"{path.with_name(file.name)}: exists already, and is never overwritten")
+        for file in written:
+            moved.append(path.with_name(file.name))
+            os.rename(file, moved[-1])
+        _sync(path.parent)
+    except OSError as error:
+        for file in moved:
+            _remove(file)
+        if str(staging) not in str(error.filename):
+            raise
+        named = str(error.filename).replace(f"{staging}/{path.name}", str(path)).replace(str(staging), str(path))
+        raise OSError(error.errno, error.strerror, named) from None
+    except BaseException:
+        for file in moved:
+            _remove(file)
+        raise
+    finally:
+        _remove(staging)
+
+
 def _exchanged(left: Path, right: Path) -> bool:
     """Exchanges two names in one step, by renameat2(2); False where the system or the file system does not offer it."""
     exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -3,12 +3,15 @@
 import csv
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.json_values import shortened, shown
-from verisphere.files.text import LONGEST_NAME, numbered_lines, refuse_repeats, text_lines
+from verisphere.files.text import LONGEST_NAME, numbered_lines, text_lines
+
+_Wrong = Callable[[int, str, str], None]  # takes number of the line, or 0; path of the image, or ""; and the reason
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,33 @@ def read_images(path: str | Path) -> ImageList:
         ValueError: a line has no image, a file does not exist, an image is listed twice, or only some lines have an
             identity; names the line.
     """
+
+    def refuse(number: int, image: str, reason: str) -> None:
+        raise ValueError(f"{path}: line {number}: {reason}" if number else f"{path}: {reason}")
+
+    return _read(path, refuse)
+
+
+def faults_of_images(path: str | Path) -> list[tuple[int, str, str]]:
+    """Everything for which `read_images` would refuse a list.
+
+    Returns:
+        for each fault the number of the line, 0 where it is of the whole list; the path of the image, empty where the
+        line has none; and the reason.
+    """
+    faults: list[tuple[int, str, str]] = []
+    try:
+        _read(path, lambda number, image, reason: faults.append((number, image, reason)))
+    except (ValueError, OSError) as error:  # the text itself cannot be read further
+        faults.append((0, "", str(error).removeprefix(f"{path}: ")))
+    return faults
+
+
+def _read(path: str | Path, wrong: _Wrong) -> ImageList:
     columns = _header(path)
-    return _lines_without_header(path) if columns is None else _rows_below_header(path, *columns)
+    if columns is None:
+        return _lines_without_header(path, wrong)
+    return _rows_below_header(path, *columns, wrong)
 
 
 def _header(path: str | Path) -> tuple[list[str], str] | None:
@@ -53,13 +81,12 @@ def _header(path: str | Path) -> tuple[list[str], str] | None:
     return (columns, separator) if {"name", "identity"} <= set(columns) else None
 
 
-def _rows_below_header(path: str | Path, columns: list[str], separator: str) -> ImageList:
+def _rows_below_header(path: str | Path, columns: list[str], separator: str, wrong: _Wrong) -> ImageList:
     wanted = [name for name in ("name", "identity", "domain") if name in columns]
     if twice := next((name for name in wanted if columns.count(name) > 1), None):
-        raise ValueError(f"{path}: line 1: two columns are named {twice!r}")
+        wrong(1, "", f"two columns are named {twice!r}")
     places = [columns.index(name) for name in wanted]
-    folder = Path(path).parent
-    named: list[tuple[int, str]] = []
+    first: dict[str, int] = {}
     texts: list[list[str]] = [[] for _ in wanted]
     with text_lines(path) as lines:
         reader = csv.reader(lines, delimiter=separator)
@@ -69,82 +96,91 @@ def _rows_below_header(path: str | Path, columns: list[str], separator: str) -> 
             for row in rows:
                 number = reader.line_num
                 if len(row) != len(columns):
-                    raise ValueError(
-                        f"{path}: line {number}: {len(row)} values where the header has {len(columns)} columns"
-                    )
+                    wrong(number, "", f"{len(row)} values where the header has {len(columns)} columns")
+                    continue
                 cells = [row[place].strip() for place in places]
                 for column, text in zip(wanted, cells, strict=True):
                     if not text or (column != "name" and len(text) > LONGEST_NAME):
-                        raise ValueError(
-                            f"{path}: line {number}: {column} {shown(text)} has {len(text)} characters; allowed are 1 "
-                            f"to {LONGEST_NAME}"
+                        wrong(
+                            number,
+                            cells[0],
+                            f"{column} {shown(text)} has {len(text)} characters; allowed are 1 to {LONGEST_NAME}",
                         )
                 if not cells[0].lower().endswith(SUFFIXES):
-                    raise ValueError(
-                        f"{path}: line {number}: name {shown(cells[0], 200)} is no image; images end in "
-                        f"{' '.join(SUFFIXES)}"
-                    )
-                cells[0] = _checked_image(path, number, folder, cells[0])
-                named.append((number, cells[0]))
+                    if cells[0]:
+                        wrong(
+                            number,
+                            cells[0],
+                            f"name {shown(cells[0], 200)} is no image; images end in {' '.join(SUFFIXES)}",
+                        )
+                    continue
+                cells[0] = _checked_image(path, number, cells[0], first, wrong)
                 for column_texts, text in zip(texts, cells, strict=True):
                     column_texts.append(text)
         except csv.Error as error:
-            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
-    if not named:
-        raise ValueError(f"{path}: no images below the header")
-    refuse_repeats(path, named)
+            wrong(reader.line_num, "", str(error))
+    if not texts[0]:
+        wrong(0, "", "no images below the header")
     return ImageList(*map(tuple, texts))
 
 
-def _checked_image(path: str | Path, number: int, folder: Path, spelled: str) -> str:
-    """The path of an image as the set names it.
+def _checked_image(path: str | Path, number: int, spelled: str, first: dict[str, int], wrong: _Wrong) -> str:
+    """The path of an image as the set names it; refuses one that is not there, or is listed twice.
 
-    Raises:
-        ValueError: there is no such file.
+    Args:
+        path: the list.
+        number: number of the line.
+        spelled: the path as the line has it.
+        first: line of each image so far; receives the image.
+        wrong: receives a fault.
     """
     image = os.path.normpath(spelled).replace(os.sep, "/")
-    if not os.path.isfile(folder / image):
-        raise ValueError(
-            f"{path}: line {number}: no file {shortened(str(folder / image), 200)}; paths are relative to the list"
-        )
+    place = Path(path).parent / image
+    if not os.path.isfile(place):
+        wrong(number, image, f"no file {shortened(str(place), 200)}; paths are relative to the list")
+    if image in first:
+        wrong(number, image, f"{shown(image, 200)} is already on line {first[image]}")
+    first.setdefault(image, number)
     return image
 
 
-def _lines_without_header(path: str | Path) -> ImageList:
-    folder, named, identities, bare = Path(path).parent, [], [], []
+def _lines_without_header(path: str | Path, wrong: _Wrong) -> ImageList:
+    images, identities = [], []
+    first: dict[str, int] = {}
+    bare: list[tuple[int, str]] = []
     for number, text in numbered_lines(path):
         match = _IMAGE_LINE.fullmatch(text)
         if match is None or "\t" in match["image"]:
-            raise ValueError(
-                f"{path}: line {number}: {shown(text, 100)} is not `image path<TAB>identity`; "
-                f"a header names `name` and `identity`, and images end in {' '.join(SUFFIXES)}"
+            wrong(
+                number,
+                "",
+                f"{shown(text, 100)} is not `image path<TAB>identity`; a header names `name` and `identity`, and "
+                f"images end in {' '.join(SUFFIXES)}",
             )
+            continue
         identity = match["identity"]
         if identity is not None and identity.lower().endswith(SUFFIXES):
-            raise ValueError(f"{path}: line {number}: two images, {shown(text, 100)}; is this a list of pairs?")
-        image = _checked_image(path, number, folder, match["image"])
+            wrong(number, match["image"], f"two images, {shown(text, 100)}; is this a list of pairs?")
+            continue
+        image = _checked_image(path, number, match["image"], first, wrong)
         if identity is not None and len(identity) > LONGEST_NAME:
-            raise ValueError(
-                f"{path}: line {number}: identity {shown(identity)} has {len(identity)} characters; allowed are "
-                f"{LONGEST_NAME}"
+            wrong(
+                number,
+                image,
+                f"identity {shown(identity)} has {len(identity)} characters; allowed are {LONGEST_NAME}",
             )
-        named.append((number, image))
+        images.append(image)
         identities.append(identity or Path(image).parent.name)
         if identity is None:
             bare.append((number, image))
-    if not named:
-        raise ValueError(f"{path}: no images; the file is empty")
-    if bare and len(bare) != len(named):
-        raise ValueError(
-            f"{path}: line {bare[0][0]}: no identity after {shown(bare[0][1], 200)}, though other lines have one"
-        )
-    if "" in identities:
-        number, image = named[identities.index("")]
-        raise ValueError(
-            f"{path}: line {number}: {shown(image, 200)} has neither an identity nor a folder to take it from"
-        )
-    refuse_repeats(path, named)
-    return ImageList(tuple(image for _, image in named), tuple(identities))
+        if not identities[-1]:
+            wrong(number, image, f"{shown(image, 200)} has neither an identity nor a folder to take it from")
+    if not images:
+        wrong(0, "", "no images; the file is empty")
+    if len(bare) != len(images):
+        for number, image in bare:
+            wrong(number, image, f"no identity after {shown(image, 200)}, though other lines have one")
+    return ImageList(tuple(images), tuple(identities))
 
 
 _SUFFIX = "|".join(re.escape(suffix) for suffix in SUFFIXES)

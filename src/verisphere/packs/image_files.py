@@ -216,50 +216,75 @@ def _entry(file: int, name: str, offset: int, stored: int, size: int, method: in
 
 
 def _open_archive(path: Path, expected: str) -> FilesInArchive:
-    try:
-        with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
-            infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
-    except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
     by_name: dict[str, zipfile.ZipInfo] = {}
     size = path.stat().st_size
-    for info in infos:
-        _check_entry(path, size, info)
+    for info in archive_entries(path):
+        for wrong in entry_faults(info, size):
+            raise ValueError(f"{path}: entry {shown(info.filename, 200)} {wrong}")
         if by_name.setdefault(info.filename, info) is not info:
             raise ValueError(f"{path}: two entries are named {shown(info.filename, 200)}")
-    names, unread = _images((name for name in by_name if not _is_hidden(name)), path, expected)
-    chosen = [by_name[name] for name in names]
-    entries = [
-        (info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in chosen
-    ]
-    return FilesInArchive(path, names, np.array(entries, np.int64), unread)
+    names, unread = _images((name for name in by_name if not is_hidden(name)), path, expected)
+    return FilesInArchive(path, names, _directory([by_name[name] for name in names]), unread)
 
 
-def _check_entry(path: Path, size: int, info: zipfile.ZipInfo) -> None:
+def _directory(infos: Sequence[zipfile.ZipInfo]) -> Int64[np.ndarray, "images 5"]:
+    """What `FilesInArchive.entries` states of each entry."""
+    entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in infos]
+    return np.array(entries, np.int64).reshape(-1, 5)
+
+
+def archive_entries(path: Path) -> list[zipfile.ZipInfo]:
+    """The entries of a zip archive, but for folders, as its directory states them.
+
+    Raises:
+        ValueError: it is not a zip archive, or has no whole directory.
+    """
+    try:
+        with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
+            return [info for info in archive.infolist() if not info.filename.endswith("/")]
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise ValueError(f"{path}: not a zip archive that can be read ({error})") from None
+
+
+def entry_faults(info: zipfile.ZipInfo, size: int) -> Iterator[str]:
+    """What is wrong with an entry of an archive of this size in bytes, as the directory states the entry."""
     name = info.filename
     parts = name.split("/")
     if name.startswith("/") or ".." in parts or "" in parts or "\\" in name or parts[0].endswith(":"):
-        raise ValueError(
-            f"{path}: entry {shown(name, 200)} has an unsafe name; archives hold relative paths with / between parts"
-        )
+        yield "has an unsafe name; archives hold relative paths with / between parts"
     if info.flag_bits & 0x1:
-        raise ValueError(f"{path}: entry {shown(name, 200)} is encrypted; unpack it and use the folder")
+        yield "is encrypted; unpack it and use the folder"
     if info.compress_type not in (_STORED, _DEFLATED):
-        raise ValueError(
-            f"{path}: entry {shown(name, 200)} is compressed by method {info.compress_type}; use store or deflate"
-        )
+        yield f"is compressed by method {info.compress_type}; use store or deflate"
     if stat.S_ISLNK(info.external_attr >> 16):
-        raise ValueError(f"{path}: entry {shown(name, 200)} is a symbolic link")
-    _check_size(f"{path}/{name}", max(info.file_size, info.compress_size))
+        yield "is a symbolic link"
+    if (largest := max(info.file_size, info.compress_size)) > MAX_BYTES:
+        yield f"states {largest} bytes, more than the {MAX_BYTES} allowed for an image file"
     if info.header_offset >= size:
-        raise ValueError(f"{path}: entry {shown(name, 200)} lies behind the end of the archive; is it cut short?")
+        yield "lies behind the end of the archive; is it cut short?"
 
 
-def _is_hidden(name: str) -> bool:
+def damaged_entries(path: Path, infos: Sequence[zipfile.ZipInfo]) -> Iterator[tuple[zipfile.ZipInfo, str]]:
+    """The entries whose bytes cannot be read, differ from their CRC-32, or lie under another name, with the reason."""
+    entries = _directory(infos)
+    with open(path, "rb", buffering=0, opener=regular) as file:
+        for info, entry in zip(infos, entries.tolist(), strict=True):
+            name = f"{path}/{info.filename}"
+            try:
+                _entry(file.fileno(), name, *entry)
+            except ValueError as error:
+                yield info, str(error).removeprefix(f"{name}: ")
+                continue
+            stated = os.pread(file.fileno(), len(_raw_name(info)), entry[0] + _LOCAL_HEADER.size)
+            if stated != _raw_name(info):
+                yield info, f"the entry itself has the name {shown(stated.decode('utf-8', 'replace'), 200)}"
+
+
+def _raw_name(info: zipfile.ZipInfo) -> bytes:
+    return info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "replace")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether the path of a file has a part that is hidden."""
     # __MACOSX holds the resource forks that macOS adds to archives, under the images' own names.
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
-
-
-def _check_size(name: str, size: int) -> None:
-    if size > MAX_BYTES:
-        raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from verisphere.files.image_lists import read_images
+from verisphere.files.image_lists import faults_of_images, read_images
 from verisphere.files.images_json import read_source
 from verisphere.packs.image_files import FilesOnDisk
 from verisphere.packs.pack import Fault, Format, Pack
@@ -24,11 +24,16 @@ def read_listed(path: Path) -> Pack:
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """What keeps the list from being opened."""
-    try:
-        read_listed(path)
-    except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+    """Every wrong line of a list; where there is none, what else keeps it from being opened."""
+    faults = faults_of_images(path)
+    for number, image, reason in faults:
+        record = image or (f"line {number}" if number else "")
+        yield Fault(str(path), record, None, f"line {number}: {reason}" if number and image else reason)
+    if not faults:
+        try:
+            read_listed(path)
+        except (ValueError, OSError) as error:
+            yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
 
 
 LIST = Format(

@@ -26,6 +26,8 @@ class Manifest:
         names: name of each image, in the order of the pack; None where the pack holds the names.
         people: identity of each label that the pack holds as a number, from 0; None where the pack holds identities.
         domains: domain of each image; None where the pack holds the domains, or has none.
+        files: path of the file of each image, in the order of the pack; None for a pack that has its own order, or
+            whose paths are sorted.
     """
 
     format: int
@@ -36,15 +38,16 @@ class Manifest:
     names: tuple[str, ...] | None = None
     people: tuple[str, ...] | None = None
     domains: tuple[str, ...] | None = None
+    files: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.format != FORMAT:
             raise ValueError(f"format is {self.format}; this version reads {FORMAT}")
-        for field in ("names", "domains"):
+        for field in ("names", "domains", "files"):
             column = getattr(self, field)
             if column is not None and len(column) != self.images:
                 raise ValueError(f"{field} has {len(column)} entries for {self.images} images")
-        for field in ("names", "people"):
+        for field in ("names", "people", "files"):
             column = getattr(self, field)
             if column is not None and len(set(column)) != len(column):
                 raise ValueError(f"{field} has one text twice")
@@ -61,7 +64,7 @@ def manifest_path(pack: Path) -> Path:
 
 
 def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
-    """The manifest of a pack; None where there is none.
+    """The manifest of a pack; None where there is none, or one of another pack of the same stem.
 
     Args:
         pack: path of the pack.
@@ -76,6 +79,8 @@ def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
     content = read_json_file(path, MAX_TABLE)
     try:
         manifest = from_json(Manifest, content)
+        if not pack.is_dir() and not any(Path(file).suffix == pack.suffix for file in manifest.sha256):
+            return None  # faces.manifest.json can belong to faces.rec, where faces.zip lies beside it
         if images is not None and manifest.images != images:
             raise ValueError(f"it states {manifest.images:,} images, but the pack has {images:,}")
     except ValueError as error:

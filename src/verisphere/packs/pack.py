@@ -93,6 +93,8 @@ class Format:
         write: writes rows to a path that does not exist yet, and companion files beside it under the same stem; None
             for a format that cannot be written.
         holds: which of "names", "identities", "domains" the format holds by itself; a manifest carries the others.
+        by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths
+            (`verisphere.packs.file_names`).
     """
 
     name: str
@@ -102,3 +104,4 @@ class Format:
     faults: Callable[[Path], Iterator[Fault]]
     write: Callable[[Path, Iterable[Row]], None] | None
     holds: frozenset[str] = frozenset({"names", "identities", "domains"})
+    by_path: bool = False
