@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from verisphere import __version__
 from verisphere.cli.adopting import add_adopt
+from verisphere.cli.data import add_data
 from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
@@ -34,6 +35,7 @@ VERBS = (
     add_demo,
     add_render,
     add_align,
+    add_data,
     add_recipes,
     add_train,
     add_experiment,

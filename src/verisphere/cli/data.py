@@ -1,0 +1,161 @@
+"""Data sets in any format: `data` and its verbs."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from verisphere.cli.messages import progress, show
+from verisphere.cli.parsing import Parser, Verbs, add_trust_code, new_verb
+
+_SET = "folder, zip, list or pack of images"
+
+
+def data_info(options: argparse.Namespace) -> str:
+    """Show format, images, identities and domains of a data set, from its index alone."""
+    from verisphere.measure.data import info
+
+    _check_output(options.json, options.set)
+    shown = info.data_info(options.set, options.trust_code)
+    if options.json is not None:
+        shown.write_json(options.json)
+    return shown.text()
+
+
+def data_verify(options: argparse.Namespace) -> str:
+    """Find every fault of a data set; exit code 2 where there is one."""
+    from verisphere.measure.data import verify
+
+    _check_output(options.json, options.set)
+    result = verify.verify(options.set, options.workers, options.allow_single, progress())
+    if options.json is not None:
+        result.write_json(options.json)
+    if not result.faults:
+        return result.text()
+    show(result.text())
+    raise SystemExit(2)
+
+
+def data_convert(options: argparse.Namespace) -> str:
+    """Convert a data set into another format, whole or not at all, with a manifest."""
+    from verisphere.measure.data import convert
+
+    return convert.convert(
+        options.set,
+        options.out,
+        to=options.to,
+        people=options.people,
+        min_images=options.min_images,
+        max_images=options.max_images,
+        progress=progress(),
+    ).text()
+
+
+def data_statistics(options: argparse.Namespace) -> str:
+    """Show the distributions of a data set: images per identity, domains, and yaw from landmarks."""
+    from verisphere.files.disk import refuse_overwriting
+    from verisphere.measure.data import statistics
+
+    _check_output(options.json, options.set, options.landmarks)
+    if options.out is not None:
+        refuse_overwriting(options.out, [options.set, options.landmarks])
+    figures = statistics.data_statistics(options.set, options.landmarks, options.trust_code)
+    if options.out is not None:
+        figures.write_folder(options.out)
+    if options.json is not None:
+        figures.write_json(options.json)
+    return figures.text()
+
+
+def _check_output(out: Path | None, *inputs: Path | None) -> None:
+    """Refuse, before any work, a JSON that cannot be written or would replace an input."""
+    from verisphere.files.disk import check_writable, refuse_overwriting
+
+    if out is not None:
+        refuse_overwriting(out, inputs)
+        check_writable(out)
+
+
+def add_data(verbs: Verbs) -> None:
+    """Add `data` and its verbs."""
+    text = "Look at, check and convert data sets."
+    data = verbs.add_parser(
+        "data",
+        help=text,
+        description=text,
+        examples=("verisphere data info faces.zip", "verisphere data convert faces_emore/train.rec faces.parquet"),
+    )
+    kinds = data.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    verb = _verb(
+        kinds,
+        "info",
+        data_info,
+        ("verisphere data info faces.zip", "verisphere data info train.rec --json info.json"),
+        f"{_SET}; or YAML file that describes a data set",
+    )
+    _json(verb, "the figures")
+    add_trust_code(verb)
+    verb = _verb(
+        kinds,
+        "verify",
+        data_verify,
+        ("verisphere data verify faces.zip", "verisphere data verify train.rec --workers 4 --json faults.json"),
+        _SET,
+    )
+    _json(verb, "all faults and notes, of which the first 100 are printed,")
+    verb.add_argument("--workers", type=int, default=0, help="processes that read and decode (0: this one)")
+    verb.add_argument(
+        "--allow-single", action="store_true", help="an identity of one image is no fault, as in a set for evaluation"
+    )
+    verb = _verb(
+        kinds,
+        "convert",
+        data_convert,
+        (
+            "verisphere data convert faces.zip faces.rec",
+            "verisphere data convert train.rec faces --min-images 10 --max-images 500",
+        ),
+        _SET,
+        "SRC",
+    )
+    verb.add_argument(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="what to write, which does not exist; its suffix says the format (.zip .rec .tar .parquet .lmdb), and "
+        "without one it is a folder",
+    )
+    verb.add_argument("--to", metavar="FORMAT", help="format to write, whatever the suffix of OUT")
+    verb.add_argument("--people", type=Path, metavar="LIST", help="convert only the people of this list")
+    verb.add_argument("--min-images", type=int, default=1, metavar="N", help="exclude people with fewer images (1)")
+    verb.add_argument("--max-images", type=int, metavar="N", help="the first N images of each person (all)")
+    verb = _verb(
+        kinds,
+        "statistics",
+        data_statistics,
+        (
+            "verisphere data statistics faces.zip",
+            "verisphere data statistics aligned --landmarks aligned/align.csv --out figures",
+        ),
+        f"{_SET}; or YAML file that describes a data set",
+    )
+    verb.add_argument("--landmarks", type=Path, metavar="FILE", help="five points a photo, JSON or CSV: adds yaw")
+    verb.add_argument("--out", type=Path, metavar="FOLDER", help="also draw statistics.png, into a new folder")
+    _json(verb, "the figures")
+    add_trust_code(verb)
+
+
+def _verb(
+    kinds: Verbs,
+    name: str,
+    run: Callable[[argparse.Namespace], str],
+    examples: Sequence[str],
+    help_of_set: str,
+    metavar: str = "SET",
+) -> argparse.ArgumentParser:
+    verb = new_verb(kinds, name, run, examples=examples, threads=None)
+    verb.add_argument("set", type=Path, metavar=metavar, help=help_of_set)
+    return verb
+
+
+def _json(verb: argparse.ArgumentParser, what: str) -> None:
+    verb.add_argument("--json", type=Path, metavar="OUT", help=f"also write {what} as JSON")

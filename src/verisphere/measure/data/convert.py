@@ -1,0 +1,250 @@
+"""Conversion of a pack into another format: whole or not at all, with the same images, names and identities."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+
+from verisphere.files.disk import digest, real_path, write_with_companions
+from verisphere.files.json_values import shown
+from verisphere.images.select import positions_of_listed, positions_with_images
+from verisphere.packs.file_names import FileNames, file_names, people_of
+from verisphere.packs.formats import FORMATS, format_of
+from verisphere.packs.known_sets import known_set
+from verisphere.packs.manifest import FORMAT, Manifest, manifest_path
+from verisphere.packs.pack import Format, Pack, Row
+from verisphere.vocabulary import Progress, quietly
+from verisphere.words import unknown_name
+
+_AT_ONCE = 256  # images that are asked of the source in one request
+_DIGEST = 16  # bytes of the digest by which images are compared
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a conversion wrote.
+
+    Attributes:
+        source: format that was read.
+        target: format that was written.
+        out: path that was written.
+        images: number of images.
+        identities: number of people.
+        manifest: path of the manifest.
+        carried: the columns that the manifest holds, since the format cannot.
+        terms: one line on the published set that the name of the source means; empty for any other name.
+    """
+
+    source: str
+    target: str
+    out: Path
+    images: int
+    identities: int
+    manifest: Path
+    carried: tuple[str, ...]
+    terms: str
+
+    def text(self) -> str:
+        """What was written, in lines."""
+        carried = f"; it holds the {', '.join(self.carried)}, which {self.target} cannot" if self.carried else ""
+        lines = [
+            f"{self.out}: {self.images:,} images of {self.identities:,} identities, {self.source} to {self.target}; "
+            "read back: the same bytes, names and identities",
+            f"{self.manifest}: SHA-256 of every file{carried}",
+        ]
+        if self.terms:
+            lines.append(f"the name of the source means a published set: {self.terms}")
+        return "\n".join(lines)
+
+
+def convert(
+    source: Path,
+    out: Path,
+    to: str | None = None,
+    people: Path | None = None,
+    min_images: int = 1,
+    max_images: int | None = None,
+    progress: Progress = quietly,
+) -> Conversion:
+    """Writes the images of a pack in another format, in their order, with their bytes unchanged.
+
+    A manifest beside `out` holds the SHA-256 of every written file, and the names, identities, domains and order that
+    the format cannot hold. Before anything has its final name, the new pack is read back and compared with the source:
+    names, identities, domains, and a digest of the bytes of every image.
+
+    Args:
+        source: folder, archive, list or pack.
+        out: path to write, which does not exist.
+        to: name of the format; None goes by the suffix of `out`, and writes a folder where no format has it.
+        people: list of the people to keep; None keeps all.
+        min_images: people with fewer images are excluded.
+        max_images: largest number of images of a person; None sets no limit.
+        progress: reports the progress.
+
+    Raises:
+        FileExistsError: `out` exists, or its manifest does.
+        FileNotFoundError: there is no `source`.
+        ValueError: the source is malformed or has no identities, the format cannot be written, one of the two paths
+            lies in the other, or the written pack does not read back alike.
+    """
+    origin = format_of(source)
+    target = target_format(out, to)
+    _check_place(source, out, target)
+    pack = origin.read(source)
+    if people is not None:
+        pack = pack.keep(positions_of_listed(pack.identities, people))
+    if (min_images, max_images) != (1, None):
+        pack = pack.keep(positions_with_images(pack.identities, min_images, max_images))
+    number_of_people = len(people_of(pack.identities))
+    if "identities" not in origin.holds and not number_of_people:
+        raise ValueError(
+            f"{source}: {origin.name} without a manifest states no identities, and {target.name} is for images with "
+            "identities"
+        )
+    carried: list[str] = []
+
+    def write(partial: Path) -> None:
+        try:
+            carried.extend(_written(pack, target, partial, progress))
+        except ValueError as error:  # the temporary name would mean nothing to the caller
+            raise ValueError(str(error).replace(str(partial), str(out))) from None
+
+    write_with_companions(out, write)
+    known = known_set(source)
+    return Conversion(
+        origin.name,
+        target.name,
+        out,
+        len(pack),
+        number_of_people,
+        manifest_path(out),
+        tuple({"people": "identities", "files": "order"}.get(key, key) for key in carried),
+        "" if known is None else known.line(),
+    )
+
+
+def _written(pack: Pack, target: Format, partial: Path, progress: Progress) -> list[str]:
+    """Writes a pack and its manifest, and compares what was written; returns the columns that the manifest holds."""
+    names = file_names(pack.identities, pack.domains) if target.by_path else None
+    digests = np.zeros((len(pack), _DIGEST), np.uint8)
+    rows = _rows(pack, digests, progress)
+    assert target.write is not None  # target_format refuses such a format
+    target.write(partial, rows if names is None else names.named(rows))
+    if next(rows, None) is not None:
+        raise ValueError(f"{partial}: {target.name} has not taken all of the images")
+    manifest = _manifest(pack, target, partial, names)
+    manifest_path(partial).write_text(manifest.json(), encoding="utf-8")
+    _compare(pack, target.read(partial), digests, partial, progress)
+    return [key for key in ("names", "people", "domains", "files") if getattr(manifest, key) is not None]
+
+
+def target_format(out: Path, to: str | None) -> Format:
+    """The format to write: named, or by the suffix of a path that does not exist; a folder where no format has it.
+
+    Raises:
+        ValueError: there is no such format, or it cannot be written.
+    """
+    if to is None:
+        suffix = out.suffix.lower()
+        fitting = [known for known in FORMATS if known.fits(out) or f".{known.name}" == suffix]
+        chosen = (fitting or [known for known in FORMATS if known.name == "folder"])[0]
+    else:
+        by_name = {known.name: known for known in FORMATS}
+        if to not in by_name:
+            raise ValueError(f"--to: {unknown_name('format', to, list(by_name))}")
+        chosen = by_name[to]
+    if chosen.write is None:
+        writable = ", ".join(known.name for known in FORMATS if known.write is not None)
+        raise ValueError(f"{out}: a {chosen.name} cannot be written; the formats that can are {writable}")
+    return chosen
+
+
+def _check_place(source: Path, out: Path, target: Format) -> None:
+    """Refuses, before any work, a place for the new pack that is taken, or lies in the source."""
+    beside = () if target.name in ("folder", "lmdb") else (manifest_path(out),)  # in a folder, it lies inside
+    for place in (out, *beside):
+        if place.exists() or place.is_symlink():
+            raise FileExistsError(f"{place}: exists already, and is never overwritten; choose another name")
+    if source.is_dir() and real_path(out).is_relative_to(real_path(source)):
+        raise ValueError(f"{out}: lies in {source}, which is read here; write to another place")
+    if real_path(source).is_relative_to(real_path(out)):
+        raise ValueError(f"{out}: it is, or holds, {source}, which is read here; write to another place")
+
+
+def _rows(pack: Pack, digests: UInt8[np.ndarray, "images bytes"], progress: Progress) -> Iterator[Row]:
+    """The images of a pack, one after the other; keeps a digest of the bytes of each."""
+    positions = _read(pack)
+    for position, data in progress(positions, "converting", len(pack)):
+        digests[position] = _digest(data)
+        yield Row(
+            pack.names[position],
+            pack.identities[position],
+            data,
+            None if pack.domains is None else pack.domains[position],
+        )
+
+
+def _read(pack: Pack) -> Iterator[tuple[int, bytes]]:
+    """Position and bytes of each image."""
+    for start in range(0, len(pack), _AT_ONCE):
+        positions = range(start, min(start + _AT_ONCE, len(pack)))
+        for position, (_, data) in zip(positions, pack.files.read(positions), strict=True):
+            yield position, data
+
+
+def _digest(data: bytes) -> UInt8[np.ndarray, " bytes"]:
+    return np.frombuffer(hashlib.blake2b(data, digest_size=_DIGEST).digest(), np.uint8)
+
+
+def _manifest(pack: Pack, target: Format, written: Path, names: FileNames | None) -> Manifest:
+    """The manifest of the pack as it was written."""
+    inside = written.is_dir()
+    root = written if inside else written.parent
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    sorted_by_path = names is None or names.paths == sorted(names.paths, key=lambda path: path.split("/"))
+    holds_names = "names" in target.holds if names is None else not names.names
+    numbered = "identities" not in target.holds if names is None else names.people is not None
+    holds_domains = "domains" in target.holds if names is None else names.domains
+    return Manifest(
+        format=FORMAT,
+        pack=target.name,
+        images=len(pack),
+        sha256={path.relative_to(root).as_posix(): digest(path) for path in files},
+        source=pack.source,
+        names=None if holds_names else tuple(pack.names),
+        people=people_of(pack.identities) if numbered else None,
+        domains=None if pack.domains is None or holds_domains else tuple(pack.domains),
+        files=None if names is None or sorted_by_path else tuple(names.paths),
+    )
+
+
+def _compare(
+    pack: Pack, written: Pack, digests: UInt8[np.ndarray, "images bytes"], out: Path, progress: Progress
+) -> None:
+    """Refuses a written pack that differs from its source.
+
+    Raises:
+        ValueError: names the first image that differs.
+    """
+    if len(pack) != len(written):
+        raise ValueError(f"{out}: {len(written):,} images were read back, of {len(pack):,} that were written")
+    for what, before, after in (
+        ("name", pack.names, written.names),
+        ("identity", pack.identities, written.identities),
+        ("domain", pack.domains, written.domains),
+    ):
+        if before is None and after is None:
+            continue
+        if before is None or after is None:
+            raise ValueError(f"{out}: the domains were not read back as they were written")
+        for position, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old != new:
+                raise ValueError(
+                    f"{out}: image {position}: the {what} {shown(old, 200)} was read back as {shown(new, 200)}"
+                )
+    for position, data in progress(_read(written), "reading back", len(pack)):
+        if not np.array_equal(_digest(data), digests[position]):
+            raise ValueError(f"{out}: image {position}, {shown(pack.names[position], 200)}, was read back differently")

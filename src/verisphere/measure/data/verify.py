@@ -1,0 +1,226 @@
+"""Every fault of a data set: in the structure of its format, its images, its labels and its manifest."""
+
+import hashlib
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int32, UInt64
+from torch.utils.data import DataLoader, Dataset
+
+from verisphere.files.disk import write_whole
+from verisphere.images.decode import decode
+from verisphere.measure.data.labels import label_faults, repeated_images
+from verisphere.measure.data.manifests import manifest_faults
+from verisphere.packs.file_names import people_of
+from verisphere.packs.formats import format_of
+from verisphere.packs.image_files import counted
+from verisphere.packs.pack import Fault, Pack
+from verisphere.packs.places import fault_of
+from verisphere.vocabulary import Progress, printable, quietly
+
+MAX_STRETCH = 1.5
+"""Largest change of the aspect ratio by resampling to the size of most images, as for `verisphere.images.Photos`."""
+SHOWN = 100
+"""Faults and notes that are printed; the JSON has all."""
+
+_AT_ONCE = 64  # images that a process looks at before it reports
+_NOT_SEEN = 0  # as width and height: the image could not be decoded
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The faults of a data set.
+
+    Attributes:
+        format: name of the format.
+        path: folder, archive, list or pack.
+        images: number of images that the pack holds; None where it cannot be opened.
+        identities: number of people; None where it cannot be opened.
+        faults: everything that is wrong.
+        notes: what may be meant so: images of other sizes, repeated images of one person, photographs that are not
+            read.
+    """
+
+    format: str
+    path: str
+    images: int | None
+    identities: int | None
+    faults: tuple[Fault, ...]
+    notes: tuple[Fault, ...]
+
+    def write_json(self, path: Path) -> None:
+        """Writes all faults and notes as JSON."""
+        text = json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8", errors="backslashreplace"))
+
+    def text(self, shown: int = SHOWN) -> str:
+        """The first faults and notes, a line each, and their numbers."""
+        lines = [f"fault: {printable(str(fault))}" for fault in self.faults[:shown]]
+        lines += _more(len(self.faults) - shown, "faults")
+        lines += [f"note: {printable(str(note))}" for note in self.notes[:shown]]
+        lines += _more(len(self.notes) - shown, "notes")
+        if self.images is None:
+            lines.append("the pack cannot be opened, so no image was decoded; repair it, and verify it again")
+        held = "" if self.images is None else f"{self.images:,} images of {self.identities:,} identities, "
+        count = f"{len(self.faults):,} fault{'' if len(self.faults) == 1 else 's'}"
+        notes = f"{len(self.notes):,} note{'' if len(self.notes) == 1 else 's'}"
+        lines.append(f"{printable(self.path)} ({self.format}): {held}{count}, {notes}")
+        return "\n".join(lines)
+
+
+def _more(number: int, what: str) -> list[str]:
+    return [f"... and {number:,} further {what}, which --json lists"] if number > 0 else []
+
+
+def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: Progress = quietly) -> Verification:
+    """Looks for every fault of a data set.
+
+    First the structure of the format (`Format.faults`) and the manifest. Then, where the pack can be opened, each image
+    is read and decoded, and the labels are checked. Memory for a large set: 24 bytes an image, beside its index and the
+    faults.
+
+    Args:
+        path: folder, archive, list or pack.
+        workers: processes that read and decode; 0 does so in this process.
+        allow_single: an identity of one image is no fault, as in a set for evaluation.
+        progress: reports the progress.
+
+    Raises:
+        FileNotFoundError: nothing is at `path`.
+        ValueError: it is of no format that is read.
+    """
+    form = format_of(path)
+    faults = list(progress(form.faults(path), "structure"))
+    named = {fault.record for fault in faults if fault.record}
+    try:
+        pack = form.read(path)
+    except (ValueError, OSError) as error:
+        if not faults:
+            faults.append(Fault(str(path), "", None, str(error).removeprefix(f"{path}: ")))
+        faults += manifest_faults(path, form, None, progress)
+        return Verification(form.name, str(path), None, None, tuple(faults), ())
+    faults += manifest_faults(path, form, pack, progress)
+    faults += label_faults(pack, allow_single)
+    notes: list[Fault] = []
+    if pack.files.unread:
+        notes.append(Fault(str(path), "", None, counted(pack.files.unread)))
+    sizes = np.zeros((len(pack), 2), np.int32)
+    digests = np.zeros((len(pack), 2), np.uint64)
+    for seen in progress(_looked_at(pack, workers), "decoding", -(-len(pack) // _AT_ONCE)):
+        positions = slice(seen.start, seen.start + len(seen.sizes))
+        sizes[positions], digests[positions] = seen.sizes, seen.digests
+        for position, reason in seen.wrong:
+            if pack.names[position] not in named:  # the format has named it already
+                faults.append(fault_of(pack, position, reason))
+    for position, other, is_fault in repeated_images(pack, digests):
+        name, person = pack.names[other], pack.identities[other]
+        reason = f"the same bytes as {name}"
+        if is_fault:
+            reason += f", which is under the identity {person}, but this one is under {pack.identities[position]}"
+        (faults if is_fault else notes).append(fault_of(pack, position, reason))
+    stretched, about_sizes = _sizes(pack, sizes)
+    people = len(people_of(pack.identities))
+    return Verification(form.name, str(path), len(pack), people, (*faults, *stretched), (*notes, *about_sizes))
+
+
+# --- images ---
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was seen of some images in a row; a digest of zeros where an image cannot be read."""
+
+    start: int
+    sizes: Int32[np.ndarray, "images 2"]
+    digests: UInt64[np.ndarray, "images 2"]
+    wrong: list[tuple[int, str]]
+
+
+class _Images(Dataset[_Seen]):
+    """A look at the images of a pack, some at a time."""
+
+    def __init__(self, pack: Pack) -> None:
+        self.pack = pack
+
+    def __len__(self) -> int:
+        return -(-len(self.pack) // _AT_ONCE)
+
+    def __getitem__(self, number: int) -> _Seen:
+        start = number * _AT_ONCE
+        positions = range(start, min(start + _AT_ONCE, len(self.pack)))
+        sizes, digests = np.full((len(positions), 2), _NOT_SEEN, np.int32), np.zeros((len(positions), 2), np.uint64)
+        wrong = []
+        for row, position in enumerate(positions):
+            try:
+                ((name, data),) = self.pack.files.read([position])
+                digests[row] = digest_of(data)
+                try:
+                    sizes[row] = decode(data, name).shape[:2]
+                except ValueError as error:
+                    wrong.append((position, str(error).removeprefix(f"{name}: ")))
+            except (ValueError, OSError) as error:
+                wrong.append((position, str(error)))
+        return _Seen(start, sizes, digests, wrong)
+
+
+def digest_of(data: bytes) -> UInt64[np.ndarray, "2"]:
+    """128 bits of the digest of an image's bytes."""
+    return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), np.uint64)
+
+
+def _looked_at(pack: Pack, workers: int) -> Iterable[_Seen]:
+    if workers < 0:
+        raise ValueError(f"{workers} processes; allowed are 0 (this process reads) or more")
+    if not workers:
+        images = _Images(pack)
+        return (images[number] for number in range(len(images)))
+    return _by_workers(pack, workers)
+
+
+def _by_workers(pack: Pack, workers: int) -> Iterator[_Seen]:
+    loader: DataLoader[Any] = DataLoader(
+        _Images(pack), batch_size=None, num_workers=workers, worker_init_fn=_start_worker, collate_fn=_as_it_is
+    )
+    yield from loader
+
+
+def _as_it_is(seen: Any) -> Any:
+    return seen
+
+
+def _start_worker(_: int) -> None:
+    torch.set_num_threads(1)  # the processes are the parallelism
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the main process, which ends the workers
+
+
+def _sizes(pack: Pack, sizes: Int32[np.ndarray, "images 2"]) -> tuple[list[Fault], list[Fault]]:
+    """Images whose aspect ratio is far from that of most images, as faults; and a note where sizes differ."""
+    seen = (sizes != _NOT_SEEN).all(axis=1)
+    if not seen.any():
+        return [], []
+    different, counts = np.unique(sizes[seen], axis=0, return_counts=True)
+    usual = different[counts.argmax()].astype(np.int64)
+    tall, wide = sizes[:, 0].astype(np.int64) * usual[1], sizes[:, 1].astype(np.int64) * usual[0]
+    stretched = seen & (np.maximum(tall, wide) > MAX_STRETCH * np.minimum(tall, wide))
+    faults = [
+        fault_of(
+            pack,
+            position,
+            f"{sizes[position, 1]} x {sizes[position, 0]} pixels, which the {usual[1]} x {usual[0]} of most images "
+            f"would stretch by a factor of more than {MAX_STRETCH}",
+        )
+        for position in stretched.nonzero()[0].tolist()
+    ]
+    if len(different) == 1:
+        return faults, []
+    most = Counter({f"{width} x {height}": count for (height, width), count in zip(different, counts, strict=True)})
+    listed = ", ".join(f"{size} ({count:,})" for size, count in most.most_common(5))
+    reason = f"images of {len(different):,} sizes, which training resamples to one; width x height: {listed}"
+    return faults, [Fault(str(pack.path), "", None, reason)]

@@ -1,0 +1,89 @@
+"""Plots of the distributions of a data set: images per identity, yaw, domains."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from verisphere.report.plots import INK, LINES, SERIES, in_picture, new_figure, tidy
+
+_MOST_DOMAINS = 12  # bars of domains; the others are one bar more
+_PANEL = 2.5  # inches
+
+
+def data_plot(
+    title: str,
+    images_per_identity: Sequence[tuple[str, int]],
+    yaw: Sequence[tuple[int, int, int]] | None,
+    domains: Mapping[str, int] | None,
+) -> Figure:
+    """The distributions of a data set, a panel each, from top to bottom.
+
+    Args:
+        title: name of the data set.
+        images_per_identity: interval in words, and number of people in it.
+        yaw: first and last degree of an interval, and number of images; None without landmarks.
+        domains: number of images of each domain, by falling number; None for a set without domains.
+    """
+    heights = [_PANEL]
+    if yaw is not None:
+        heights.append(_PANEL)
+    if domains:
+        heights.append(0.8 + 0.22 * min(len(domains), _MOST_DOMAINS + 1))
+    figure = new_figure(sum(heights) + 0.4)
+    panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+    panels[0].set_title(in_picture(title), loc="left", color=INK, fontsize=11)
+    _draw_images(panels[0], images_per_identity)
+    if yaw is not None:
+        _draw_yaw(panels[1], yaw)
+    if domains:
+        _draw_domains(panels[-1], domains)
+    for axes in panels:
+        tidy(axes)
+        axes.set_axisbelow(True)
+    return figure
+
+
+def _draw_images(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
+    places = range(len(rows))
+    axes.bar(places, [count for _, count in rows], width=0.8, color=SERIES[0])
+    axes.set_xticks(places, [_narrow(label) for label, _ in rows], fontsize=7)
+    axes.set_xlabel("images of an identity")
+    axes.set_ylabel("identities")
+    axes.set_yscale("symlog", linthresh=1)  # a count of 0 has a place on it
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_ylim(0, 2 * max([1, *(count for _, count in rows)]))
+    axes.grid(axis="y", color=LINES, linewidth=0.7)
+
+
+def _narrow(interval: str) -> str:
+    return interval.replace(" to ", "\u2013\n" if len(interval) > 8 else "\u2013")
+
+
+def _draw_yaw(axes: Axes, rows: Sequence[tuple[int, int, int]]) -> None:
+    total = max(sum(count for *_, count in rows), 1)
+    axes.bar(
+        [first for first, *_ in rows],
+        [100 * count / total for *_, count in rows],
+        width=[last - first for first, last, _ in rows],
+        align="edge",
+        color=SERIES[0],
+        edgecolor="white",
+    )
+    axes.set_xticks([rows[0][0], *(last for _, last, _ in rows)][::2])
+    axes.set_xlabel("yaw estimated from five landmarks, degrees")
+    axes.set_ylabel("% of images")
+    axes.grid(axis="y", color=LINES, linewidth=0.7)
+
+
+def _draw_domains(axes: Axes, domains: Mapping[str, int]) -> None:
+    names, counts = list(domains), list(domains.values())
+    rows = list(zip(map(in_picture, names[:_MOST_DOMAINS]), counts, strict=False))
+    if len(names) > _MOST_DOMAINS:
+        rows.append((f"{len(names) - _MOST_DOMAINS:,} others", sum(counts[_MOST_DOMAINS:])))
+    places = range(len(rows))
+    axes.barh(places, [count for _, count in rows], height=0.7, color=SERIES[0])
+    axes.set_yticks(places, [name for name, _ in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("images of a domain")
+    axes.grid(axis="x", color=LINES, linewidth=0.7)
