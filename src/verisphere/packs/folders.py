@@ -160,7 +160,12 @@ def _walked(root: Path, below: str, depth: int) -> Iterator[tuple[str, bool, str
         yield below, True, "an empty folder; the folder of a person has an image or more"
     for entry in seen:
         inside = f"{below}/{entry.name}" if below else entry.name
-        if entry.is_dir():
+        try:
+            is_folder = entry.is_dir()
+        except OSError as error:  # a circle of links
+            yield inside, False, f"cannot be read ({error.strerror})"
+            continue
+        if is_folder:
             yield inside, True, ""
             yield from _walked(root, inside, depth + 1)
         else:

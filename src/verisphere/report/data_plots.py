@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from verisphere.report.plots import INK, LINES, SERIES, in_picture, new_figure, tidy
 
 _MOST_DOMAINS = 12  # bars of domains; the others are one bar more
-_PANEL = 2.5  # inches
+_LONGEST_DOMAIN = 20  # letters of a domain's name beside its bar
+_AROUND, _BAR = 0.8, 0.22  # inches: of the marks and the name of an axis, and of a bar across
 
 
 def data_plot(
@@ -25,11 +26,11 @@ def data_plot(
         yaw: first and last degree of an interval, and number of images; None without landmarks.
         domains: number of images of each domain, by falling number; None for a set without domains.
     """
-    heights = [_PANEL]
+    heights = [_AROUND + _BAR * max(len(images_per_identity), 3)]
     if yaw is not None:
-        heights.append(_PANEL)
+        heights.append(2.5)
     if domains:
-        heights.append(0.8 + 0.22 * min(len(domains), _MOST_DOMAINS + 1))
+        heights.append(_AROUND + _BAR * min(len(domains), _MOST_DOMAINS + 1))
     figure = new_figure(sum(heights) + 0.4)
     panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
     panels[0].set_title(in_picture(title), loc="left", color=INK, fontsize=11)
@@ -45,19 +46,12 @@ def data_plot(
 
 
 def _draw_images(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
-    places = range(len(rows))
-    axes.bar(places, [count for _, count in rows], width=0.8, color=SERIES[0])
-    axes.set_xticks(places, [_narrow(label) for label, _ in rows], fontsize=7)
-    axes.set_xlabel("images of an identity")
-    axes.set_ylabel("identities")
-    axes.set_yscale("symlog", linthresh=1)  # a count of 0 has a place on it
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_ylim(0, 2 * max([1, *(count for _, count in rows)]))
-    axes.grid(axis="y", color=LINES, linewidth=0.7)
-
-
-def _narrow(interval: str) -> str:
-    return interval.replace(" to ", "\u2013\n" if len(interval) > 8 else "\u2013")
+    _draw_across(axes, rows)
+    axes.set_ylabel("images of an identity")
+    axes.set_xscale("symlog", linthresh=1)  # a count of 0 has a place on it
+    axes.set_xlim(0, 2 * max([1, *(count for _, count in rows)]))
+    axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
+    axes.set_xlabel("identities")
 
 
 def _draw_yaw(axes: Axes, rows: Sequence[tuple[int, int, int]]) -> None:
@@ -71,19 +65,42 @@ def _draw_yaw(axes: Axes, rows: Sequence[tuple[int, int, int]]) -> None:
         edgecolor="white",
     )
     axes.set_xticks([rows[0][0], *(last for _, last, _ in rows)][::2])
-    axes.set_xlabel("yaw estimated from five landmarks, degrees")
+    axes.set_xlabel("estimated yaw, degrees")
     axes.set_ylabel("% of images")
     axes.grid(axis="y", color=LINES, linewidth=0.7)
 
 
 def _draw_domains(axes: Axes, domains: Mapping[str, int]) -> None:
     names, counts = list(domains), list(domains.values())
-    rows = list(zip(map(in_picture, names[:_MOST_DOMAINS]), counts, strict=False))
+    rows = [(_short(name), count) for name, count in zip(names[:_MOST_DOMAINS], counts, strict=False)]
     if len(names) > _MOST_DOMAINS:
         rows.append((f"{len(names) - _MOST_DOMAINS:,} others", sum(counts[_MOST_DOMAINS:])))
+    _draw_across(axes, rows)
+    axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
+    axes.locator_params(axis="x", nbins=5)
+    axes.set_xlabel("images of a domain")
+
+
+def _few_letters(count: float) -> str:
+    """A number at a mark, which must not touch the next one.
+
+    >>> _few_letters(500), _few_letters(20_000), _few_letters(2_500_000)
+    ('500', '20k', '2.5M')
+    """
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:g}{letter}"
+    return f"{count:g}"
+
+
+def _short(name: str) -> str:
+    return in_picture(name if len(name) <= _LONGEST_DOMAIN else f"{name[: _LONGEST_DOMAIN - 1]}\u2026")
+
+
+def _draw_across(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
+    """Bars from left to right, the first at the top: names of any length have a place beside them."""
     places = range(len(rows))
-    axes.barh(places, [count for _, count in rows], height=0.7, color=SERIES[0])
+    axes.barh(places, [count for _, count in rows], height=0.75, color=SERIES[0])
     axes.set_yticks(places, [name for name, _ in rows], fontsize=8)
     axes.invert_yaxis()
-    axes.set_xlabel("images of a domain")
     axes.grid(axis="x", color=LINES, linewidth=0.7)

@@ -1,0 +1,243 @@
+"""A conversion has the same images in the same order, or leaves nothing behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from measure.data.planting import SOUND, archive, folder, image, listed
+from verisphere.files.disk import digest
+from verisphere.images.photos import Photos
+from verisphere.measure.data.convert import convert, target_format
+from verisphere.measure.data.verify import verify
+from verisphere.packs.folders import FOLDER
+from verisphere.packs.formats import FORMATS, open_pack
+from verisphere.packs.pack import Format, Pack
+from verisphere.vocabulary import ImageSource
+
+
+def contents(path: Path) -> tuple[list[str], list[str], list[str] | None, list[bytes]]:
+    """Names, identities, domains and bytes of a pack, in order."""
+    pack = open_pack(path)
+    data = [data for _, data in pack.files.read(range(len(pack)))]
+    return list(pack.names), list(pack.identities), None if pack.domains is None else list(pack.domains), data
+
+
+def made(root: Path, rows: list[str]) -> Path:
+    """A list with these `name,identity[,domain]` lines, and an image for each."""
+    (root / "images").mkdir(parents=True)
+    lines = ["name,identity,domain" if rows[0].count(",") == 2 else "name,identity"]
+    for seed, row in enumerate(rows):
+        name, _, rest = row.partition(",")
+        path = root / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(image(seed))
+        lines.append(f"images/{name},{rest}")
+    path = root / "list.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+WRITABLE = [known for known in FORMATS if known.write is not None]
+SETS = {
+    "sorted": ["Ann/1.png,Ann", "Ann/2.png,Ann", "Ben/1.png,Ben"],
+    "not sorted": ["Ben/1.png,Ben", "Ann/2.png,Ann", "Ben/0.png,Ben", "Ann/1.png,Ann"],
+    "flat": ["9.png,7", "10.png,7", "1.png,0"],
+    "identities that are no folders": ["1.png,a/b", "2.png,..", "3.png,.hidden", "4.png,CON", "5.png,a/b", "6.png,x."],
+    "identities that differ in case": ["1.png,ann", "2.png,Ann"],
+    "names that differ in case": ["A.png,Ann", "a.png,Ann"],
+    "one name in two folders": ["x/1.png,Ann", "y/1.png,Ann", "z/1.png,Ann"],
+    "nobody": ["1.png,-1", "2.png,Ann", "3.png,-1"],
+    "nobody among numbers": ["1.png,-1", "2.png,a/b", "3.png,0"],
+    "domains": ["1.png,Ann,day", "2.png,Ann,night", "3.png,Ben,day"],
+    "one domain": ["1.png,Ann,day", "2.png,Ben,day"],
+    "domains that are no folders": ["1.png,Ann,day/1", "2.png,Ben,night"],
+    "letters": ["Zoë 李.png,Zoë 李", "2.png,李"],
+    "hidden": [".a.png,Ann", "b.png,Ann"],
+}
+
+
+@pytest.mark.parametrize("target", WRITABLE, ids=lambda known: known.name)
+@pytest.mark.parametrize("rows", SETS.values(), ids=list(SETS))
+def test_every_format_gives_the_same_back(rows: list[str], target: Format, tmp_path: Path):
+    source = made(tmp_path / "source", rows)
+    out, back = tmp_path / "out", tmp_path / "back"
+    out = out if target.name == "folder" else out.with_suffix(f".{target.name}")
+    convert(source, out, to=target.name)
+    assert contents(out) == contents(source)
+    convert(out, back)
+    assert contents(back) == contents(source)
+    assert not [fault for fault in verify(out, allow_single=True).faults if "label" not in fault.reason]
+
+
+def test_a_folder_has_the_images_under_their_own_names(tmp_path: Path):
+    result = convert(archive(tmp_path), tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "faces.zip")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Ann", "Ben", "Cem", "manifest.json"]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["sha256"] == {row.name: digest(tmp_path / "out" / row.name) for row in SOUND}
+    assert not {"names", "people", "domains", "files"} & set(manifest)
+    assert (result.images, result.identities, result.carried) == (6, 3, ())
+    assert Photos(tmp_path / "out").source == ImageSource("faces.zip")
+
+
+def test_a_zip_is_the_same_each_time(tmp_path: Path):
+    source = folder(tmp_path)
+    convert(source, tmp_path / "a.zip")
+    convert(source, tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_images_may_be_added_by_hand_where_the_manifest_adds_nothing(tmp_path: Path):
+    convert(archive(tmp_path), tmp_path / "out")
+    (tmp_path / "out" / "Ann" / "3.png").write_bytes(image(90))
+    assert len(open_pack(tmp_path / "out")) == 7
+
+
+def test_the_manifest_of_another_format_beside_an_archive_is_not_its_own(tmp_path: Path):
+    path = archive(tmp_path)
+    convert(path, tmp_path / "other.zip")
+    about = json.loads((tmp_path / "other.manifest.json").read_text())
+    about["sha256"], about["pack"], about["images"] = {"faces.rec": "0"}, "recordio", 99
+    (tmp_path / "faces.manifest.json").write_text(json.dumps(about))
+    assert len(open_pack(path)) == 6
+
+
+def test_a_manifest_of_other_files_is_refused(tmp_path: Path):
+    source = made(tmp_path / "source", SETS["not sorted"])
+    convert(source, tmp_path / "out")
+    (tmp_path / "out" / "Ann" / "1.png").rename(tmp_path / "out" / "Ann" / "3.png")
+    with pytest.raises(ValueError, match=r"manifest\.json: 'Ann/1\.png' is not in out"):
+        open_pack(tmp_path / "out")
+    (tmp_path / "out" / "Ann" / "3.png").unlink()
+    with pytest.raises(ValueError, match=r"it states 4 images, but out has 3"):
+        open_pack(tmp_path / "out")
+
+
+def test_a_folder_that_is_no_number_of_a_person_is_refused(tmp_path: Path):
+    convert(made(tmp_path / "source", SETS["identities that are no folders"]), tmp_path / "out")
+    (tmp_path / "out" / "4").rename(tmp_path / "out" / "9")
+    with pytest.raises(ValueError, match=r"it numbers 5 people from 0, but the folder '9' is there|is not in out"):
+        open_pack(tmp_path / "out")
+
+
+def test_restrictions(tmp_path: Path):
+    source = made(tmp_path / "source", ["1.png,Ann", "2.png,Ben", "3.png,Ann", "4.png,Ann"])
+    (tmp_path / "people.txt").write_text("Ann\n")
+    convert(source, tmp_path / "a", people=tmp_path / "people.txt")
+    convert(source, tmp_path / "b", min_images=2, max_images=2)
+    assert contents(tmp_path / "a")[0] == ["images/1.png", "images/3.png", "images/4.png"]
+    assert contents(tmp_path / "b")[0] == ["images/1.png", "images/3.png"]
+
+
+def test_what_is_there_is_never_overwritten(tmp_path: Path):
+    source = folder(tmp_path)
+    (tmp_path / "a.zip").write_bytes(b"mine")
+    (tmp_path / "b.manifest.json").write_text("mine")
+    for out in ("a.zip", "b.zip"):
+        with pytest.raises(FileExistsError, match="exists already, and is never overwritten"):
+            convert(source, tmp_path / out)
+    with pytest.raises(ValueError, match="lies in"):
+        convert(source, source / "inside.zip")
+    with pytest.raises(FileExistsError):
+        convert(source, tmp_path)
+    assert (tmp_path / "a.zip").read_bytes() == b"mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "b.manifest.json", "faces"]
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "says"),
+    [
+        ("x.csv", None, "a list cannot be written; the formats that can are folder, zip"),
+        ("x", "zap", "there is no format 'zap' .did you mean zip"),
+    ],
+)
+def test_a_format_that_cannot_be_written(out: str, to: str | None, says: str):
+    with pytest.raises(ValueError, match=says):
+        target_format(Path(out), to)
+
+
+def test_the_format_is_that_of_the_suffix(tmp_path: Path):
+    assert target_format(tmp_path / "x.zip", None).name == "zip"
+    assert target_format(tmp_path / "x", None).name == "folder"
+    assert target_format(tmp_path / "faces.v2", None).name == "folder"
+    assert target_format(tmp_path / "x.zip", "folder").name == "folder"
+
+
+def _broken(pack: Pack, change: str) -> Pack:
+    from dataclasses import replace
+
+    from verisphere.packs.columns import take
+
+    if change == "order":
+        return pack.keep([1, 0, 2, 3, 4, 5])
+    if change == "bytes":
+        return replace(pack, files=pack.files.keep([1, 0, 2, 3, 4, 5]))
+    if change == "number":
+        return pack.keep([0, 1, 2, 3, 4])
+    if change == "domains":
+        return replace(pack, domains=("day",) * 6)
+    return replace(pack, identities=take(pack.identities, [2, 1, 0, 3, 4, 5]))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("order", "image 0: the name 'Ann/1.png' was read back as 'Ann/2.png'"),
+        ("bytes", "image 0, 'Ann/1.png', was read back differently"),
+        ("number", "5 images were read back, of 6"),
+        ("domains", "the domains were not read back"),
+        ("identities", "image 0: the identity 'Ann' was read back as 'Ben'"),
+    ],
+)
+def test_a_format_that_reads_back_otherwise_leaves_nothing(
+    change: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A format whose reader does not give what its writer took."""
+    fake = Format(
+        "fake",
+        "a fake",
+        lambda path: path.suffix == ".fake",
+        lambda path: _broken(FOLDER.read(path), change),
+        FOLDER.faults,
+        FOLDER.write,
+        by_path=True,
+    )
+    monkeypatch.setattr("verisphere.measure.data.convert.FORMATS", (*FORMATS, fake))
+    source = archive(tmp_path)
+    with pytest.raises(ValueError, match=says) as error:
+        convert(source, tmp_path / "out.fake")
+    assert str(error.value).startswith(f"{tmp_path / 'out.fake'}: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["faces.zip"]
+
+
+def test_a_source_that_ends_early_leaves_nothing(tmp_path: Path):
+    path = archive(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"Cem/2.png") + 60] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"faces\.zip/Cem/2\.png: damaged archive entry"):
+        convert(path, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["faces.zip"]
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path):
+    def stopped(items, description: str, total: int | None = None, done: int = 0):
+        for number, item in enumerate(items):
+            if number == 3 and description == "reading back":
+                raise KeyboardInterrupt
+            yield item
+
+    source = listed(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        convert(source, tmp_path / "out.zip", progress=stopped)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_terms_of_a_known_set_are_said(tmp_path: Path):
+    source = folder(tmp_path).rename(tmp_path / "ms1mv2")
+    assert (
+        "MS-Celeb-1M (2016), which its publisher, Microsoft, withdrew in 2019"
+        in convert(source, tmp_path / "out").text()
+    )

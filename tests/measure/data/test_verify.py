@@ -1,0 +1,126 @@
+"""Every planted fault is found, with its file and record, and nothing else."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from measure.data.planting import PLANTS, SOUND, Plant, archive, folder, image, listed
+from verisphere.measure.data.labels import repeated_images
+from verisphere.measure.data.verify import verify
+from verisphere.packs.columns import coded
+from verisphere.packs.formats import open_pack
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.format}: {plant.name}")
+def test_a_planted_fault_is_found(plant: Plant, tmp_path: Path):
+    result = verify(plant.make(tmp_path))
+    found = [
+        fault
+        for fault in result.faults
+        if fault.file.endswith(plant.file) and fault.record == plant.record and plant.says in fault.reason
+    ]
+    assert len(found) == 1, result.text()
+    assert len(result.faults) == 1 + plant.others, result.text()
+    assert result.format == plant.format
+
+
+def test_there_are_fifty_plants():
+    assert len(PLANTS) >= 50
+    assert len({(plant.format, plant.name) for plant in PLANTS}) == len(PLANTS)
+
+
+@pytest.mark.parametrize("make", [folder, archive, listed], ids=["folder", "zip", "list"])
+def test_a_sound_set_has_no_fault(make, tmp_path: Path):
+    result = verify(make(tmp_path))
+    assert (result.images, result.identities, result.faults, result.notes) == (6, 3, (), ())
+    assert result.text().endswith("6 images of 3 identities, 0 faults, 0 notes")
+
+
+def test_many_faults_in_one_archive_are_all_found(tmp_path: Path):
+    path = archive(tmp_path)
+    content = bytearray(path.read_bytes())
+    for row in SOUND:
+        content[content.index(row.name.encode()) + 60] ^= 1
+    path.write_bytes(content)
+    result = verify(path)
+    assert [fault.record for fault in result.faults] == [row.name for row in SOUND]
+    assert [fault.offset for fault in result.faults] == [content.index(row.name.encode()) - 30 for row in SOUND]
+
+
+def test_processes_find_the_same(tmp_path: Path):
+    path = folder(tmp_path)
+    (path / "Ben" / "1.png").write_bytes(b"no image")
+    (path / "Cem" / "1.png").write_bytes(SOUND[0].data)
+    here, elsewhere = verify(path), verify(path, workers=2)
+    assert here == elsewhere
+    assert len(here.faults) == 2
+
+
+def test_a_negative_number_of_processes(tmp_path: Path):
+    with pytest.raises(ValueError, match="-1 processes; allowed are 0"):
+        verify(folder(tmp_path), workers=-1)
+
+
+def test_one_image_may_be_meant(tmp_path: Path):
+    path = folder(tmp_path)
+    (path / "Dan").mkdir()
+    (path / "Dan" / "1.png").write_bytes(image(40))
+    assert len(verify(path).faults) == 1
+    assert not verify(path, allow_single=True).faults
+
+
+def test_nobody_may_have_one_image(tmp_path: Path):
+    path = folder(tmp_path)
+    (path / "-1").mkdir()
+    (path / "-1" / "1.png").write_bytes(image(40))
+    result = verify(path)
+    assert (result.faults, result.identities) == ((), 3)
+
+
+def test_what_may_be_meant_is_a_note(tmp_path: Path):
+    path = folder(tmp_path)
+    (path / "Ann" / "3.png").write_bytes(SOUND[0].data)
+    (path / "Ann" / "4.png").write_bytes(image(60, width=9))
+    (path / "Ann" / "5.gif").write_bytes(b"GIF89a")
+    result = verify(path)
+    assert not result.faults
+    unread, repeated, sizes = result.notes
+    assert "1 photograph is not read (.gif 1)" in unread.reason
+    assert (repeated.record, repeated.reason) == ("Ann/3.png", "the same bytes as Ann/1.png")
+    assert sizes.reason.endswith("width x height: 8 x 8 (7), 9 x 8 (1)")
+
+
+def test_the_first_hundred_are_printed_and_all_are_in_the_json(tmp_path: Path):
+    path = folder(tmp_path)
+    for person in range(103):
+        (path / f"p{person:03}").mkdir()
+        (path / f"p{person:03}" / "1.png").write_bytes(image(1000 + person))
+    result = verify(path)
+    lines = result.text().splitlines()
+    assert sum(line.startswith("fault: ") for line in lines) == 100
+    assert "... and 3 further faults, which --json lists" in lines
+    result.write_json(tmp_path / "faults.json")
+    assert len(json.loads((tmp_path / "faults.json").read_text())["faults"]) == 103
+
+
+def test_a_name_steers_no_terminal(tmp_path: Path):
+    path = folder(tmp_path)
+    (path / "A\x1b[2J").mkdir()
+    (path / "A\x1b[2J" / "1.png").write_bytes(image(40))
+    text = verify(path).text()
+    assert "\x1b" not in text
+    assert r"A\x1b[2J/1.png" in text
+
+
+def test_repeats_name_an_image_of_the_same_person_where_there_is_one(tmp_path: Path):
+    pack = open_pack(folder(tmp_path))  # Ann Ann Ben Ben Cem Cem
+    digests = np.array([[1, 1], [2, 2], [1, 1], [1, 1], [0, 0], [0, 0]], np.uint64)
+    assert list(repeated_images(pack, digests)) == [(2, 0, True), (3, 2, False)]
+    assert coded(pack.identities).values == ("Ann", "Ben", "Cem")
+
+
+def test_nothing_is_there(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"no such folder, archive, list or pack"):
+        verify(tmp_path / "none.zip")
