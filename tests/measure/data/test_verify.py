@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from measure.data.planting import PLANTS, SOUND, Plant, archive, folder, image, listed
+from measure.data.planted import PLANTS
+from measure.data.planting import SOUND, Plant, archive, folder, image, listed
 from verisphere.measure.data.labels import repeated_images
 from verisphere.measure.data.verify import verify
 from verisphere.packs.columns import coded

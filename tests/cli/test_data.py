@@ -1,0 +1,77 @@
+"""`verisphere data`: what is printed and written, and the exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from measure.data.planting import archive, folder, image
+from verisphere.cli.start import main
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+def run(*words: object) -> int:
+    return main(["--default-allocator", "data", *map(str, words)])
+
+
+def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("info", archive(tmp_path), "--json", tmp_path / "info.json") == 0
+    assert "| identities                   |" in capsys.readouterr().out
+    written = json.loads((tmp_path / "info.json").read_text())
+    assert (written["format"], written["images"], written["identities"]) == ("zip", 6, 3)
+    assert written["images_per_identity"]["maximum"] == 2
+
+
+def test_verify_of_a_sound_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("verify", archive(tmp_path)) == 0
+    assert capsys.readouterr().out.endswith("0 faults, 0 notes\n")
+
+
+def test_verify_ends_with_2_where_there_is_a_fault(tmp_path: Path):
+    path = folder(tmp_path)
+    (path / "Ben" / "1.png").write_bytes(b"no image")
+    (path / "D\x1b").mkdir()
+    (path / "D\x1b" / "1.png").write_bytes(image(40))
+    words = ["data", "verify", str(path), "--json", str(tmp_path / "faults.json")]
+    done = subprocess.run([sys.executable, "-m", "verisphere", *words], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2, "")
+    first, second, last = done.stdout.splitlines()
+    assert r"D\x1b/1.png: the only image of the identity" in first
+    assert second.startswith(f"fault: {path}/Ben/1.png: record Ben/1.png: not an image that can be decoded")
+    assert last.endswith("7 images of 4 identities, 2 faults, 0 notes")
+    faults = json.loads((tmp_path / "faults.json").read_text())["faults"]
+    assert [fault["record"] for fault in faults] == ["D\x1b/1.png", "Ben/1.png"]
+
+
+def test_convert_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("convert", archive(tmp_path), tmp_path / "out") == 0
+    assert "6 images of 3 identities, zip to folder; read back" in capsys.readouterr().out
+    assert run("convert", tmp_path / "out", tmp_path / "back.zip", "--min-images", "2") == 0
+    assert run("convert", tmp_path / "out", tmp_path / "back.zip") == 2
+    assert "back.zip: exists already, and is never overwritten" in capsys.readouterr().err
+
+
+def test_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = archive(tmp_path)
+    assert run("statistics", path, "--out", tmp_path / "figures", "--json", tmp_path / "s.json") == 0
+    assert "| images per identity |" in capsys.readouterr().out
+    assert sorted(file.name for file in (tmp_path / "figures").iterdir()) == ["statistics.json", "statistics.png"]
+    assert json.loads((tmp_path / "s.json").read_text())["identities"] == 3
+
+
+@pytest.mark.parametrize("verb", ["info", "verify", "statistics"])
+def test_the_json_never_replaces_the_set(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = archive(tmp_path)
+    before = path.read_bytes()
+    assert run(verb, path, "--json", path) == 2
+    assert "which is read here" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["info", "verify", "statistics"])
+def test_nothing_is_there(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(verb, tmp_path / "none.zip") == 2
+    assert "none.zip: no such folder, archive, list or pack" in capsys.readouterr().err
