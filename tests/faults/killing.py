@@ -183,6 +183,32 @@ def _read_report(folder: Path) -> int:
     return int(version)
 
 
+def _convert_pack(folder: Path, version: int) -> None:
+    """`data convert` into an archive, with its manifest beside it."""
+    from verisphere.measure.data.convert import convert
+
+    source = folder.parent / "faces"  # one for all folders, made before the first kill
+    if not source.exists():
+        for person in range(2):
+            (source / str(person)).mkdir(parents=True)
+            for number in range(3):
+                (source / str(person) / f"{number}.png").write_bytes(bytes([person, number]) * 2000)
+    convert(source, folder / f"pack-{version}.zip")
+
+
+def _read_pack(folder: Path) -> int:
+    from verisphere.measure.data.manifests import manifest_faults
+    from verisphere.packs.folders import ZIP
+
+    found = [version for version in (OLD, NEW) if (folder / f"pack-{version}.zip").exists()]
+    for version in found:
+        path = folder / f"pack-{version}.zip"
+        assert (folder / f"pack-{version}.manifest.json").exists()
+        assert not [*ZIP.faults(path), *manifest_faults(path, ZIP, ZIP.read(path))]
+        assert len(ZIP.read(path)) == 6
+    return max(found, default=0)
+
+
 SAVERS = {
     "checkpoint": Saver(_save_checkpoint, _read_checkpoint),
     "embeddings": Saver(_save_embeddings, _read_embeddings),
@@ -190,6 +216,7 @@ SAVERS = {
     "state of an all-pairs scan": Saver(_save_scan, _read_scan),
     "model folder": Saver(_save_model, _read_model, first=True),
     "adopted model folder": Saver(_adopt_model, _read_model, first=True),
+    "converted pack": Saver(_convert_pack, _read_pack, first=True),
     "report": Saver(_save_report, _read_report),
 }
 

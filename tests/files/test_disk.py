@@ -21,6 +21,7 @@ from verisphere.files.disk import (
     regular,
     replace_whole,
     write_whole,
+    write_with_companions,
 )
 
 
@@ -463,3 +464,53 @@ def test_a_replacement_that_is_killed_leaves_the_old_or_the_new_folder_whole(tmp
         assert whole
         if offered == "exchange":
             assert place / "report" in whole
+
+
+def _with_companion(path: Path) -> None:
+    path.write_text("main")
+    path.with_suffix(".idx").write_text("index")
+
+
+def test_a_file_and_its_companions_appear_together(tmp_path: Path):
+    write_with_companions(tmp_path / "a.rec", _with_companion)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.rec": "main", "a.idx": "index"}
+
+
+def test_the_main_file_is_renamed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever stops the renames, nothing has the main name; an error and Ctrl-C leave nothing at all."""
+    really = os.rename
+
+    def stopped(source: Path, target: Path) -> None:
+        if Path(target).name == "a.rec":
+            assert (tmp_path / "a.idx").exists()
+            raise KeyboardInterrupt
+        really(source, target)
+
+    monkeypatch.setattr(os, "rename", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_with_companions(tmp_path / "a.rec", _with_companion)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("taken", ["a.rec", "a.idx"])
+def test_neither_a_file_nor_a_companion_is_overwritten(tmp_path: Path, taken: str):
+    (tmp_path / taken).write_text("mine")
+    with pytest.raises(FileExistsError, match=rf"{taken}: exists already, and is never overwritten"):
+        write_with_companions(tmp_path / "a.rec", _with_companion)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {taken: "mine"}
+
+
+def test_companions_without_the_main_file_are_refused(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r"a\.rec: nothing was written"):
+        write_with_companions(tmp_path / "a.rec", lambda path: path.with_suffix(".idx").touch())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_names_the_file_that_was_asked_for(tmp_path: Path):
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    with pytest.raises(OSError, match="No space left") as error:
+        write_with_companions(tmp_path / "a.rec", full)
+    assert error.value.filename == str(tmp_path / "a.rec")
+    assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verisphere.files.image_lists import read_images
+from verisphere.files.image_lists import faults_of_images, read_images
 from verisphere.files.lists import PairList, read_pairs, read_people
 
 
@@ -232,3 +232,24 @@ def test_identities_are_taken_from_folders(photos: Path):
 )
 def test_malformed_image_lists_name_the_line(photos: Path, text: str, message: str):
     refused(read_images, write(photos, text), message)
+
+
+def test_every_wrong_line_of_a_list_is_found(photos: Path):
+    text = "3.jpg\ta\n9.jpg\ta\nwhat?\n3.jpg\tb\nBo/2.JPG\n"
+    faults = faults_of_images(write(photos, text))
+    assert [(number, image) for number, image, _ in faults] == [(2, "9.jpg"), (3, ""), (4, "3.jpg"), (5, "Bo/2.JPG")]
+    assert [reason.split(" ")[0] for _, _, reason in faults] == ["no", "'what?'", "'3.jpg'", "no"]
+
+
+def test_every_wrong_row_below_a_header_is_found(photos: Path):
+    text = "name,identity\n3.jpg,\n9.jpg,a\na\nx.txt,b\n,c\nBo/2.JPG,b\n"
+    faults = faults_of_images(write(photos, text))
+    assert [number for number, _, _ in faults] == [2, 3, 4, 5, 6]
+
+
+def test_a_sound_list_has_no_fault_and_bytes_that_are_no_text_are_one(photos: Path):
+    assert faults_of_images(write(photos, "3.jpg\ta\n")) == []
+    path = write(photos, "3.jpg\ta\n")
+    path.write_bytes(b"3.jpg\ta\n\xff\n")
+    ((number, _, reason),) = faults_of_images(path)
+    assert (number, reason) == (0, "not UTF-8 text (byte 8)")

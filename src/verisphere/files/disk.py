@@ -140,7 +140,10 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
         for file in written:
             if os.path.lexists(path.with_name(file.name)):
-                raise FileExistsError(f"{path.with_name(file.name)}: exists already, and is never overwritten")
+                raise FileExistsError(
+                    f"{path.with_name(file.name)}: exists already, and is never overwritten; a process that was killed "
+                    "while it wrote can have left it"
+                )
         for file in written:
             moved.append(path.with_name(file.name))
             os.rename(file, moved[-1])

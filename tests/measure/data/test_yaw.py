@@ -8,7 +8,7 @@ from verisphere.measure.data.yaw import yaw_of, yaws_of_images
 
 
 def seen(yaw: float, roll: float = 0.0, size: float = 1.0) -> np.ndarray:
-    """The points of a head whose nose stands out by half the distance of the eyes, seen from afar; angles in degrees."""
+    """A head, seen from afar, whose nose stands out by half the distance of the eyes; angles in degrees."""
     head = np.array([[-1.0, 0, 0], [1, 0, 0], [0, 1, 1], [-0.7, 2, 0], [0.7, 2, 0]])  # right, down, towards the camera
     turn, tilt = np.radians(yaw), np.radians(roll)
     right = head[:, 0] * np.cos(turn) + head[:, 2] * np.sin(turn)
