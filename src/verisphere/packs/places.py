@@ -2,20 +2,19 @@
 
 from verisphere.packs.image_files import FilesInArchive, FilesOnDisk
 from verisphere.packs.pack import Fault, Pack
-from verisphere.packs.spans import Spans
 
 
 def place_of(pack: Pack, position: int) -> tuple[str, int | None]:
     """The file of an image, and the byte at which its record begins; None where the format has no such byte."""
     files = pack.files
-    if isinstance(files, Spans):
-        part = 0 if files.parts is None else int(files.parts[position])
-        return str(files.paths[part]), int(files.offsets[position])
     if isinstance(files, FilesInArchive):
         return str(files.path), int(files.entries[position, 0])
     if isinstance(files, FilesOnDisk):
         return str(files.root / files.names[position]), None
-    return str(pack.path), None
+    # Every format whose images lie in large files has these columns, as `verisphere.packs.spans.Spans` does.
+    paths, parts, offsets = (getattr(files, name, None) for name in ("paths", "parts", "offsets"))
+    path = getattr(files, "path", pack.path) if paths is None else paths[0 if parts is None else int(parts[position])]
+    return str(path), None if offsets is None else int(offsets[position])
 
 
 def fault_of(pack: Pack, position: int, reason: str) -> Fault:

@@ -17,7 +17,6 @@ from verisphere.packs.columns import coded
 from verisphere.packs.image_files import FilesInArchive, FilesOnDisk, ImageFiles
 from verisphere.packs.known_sets import KnownSet, known_set
 from verisphere.packs.manifest import manifest_path, read_manifest
-from verisphere.packs.spans import Spans
 from verisphere.report.tables import table
 from verisphere.vocabulary import NOBODY, ImageSource
 
@@ -180,8 +179,9 @@ def _per_identity(counts: Int64[np.ndarray, " people"]) -> ImagesPerIdentity | N
 
 def _encoded_bytes(files: ImageFiles) -> int | None:
     """Bytes of all images, where an index states them, or they are not too many files to be asked."""
-    if isinstance(files, Spans):
-        return int(files.sizes.sum())
+    sizes = getattr(files, "sizes", None)  # of the formats whose images lie in large files
+    if sizes is not None:
+        return int(sizes.sum())
     if isinstance(files, FilesInArchive):
         return int(files.entries[:, 2].sum())
     if isinstance(files, FilesOnDisk) and len(files.names) <= _MOST_FILES:
