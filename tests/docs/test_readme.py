@@ -1,4 +1,4 @@
-"""README.md and docs/adopt.md: the lines of the first Python example run, and every command that they show parses."""
+"""README.md, docs/adopt.md, docs/data.md: the first Python example runs, and every command that they show parses."""
 
 import csv
 import re
@@ -12,7 +12,7 @@ from verisphere.cli.start import parser
 from verisphere.ship.calibrate import read_calibration
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "adopt.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "adopt.md", ROOT / "docs" / "data.md"]
 
 
 def blocks(page: Path, language: str) -> list[str]:

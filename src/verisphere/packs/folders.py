@@ -116,7 +116,7 @@ def _people(about: Path, folders: Sequence[str], people: Sequence[str]) -> Coded
             raise ValueError(
                 f"{about}: it numbers {len(people):,} people from 0, but the folder {shown(folder, 200)} is there"
             )
-    return Coded(tuple(NOBODY if one == NOBODY else people[int(one)] for one in column.values), column.codes)
+    return Coded(tuple(NOBODY if folder == NOBODY else people[int(folder)] for folder in column.values), column.codes)
 
 
 # --- faults ---

@@ -77,6 +77,8 @@ def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
     if not path.is_file():
         return None
     content = read_json_file(path, MAX_TABLE)
+    if pack.is_dir() and not (isinstance(content, dict) and {"pack", "sha256"} <= set(content)):
+        return None  # many programs call a file manifest.json
     try:
         manifest = from_json(Manifest, content)
         if not pack.is_dir() and not any(Path(file).suffix == pack.suffix for file in manifest.sha256):

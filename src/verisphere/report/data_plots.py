@@ -84,7 +84,7 @@ def _draw_domains(axes: Axes, domains: Mapping[str, int]) -> None:
 def _few_letters(count: float) -> str:
     """A number at a mark, which must not touch the next one.
 
-    >>> _few_letters(500), _few_letters(20_000), _few_letters(2_500_000)
+    >>> _few_letters(500.0), _few_letters(2e4), _few_letters(2.5e6)
     ('500', '20k', '2.5M')
     """
     for size, letter in ((1e6, "M"), (1e3, "k")):

@@ -1,0 +1,34 @@
+"""docs/data.md lists what there is: formats, known sets with their terms, the keys of the JSON."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from verisphere.measure.data.info import ImagesPerIdentity, Info
+from verisphere.measure.data.yaw import ESTIMATOR
+from verisphere.packs.formats import FORMATS
+from verisphere.packs.known_sets import KNOWN_SETS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.name)
+def test_every_format_has_a_row(known):
+    assert len(re.findall(rf"^\| {known.name} \|", PAGE, re.MULTILINE)) == 1
+
+
+def test_every_known_set_has_a_row():
+    table = PAGE.partition("## Known sets")[2].partition("|:--|:--|:--|\n")[2].splitlines()
+    assert table == [f"| {known.name} | {known.terms} | {known.note} |" for known in KNOWN_SETS]
+
+
+def test_every_key_of_the_json_is_named():
+    for field in (*fields(Info), *fields(ImagesPerIdentity)):
+        assert f"`{field.name}`" in PAGE, field.name
+
+
+def test_the_formula_of_yaw_is_that_of_the_code():
+    assert "yaw = arctan(2 a - 1)" in PAGE
+    assert ESTIMATOR.startswith("yaw = arctan(2 a - 1)")
