@@ -30,6 +30,8 @@ VERBS = {
         "--out",
         "{}/made",
     ),
+    "convert to an archive": ("data", "convert", "faces", "{}/made.zip"),
+    "convert to a folder": ("data", "convert", "faces", "{}/made"),
     "report": ("report", "set.npz", "--out", "{}/made"),
     "train": ("train", "recipe.yaml", "--out", "{}/made"),
 }

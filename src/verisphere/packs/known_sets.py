@@ -35,7 +35,8 @@ class KnownSet:
 
 
 _CELEB = "derived from MS-Celeb-1M (2016), which its publisher, Microsoft, withdrew in 2019"
-_RESEARCH = "is offered for non-commercial research"
+_RESEARCH = "offered for research"
+_NON_COMMERCIAL = "offered for non-commercial research"
 
 KNOWN_SETS = (
     KnownSet(
@@ -66,13 +67,13 @@ KNOWN_SETS = (
         "WebFace260M, WebFace42M, WebFace12M, WebFace4M",
         ("webface260m", "webface42m", "webface12m", "webface4m", "webface21m", "webface30m"),
         "research only",
-        f"published in 2021; {_RESEARCH}, on application",
+        f"published in 2021; {_NON_COMMERCIAL}, on application",
     ),
     KnownSet(
         "CASIA-WebFace",
         ("casiawebface", "casia", "webface", "faceswebface", "faceswebface112x112", "casiawebface112x112"),
         "research only",
-        f"published by CASIA in 2014; it was offered {_RESEARCH.removeprefix('is offered ')}, on application",
+        f"published by CASIA in 2014; {_NON_COMMERCIAL}, on application",
     ),
     KnownSet(
         "VGGFace2",
@@ -92,13 +93,15 @@ KNOWN_SETS = (
         "withdrawn",
         "published by the University of Washington in 2016; its publisher ended the distribution in 2020",
     ),
-    KnownSet("FaceScrub", ("facescrub",), "research only", f"published in 2014 as a list of addresses; {_RESEARCH}"),
-    KnownSet("UMDFaces", ("umdface", "umdfaces", "facesumd"), "research only", f"published in 2016; {_RESEARCH}"),
+    KnownSet(
+        "FaceScrub", ("facescrub",), "non-commercial", f"published in 2014 as a list of addresses; {_NON_COMMERCIAL}"
+    ),
+    KnownSet("UMDFaces", ("umdface", "umdfaces", "facesumd"), "research only", f"published in 2016; {_NON_COMMERCIAL}"),
     KnownSet(
         "IMDb-Face",
         ("imdbface", "facesimdb"),
         "research only",
-        f"published in 2018 as a list of addresses; {_RESEARCH}",
+        f"published in 2018 as a list of addresses; {_NON_COMMERCIAL}",
     ),
     KnownSet(
         "Asian-Celeb",
@@ -106,13 +109,14 @@ KNOWN_SETS = (
         "research only",
         f"of DeepGlint, 2018; {_RESEARCH}",
     ),
-    KnownSet("Celeb-500K", ("celeb500k",), "research only", f"published in 2018; {_RESEARCH}"),
+    KnownSet("Celeb-500K", ("celeb500k",), "not stated", "published in 2018"),
     KnownSet("CelebA", ("celeba", "imgalignceleba"), "non-commercial", "published in 2015 for non-commercial research"),
     KnownSet(
         "BUPT-Balancedface, BUPT-Globalface",
         ("buptbalancedface", "buptglobalface", "equalizedface", "globalface", "raceperace7000", "balancedface"),
         "non-commercial",
-        f"published in 2020; {_RESEARCH}, on application; its images are partly from MS-Celeb-1M (withdrawn in 2019)",
+        f"published in 2020; {_NON_COMMERCIAL}, on application; its images are partly from MS-Celeb-1M (withdrawn in "
+        "2019)",
     ),
     KnownSet(
         "RFW (Racial Faces in the Wild)",
@@ -131,13 +135,13 @@ KNOWN_SETS = (
     KnownSet(
         "CFP (CFP-FP, CFP-FF)",
         ("cfp", "cfpfp", "cfpff", "cfpdataset"),
-        "research only",
-        f"published in 2016; {_RESEARCH}",
+        "not stated",
+        "published in 2016",
     ),
-    KnownSet("AgeDB", ("agedb", "agedb30"), "non-commercial", f"published in 2017; {_RESEARCH}, on application"),
-    KnownSet("CALFW", ("calfw", "calfw112"), "research only", f"published in 2017 on images of LFW; {_RESEARCH}"),
-    KnownSet("CPLFW", ("cplfw", "cplfw112"), "research only", f"published in 2018 on images of LFW; {_RESEARCH}"),
-    KnownSet("SLLFW", ("sllfw",), "research only", f"published in 2017 on images of LFW; {_RESEARCH}"),
+    KnownSet("AgeDB", ("agedb", "agedb30"), "non-commercial", f"published in 2017; {_NON_COMMERCIAL}, on application"),
+    KnownSet("CALFW", ("calfw", "calfw112"), "not stated", "published in 2017 on images of LFW"),
+    KnownSet("CPLFW", ("cplfw", "cplfw112"), "not stated", "published in 2018 on images of LFW"),
+    KnownSet("SLLFW", ("sllfw",), "not stated", "published in 2017 on images of LFW"),
     KnownSet("VGG2-FP", ("vgg2fp",), "withdrawn", "pairs of VGGFace2, which its publisher no longer offers"),
     KnownSet("YTF (YouTube Faces)", ("ytf", "youtubefaces"), "research only", f"published in 2011; {_RESEARCH}"),
     KnownSet(
@@ -150,7 +154,7 @@ KNOWN_SETS = (
     KnownSet("TinyFace", ("tinyface",), "research only", f"published in 2018; {_RESEARCH}"),
     KnownSet("SurvFace (QMUL)", ("survface", "qmulsurvface"), "research only", f"published in 2018; {_RESEARCH}"),
     KnownSet("SCface", ("scface",), "research only", f"published in 2009; {_RESEARCH}, on application"),
-    KnownSet("XQLFW", ("xqlfw",), "research only", f"published in 2021 on images of LFW; {_RESEARCH}"),
+    KnownSet("XQLFW", ("xqlfw",), "not stated", "published in 2021 on images of LFW"),
     KnownSet(
         "ORL (AT&T Database of Faces)",
         ("orl", "attfaces", "orlfaces"),
@@ -163,10 +167,15 @@ KNOWN_SETS = (
         "non-commercial",
         "published by Microsoft in 2022, drawn images of people who do not exist, for non-commercial research",
     ),
-    KnownSet("DCFace", ("dcface",), "non-commercial", "published in 2023, generated images"),
-    KnownSet("SFace", ("sface",), "research only", "published in 2022, generated images; made from CASIA-WebFace"),
-    KnownSet("SynFace", ("synface",), "research only", "published in 2021, generated images"),
-    KnownSet("PubFig", ("pubfig", "pubfig83"), "non-commercial", "published in 2009 as a list of addresses"),
+    KnownSet("DCFace", ("dcface",), "not stated", "published in 2023, generated images"),
+    KnownSet("SFace", ("sface",), "not stated", "published in 2022, generated images; made from CASIA-WebFace"),
+    KnownSet("SynFace", ("synface",), "not stated", "published in 2021, generated images"),
+    KnownSet(
+        "PubFig",
+        ("pubfig", "pubfig83"),
+        "non-commercial",
+        "published in 2009 as a list of addresses, for non-commercial use",
+    ),
     KnownSet("CACD", ("cacd", "cacdvs"), "research only", f"published in 2014; {_RESEARCH}"),
 )
 
