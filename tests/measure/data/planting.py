@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image
 
 from verisphere.measure.data.convert import convert
-from verisphere.packs.pack import Row
+from verisphere.packs.formats import FORMATS
+from verisphere.packs.pack import Format, Row
 
 
 def image(seed: int, width: int = 8, height: int = 8) -> bytes:
@@ -90,6 +91,11 @@ BYTES = {
 }
 
 
+def content_of(write: Callable[[Path, dict[str, bytes]], Path], changed: dict[str, bytes]) -> Callable[[Path], Path]:
+    """A set with these images changed or added."""
+    return lambda root: write(root, changed)
+
+
 def content(write: Callable[[Path, dict[str, bytes]], Path], data: bytes) -> Callable[[Path], Path]:
     return lambda root: write(root, {"Ben/1.png": data})
 
@@ -118,7 +124,36 @@ def list_with(root: Path, changed: dict[str, bytes]) -> Path:
     return path
 
 
+def written(known: Format) -> Callable[[Path, dict[str, bytes]], Path]:
+    """The images as the writer of a format writes them, with these changed or added."""
+
+    def write(root: Path, changed: dict[str, bytes]) -> Path:
+        rows = {row.name: row for row in SOUND} | {
+            name: Row(name, name.split("/")[0], data) for name, data in changed.items()
+        }
+        path = root / f"faces{SUFFIXES.get(known.name, f'.{known.name}')}"
+        assert known.write is not None
+        known.write(path, iter(rows.values()))
+        return path
+
+    return write
+
+
+#: Formats that the plants below do not write by hand.
+OTHERS = [known for known in FORMATS if known.write is not None and not known.by_path]
+SUFFIXES = {"recordio": ".rec"}  # of the other formats it is their name
+FILES = {"lmdb": "data.mdb"}  # of the other formats it is the pack
+
+
 def contents() -> Iterator[Plant]:
+    """Faults of the content of an image, in every format."""
+    for known in OTHERS:
+        file = FILES.get(known.name, f"faces{SUFFIXES.get(known.name, f'.{known.name}')}")
+        for name, (data, says) in BYTES.items():
+            if data:  # an empty image is a matter of each format, and of its own plants
+                yield Plant(known.name, name, content(written(known), data), file, "Ben/1.png", says)
+        single = content_of(written(known), {"Dan/1.png": image(40)})
+        yield Plant(known.name, "one image", single, file, "Dan/1.png", "the only image of the identity")
     for form, write, file, record in (
         ("folder", folder_with, "faces/Ben/1.png", "Ben/1.png"),
         ("zip", archive_with, "faces.zip", "Ben/1.png"),
