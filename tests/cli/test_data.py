@@ -1,6 +1,7 @@
 """`verisphere data`: what is printed and written, and the exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from measure.data.planting import archive, folder, image
+from verisphere.cli.data import WRITABLE
 from verisphere.cli.start import main
+from verisphere.packs.formats import FORMATS
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -75,3 +78,7 @@ def test_the_json_never_replaces_the_set(verb: str, tmp_path: Path, capsys: pyte
 def test_nothing_is_there(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert run(verb, tmp_path / "none.zip") == 2
     assert "none.zip: no such folder, archive, list or pack" in capsys.readouterr().err
+
+
+def test_the_help_names_every_format_that_can_be_written():
+    assert {known.name for known in FORMATS if known.write is not None} <= set(re.findall(r"\w+", WRITABLE))

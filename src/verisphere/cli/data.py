@@ -7,6 +7,7 @@ from pathlib import Path
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Parser, Verbs, add_trust_code, new_verb
 
+WRITABLE = "folder, zip, recordio, tar, parquet or lmdb"  # a test compares them with the formats that can be written
 _SET = "folder, zip, list or pack of images"
 
 
@@ -124,7 +125,7 @@ def add_data(verbs: Verbs) -> None:
         help="what to write, which does not exist; its suffix says the format (.zip .rec .tar .parquet .lmdb), and "
         "without one it is a folder",
     )
-    verb.add_argument("--to", metavar="FORMAT", help="format to write, whatever the suffix of OUT")
+    verb.add_argument("--to", metavar="FORMAT", help=f"format to write, whatever the suffix of OUT: {WRITABLE}")
     verb.add_argument("--people", type=Path, metavar="LIST", help="convert only the people of this list")
     verb.add_argument("--min-images", type=int, default=1, metavar="N", help="exclude people with fewer images (1)")
     verb.add_argument("--max-images", type=int, metavar="N", help="the first N images of each person (all)")

@@ -8,10 +8,12 @@ import pytest
 
 from measure.data.planted import PLANTS
 from measure.data.planting import SOUND, Plant, archive, folder, image, listed
+from verisphere.measure.data.convert import convert
 from verisphere.measure.data.labels import repeated_images
 from verisphere.measure.data.verify import verify
 from verisphere.packs.columns import coded
 from verisphere.packs.formats import open_pack
+from verisphere.packs.pack import Row
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.format}: {plant.name}")
@@ -125,3 +127,18 @@ def test_repeats_name_an_image_of_the_same_person_where_there_is_one(tmp_path: P
 def test_nothing_is_there(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"no such folder, archive, list or pack"):
         verify(tmp_path / "none.zip")
+
+
+def test_a_damaged_entry_is_one_fault_where_the_manifest_has_its_name(tmp_path: Path):
+    rows = [Row("x/1.png", "Ann", image(1)), Row("x/2.png", "Ann", image(2))]
+    (tmp_path / "x").mkdir()
+    for row in rows:
+        (tmp_path / row.name).write_bytes(row.data)
+    (tmp_path / "list.csv").write_text("name,identity\nx/1.png,Ann\nx/2.png,Ann\n")
+    path = tmp_path / "out.zip"
+    convert(tmp_path / "list.csv", path)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"Ann/2.png") + 60] ^= 1
+    path.write_bytes(content)
+    damaged, changed = verify(path).faults
+    assert (damaged.record, changed.record) == ("Ann/2.png", "out.zip")
