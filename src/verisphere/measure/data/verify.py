@@ -83,8 +83,8 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
     """Looks for every fault of a data set.
 
     First the structure of the format (`Format.faults`) and the manifest. Then, where the pack can be opened, each image
-    is read and decoded, and the labels are checked. Memory for a large set: about 50 bytes an image, beside its index and the
-    faults.
+    is read and decoded, and the labels are checked. Memory for a large set: about 50 bytes an image, beside its index
+    and the faults.
 
     Args:
         path: folder, archive, list or pack.
