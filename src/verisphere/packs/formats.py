@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from verisphere.packs.bin_pairs import BIN
 from verisphere.packs.folders import FOLDER, ZIP
 from verisphere.packs.listed import LIST
 from verisphere.packs.pack import Format, Pack
+from verisphere.packs.recordio import RECORDIO
 
 #: Every format, in the order in which a path is tried; a new one is a file of this package and its name here.
-FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST)
+FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST, RECORDIO, BIN)
 
 
 def format_of(path: Path) -> Format:

@@ -1,0 +1,146 @@
+"""Verification sets of InsightFace (`lfw.bin`, `cfp_fp.bin`, `agedb_30.bin`): encoded images and a list of pairs.
+
+Such a file is a pickle of (list of 2n images, list of n booleans), in which the images 2i and 2i + 1 are pair i and the
+boolean says whether they show one person (`recognition/common/face2rec` and `lfw2pack.py` of InsightFace). It is not
+unpickled: see `pickled_pairs`.
+"""
+
+import codecs
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.images_json import read_source
+from verisphere.files.lists import PairList
+from verisphere.packs.columns import Coded, Positions, Texts
+from verisphere.packs.pack import Fault, Format, Pack
+from verisphere.packs.pickled_pairs import ESCAPED, LATIN_1, PLAIN, RAW_UNICODE, Bytes, find_pairs
+from verisphere.packs.spans import Spans
+from verisphere.vocabulary import NOBODY
+
+SUFFIX = ".bin"
+
+
+@dataclass(frozen=True, eq=False)
+class PickledImages:
+    """Images inside a pickle, by their places.
+
+    Attributes:
+        spans: where each stands in the file.
+        forms: how each stands there, as `verisphere.packs.pickled_pairs.Bytes` has it.
+    """
+
+    spans: Spans
+    forms: Int[np.ndarray, " images"]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Name of each image."""
+        return self.spans.names
+
+    @property
+    def unread(self) -> Sequence[str]:
+        """Always empty."""
+        return ()
+
+    def keep(self, positions: Positions) -> "PickledImages":
+        """The images at these positions."""
+        return PickledImages(self.spans.keep(positions), self.forms[np.asarray(positions, np.int64)])
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The file, name and place of each image for error messages, and its bytes.
+
+        Raises:
+            ValueError: the file is cut short, or text in it stands for no bytes.
+        """
+        for position, (name, data) in zip(positions, self.spans.read(positions), strict=True):
+            form = int(self.forms[position])
+            try:
+                yield name, _DECODED[form](data)
+            except ValueError:
+                raise ValueError(f"{name}: it is written as text that stands for no bytes") from None
+
+
+def _unescaped(data: bytes) -> bytes:
+    if len(data) < 2 or data[:1] not in (b"'", b'"') or data[-1:] != data[:1]:
+        raise ValueError
+    return codecs.escape_decode(data[1:-1])[0]
+
+
+_DECODED: dict[int, Callable[[bytes], bytes]] = {
+    PLAIN: lambda data: data,
+    LATIN_1: lambda data: data.decode("utf-8").encode("latin-1"),
+    ESCAPED: _unescaped,
+    RAW_UNICODE: lambda data: data.decode("raw-unicode-escape").encode("latin-1"),
+}
+
+
+def read_bin(path: Path) -> Pack:
+    """The images of a verification set, as `0000/left`, `0000/right`, `0001/left` and so on; who they show is unknown.
+
+    Raises:
+        ValueError: the file is not such a set; names the byte.
+        OSError: it cannot be read.
+    """
+    images, genuine = find_pairs(path)
+    for number, image in enumerate(images):
+        if fault := _image_fault(image):
+            raise ValueError(f"{path}: image {number} at byte {image.offset}: {fault}")
+    left, right = _names(len(genuine))
+    names = Texts.of(name for pair in zip(left, right, strict=True) for name in pair)
+    offsets, sizes, forms = np.array([(image.offset, image.size, image.form) for image in images], np.int64).T
+    files = PickledImages(Spans((path,), names, offsets, sizes), forms)
+    identities = Coded((NOBODY,), np.zeros(len(images), np.int64))
+    return Pack(path, "bin", names, identities, files, read_source(path, ()))
+
+
+def read_bin_pairs(path: str | Path) -> PairList:
+    """The pairs of a verification set, whose images have the names that `read_bin` gives them; without folds.
+
+    Raises:
+        ValueError: the file is not such a set; names the byte.
+        OSError: it cannot be read.
+    """
+    _, genuine = find_pairs(Path(path))
+    left, right = _names(len(genuine))
+    return PairList(left, right, tuple(genuine), source=str(path))
+
+
+def _names(pairs: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    digits = max(4, len(str(pairs - 1)))
+    left, right = (tuple(f"{pair:0{digits}}/{side}" for pair in range(pairs)) for side in ("left", "right"))
+    return left, right
+
+
+def _image_fault(image: Bytes) -> str:
+    if not image.size:
+        return "no bytes"
+    return "" if image.size <= MAX_BYTES else f"{image.size} bytes, more than the {MAX_BYTES} allowed for an image file"
+
+
+def _faults(path: Path) -> Iterator[Fault]:
+    """What keeps the pickle from being read, or each image that has no bytes or too many."""
+    try:
+        images, genuine = find_pairs(path)
+    except (ValueError, OSError) as error:
+        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+        return
+    names = [name for pair in zip(*_names(len(genuine)), strict=True) for name in pair]
+    for name, image in zip(names, images, strict=True):
+        if fault := _image_fault(image):
+            yield Fault(str(path), name, image.offset, fault)
+
+
+BIN = Format(
+    "bin",
+    "a verification set of InsightFace (.bin)",
+    lambda path: path.suffix.lower() == SUFFIX and not path.is_dir(),
+    read_bin,
+    _faults,
+    None,
+    frozenset({"names"}),
+)

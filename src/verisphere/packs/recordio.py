@@ -1,0 +1,256 @@
+"""RecordIO of MXNet, as packs of faces use it (`train.rec` with `train.idx`): see `recordio_layout` for the layout.
+
+A pack of InsightFace (MS1M, Glint360K, WebFace) has an identity header: record 0 holds no image and two labels, `end`
+and `last`. The images are the records 1 to `end - 1`; the records from `end` up to `last` hold no image either, but the
+range [first, after the last) of the keys of the images of one identity each. Packs of MXNet's `im2rec` have none of
+these, and their images are all records.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import numpy as np
+from jaxtyping import Int, Int64
+
+from verisphere.files.disk import regular
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.images_json import read_source
+from verisphere.packs.columns import Coded, Column, Numbers, Positions, Texts, take
+from verisphere.packs.manifest import Manifest, read_manifest
+from verisphere.packs.pack import Format, Pack, Row
+from verisphere.packs.recordio_faults import faults
+from verisphere.packs.recordio_index import (
+    check_index,
+    index_path,
+    list_path,
+    read_index,
+    read_name_list,
+    repeated_texts,
+)
+from verisphere.packs.recordio_labels import Contents, contents
+from verisphere.packs.recordio_layout import EXACT, gather_headers, header_of, image_record, read_record, record_bytes
+from verisphere.vocabulary import NO_CLASS, NOBODY
+
+_SAMPLE = 64  # records whose ids are compared with their keys when a pack is opened
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Images in records; the file is opened for each request alone.
+
+    Attributes:
+        path: the file.
+        names: name of each image.
+        keys: key of each in the index.
+        offsets: byte at which each record begins.
+        codes: position of the label of each in `labels`.
+        labels: the labels of the pack.
+        ids_are_keys: whether the id in a record's header has to be its key.
+        unread: always empty.
+    """
+
+    path: Path
+    names: Sequence[str]
+    keys: Int64[np.ndarray, " images"]
+    offsets: Int64[np.ndarray, " images"]
+    codes: Int[np.ndarray, " images"]
+    labels: Int64[np.ndarray, " labels"]
+    ids_are_keys: bool
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Positions) -> "Records":
+        """The images at these positions."""
+        rows = np.asarray(positions, np.int64)
+        columns = self.keys[rows], self.offsets[rows], self.codes[rows]
+        return Records(self.path, take(self.names, rows), *columns, self.labels, self.ids_are_keys)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The file, name and place of each image for error messages, and its bytes.
+
+        Raises:
+            ValueError: a record is malformed, or its header has another key or label than the pack has for it.
+        """
+        with ExitStack() as files:
+            file = size = None
+            for position in positions:
+                offset = int(self.offsets[position])
+                name = f"{self.path}: record {self.names[position]} at byte {offset}"
+                try:
+                    if file is None or size is None:
+                        file = files.enter_context(open(self.path, "rb", buffering=0, opener=regular)).fileno()
+                        size = os.fstat(file).st_size
+                    image = self._image(read_record(file, offset, size), int(position))
+                except OSError as error:
+                    raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+                yield name, image
+
+    def _image(self, data: bytes, position: int) -> bytes:
+        """The image in the data of a record, whose header is checked."""
+        header = header_of(data, len(data))
+        key, label = int(self.keys[position]), int(self.labels[self.codes[position]])
+        if self.ids_are_keys and header.id != key:
+            raise ValueError(
+                f"its header has the id {header.id}, but its key is {key}; were lines of the index swapped?"
+            )
+        if header.labels[0] != label:
+            raise ValueError(
+                f"its header has the label {header.labels[0]:g}, but the pack has {label} for it; is the index, or the "
+                "list, that of another file?"
+            )
+        if header.image == len(data):
+            raise ValueError("no image in it")
+        return data[header.image :]
+
+
+def read_recordio(path: Path) -> Pack:
+    """The images of a RecordIO file, and of the index and the list beside it.
+
+    Order: that of the index; with an identity header, that of the keys. Names: those of the manifest of a converted
+    pack, else those of the list beside the file, else the keys. Labels: those of the identity records (each as the
+    header of the first image of its range states it); else of the list; else of the headers of all records, which are
+    then all read once. Reading an image compares its header with them, whatever their source. The id in the header is
+    compared with the key where this is what the writer put there, as more than half of a sample of records shows;
+    programs exist that write 0, or the key of an earlier file. Identities: those of the manifest, else the labels as
+    text; the label -1 is `verisphere.vocabulary.NOBODY`.
+
+    Raises:
+        ValueError: the index or the list is malformed, a key or offset appears twice, an offset lies past the end, a
+            label is not a whole number from -1, the identities overlap, or the files beside it disagree.
+        OSError: a file cannot be read.
+    """
+    index = read_index(path)
+    check_index(path, index)
+    listed = read_name_list(path)
+    if listed is not None and listed.wrong:
+        line, reason = next(iter(listed.wrong.items()))
+        raise ValueError(f"{list_path(path)}: line {line}: {reason}")
+    held = contents(path, index, listed)
+    manifest = read_manifest(path, len(held.keys))
+    names: Column | tuple[str, ...] = held.names or Numbers(held.keys)
+    if manifest is not None and manifest.names is not None:
+        names = Texts.of(manifest.names)
+    elif held.names is not None:
+        again = next(repeated_texts(held.names), None)
+        if again is not None:
+            raise ValueError(f"{list_path(path)}: {held.names[again]!r} stands there twice; names must be unique")
+    labels, codes = _distinct(held.labels)
+    identities = Coded(_people(path, labels, manifest), codes)
+    domains = None if manifest is None else manifest.domains
+    ids_are_keys = _ids_are_keys(path, held)
+    files = Records(path, names, held.keys, held.offsets, codes, labels, ids_are_keys)
+    source = read_source(path, ()) if manifest is None else manifest.source
+    return Pack(path, "recordio", names, identities, files, source, domains)
+
+
+def _distinct(labels: Int64[np.ndarray, " images"]) -> tuple[np.ndarray, np.ndarray]:
+    """The labels in order, each once, and for each image its position there; without sorting millions of images."""
+    present = np.zeros(int(labels.max(initial=NO_CLASS)) + 2, bool)
+    present[labels + 1] = True
+    number = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(present) - 1, number[labels + 1]
+
+
+def _people(path: Path, labels: Int64[np.ndarray, " labels"], manifest: Manifest | None) -> tuple[str, ...]:
+    """The identity of each label."""
+    if manifest is None or manifest.people is None:
+        return tuple(map(str, labels.tolist()))
+    if len(labels) and labels[-1] >= len(manifest.people):
+        raise ValueError(
+            f"{path}: label {labels[-1]} is out of range: its manifest has {len(manifest.people)} people, from 0"
+        )
+    return tuple(NOBODY if label == NO_CLASS else manifest.people[label] for label in labels.tolist())
+
+
+def _ids_are_keys(path: Path, held: Contents) -> bool:
+    rows = np.unique(np.linspace(0, len(held.keys) - 1, _SAMPLE).astype(np.int64))
+    rows = rows[held.keys[rows] != 0] if len(rows) > 1 else rows  # 0 is also what stands in an id that nobody set
+    headers = gather_headers(path, held.offsets[rows], len(rows))
+    seen = np.setdiff1d(np.arange(len(rows)), list(headers.problems))
+    equal = headers.ids[seen] == held.keys[rows][seen].astype(np.uint64)
+    return 2 * int(np.count_nonzero(equal)) >= len(seen)
+
+
+# --- writing ---
+
+
+def write_recordio(path: Path, rows: Iterable[Row]) -> None:
+    """Writes a pack in the layout of InsightFace: the file, its index, and a list with names, under one stem.
+
+    The images have the keys from 1, in the order of `rows`. The label of an identity is the number of identities that
+    appeared before it first does; that of `verisphere.vocabulary.NOBODY` is -1. The identity header, record 0, follows
+    the images, as in packs of `face2rec2`. It has identity records where the images of each identity stand in one run
+    and none is of nobody; else it states that there are none, and readers take the labels from the images. From 2**24
+    images on, whose number a float32 label cannot state, there is no identity header.
+
+    Raises:
+        ValueError: there are no rows, more than 2**24 identities, an image with no bytes or too many, or a name that a
+            line of a list cannot hold.
+    """
+    label_of: dict[str, int] = {}
+    runs: list[int] = []  # key of the first image of each run of one identity
+    key, previous = 0, None
+    with (
+        open(path, "xb") as records,
+        open(index_path(path), "x", encoding="ascii") as index,
+        open(list_path(path), "x", encoding="utf-8", newline="\n") as names,
+    ):
+        writer = _Writer(records, index)
+        for key, row in enumerate(rows, start=1):
+            label = NO_CLASS if row.identity == NOBODY else label_of.setdefault(row.identity, len(label_of))
+            _check_row(row, label)
+            if row.identity != previous:
+                runs.append(key)
+                previous = row.identity
+            writer.put(key, (label,), row.data)
+            names.write(f"{key}\t{label}\t{row.name}\n")
+        if not key:
+            raise ValueError(f"{path}: no images to write")
+        end = key + 1
+        if end <= EXACT:
+            one_run_each = len(runs) == len(label_of)  # NOBODY, which has no label, makes a run more
+            ranges = list(zip(runs, [*runs[1:], end], strict=True)) if one_run_each else []
+            writer.put(0, (end, end + len(ranges)))
+            for number, (first, after) in enumerate(ranges, start=end):
+                writer.put(number, (first, after))
+
+
+@dataclass(eq=False)
+class _Writer:
+    """The file and the index of a pack that is being written."""
+
+    records: BinaryIO
+    index: TextIO
+    offset: int = 0
+
+    def put(self, key: int, labels: tuple[int, ...], image: bytes = b"") -> None:
+        """Appends a record, and its line of the index."""
+        self.index.write(f"{key}\t{self.offset}\n")
+        self.offset += self.records.write(record_bytes(image_record(key, labels, image)))
+
+
+def _check_row(row: Row, label: int) -> None:
+    if not row.name or any(mark in row.name for mark in "\t\n\r"):
+        raise ValueError(f"{row.name!r}: a name with a tab or a line end, which the list of a pack cannot hold")
+    if not row.data:
+        raise ValueError(f"{row.name}: no bytes")
+    if len(row.data) > MAX_BYTES:
+        raise ValueError(f"{row.name}: {len(row.data)} bytes, more than the {MAX_BYTES} allowed for an image file")
+    if label > EXACT:
+        raise ValueError(f"{row.name}: more than {EXACT:,} identities, which float32 labels cannot number")
+
+
+RECORDIO = Format(
+    "recordio",
+    "a RecordIO file of MXNet (.rec, with .idx and perhaps .lst beside it)",
+    lambda path: path.suffix.lower() == ".rec" and not path.is_dir(),
+    read_recordio,
+    faults,
+    write_recordio,
+    frozenset({"names"}),
+)

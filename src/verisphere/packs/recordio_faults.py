@@ -1,0 +1,352 @@
+"""Every fault in the structure of a RecordIO file and of the index and the list beside it."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from verisphere.files.disk import regular
+from verisphere.packs.columns import Numbers
+from verisphere.packs.manifest import Manifest, read_manifest
+from verisphere.packs.pack import Fault
+from verisphere.packs.recordio_index import (
+    Index,
+    NameList,
+    index_path,
+    list_path,
+    read_index,
+    read_name_list,
+    repeated_texts,
+    repeats,
+)
+from verisphere.packs.recordio_labels import Identities, identity_header, whole
+from verisphere.packs.recordio_layout import EXACT, MAGIC, Surveyed, survey
+
+_STEP = 1 << 20  # bytes searched at a time for the next record after damage
+
+
+@dataclass(eq=False)
+class _Survey:
+    """What the walk through the records has seen, by position in the order of the keys; labels are NaN before that.
+
+    Attributes:
+        labels: the first two labels of each record.
+        images: bytes of its image; -1 where the record is malformed.
+        strange_ids: number of records whose id is not their key.
+        id_faults: the faults of those, unless they are most of all.
+    """
+
+    labels: Float64[np.ndarray, "records 2"]
+    images: Int64[np.ndarray, " records"]
+    strange_ids: int = 0
+    id_faults: list[Fault] = field(default_factory=list)
+
+
+def faults(path: Path) -> Iterator[Fault]:
+    """Every fault in the structure of a pack; see `verisphere.packs.pack.Format`.
+
+    The records are walked in the order of their places, their headers read and their images skipped; after a malformed
+    record, the index says where the next one begins. Without an index, the next one is searched for. Where most ids in
+    the headers are not the keys, the program that wrote the file put something else there, and one fault says so for
+    all records.
+    """
+    try:
+        size = _size(path)
+        if not index_path(path).is_file():
+            yield Fault(str(path), "", None, f"there is no index {index_path(path).name} beside it")
+            yield from _unindexed(path, size)
+            return
+        index = read_index(path)
+        listed = read_name_list(path)
+    except (ValueError, OSError) as error:
+        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+        return
+    place = str(index_path(path))
+    for line in index.wrong.tolist():
+        yield Fault(place, "", None, f"line {line}: not `key<TAB>offset` with two whole numbers from 0")
+    again = repeats(index.keys)
+    for row in again.tolist():
+        yield Fault(
+            place, str(index.keys[row]), int(index.offsets[row]), f"line {index.lines[row]}: its key stands there twice"
+        )
+    order = np.argsort(index.keys, kind="stable")
+    keys, offsets, lines = (column[order] for column in (index.keys, index.offsets, index.lines))
+    if not len(keys):
+        yield Fault(str(path), "", None, "no records")
+        return
+    index = Index(keys, offsets, lines, index.wrong)
+    try:
+        identities = identity_header(path, keys, offsets)
+    except ValueError:  # the walk finds the reason
+        identities = None
+    named = _Named(path, keys, identities, listed)
+    seen = _Survey(np.full((len(keys), 2), np.nan), np.full(len(keys), -1, np.int64))
+    yield from _walk(path, size, index, named, seen)
+    if 2 * seen.strange_ids > len(keys):
+        yield Fault(
+            str(path), "", None, f"{seen.strange_ids} of {len(keys)} headers have another id than their key, so an "
+            "index with swapped lines would not be noticed"
+        )  # fmt: skip
+    else:
+        yield from seen.id_faults
+    yield from _label_faults(path, index, identities, named, seen)
+    yield from _list_faults(path, index, identities, listed, seen)
+    yield from _manifest_faults(path, index, identities, seen)
+
+
+class _Named:
+    """The name of a record in faults: that in the list, as in the names of the pack, or its key."""
+
+    def __init__(self, path: Path, keys: np.ndarray, identities: Identities | None, listed: NameList | None) -> None:
+        images = _image_rows(keys, identities)
+        try:
+            manifest = read_manifest(path, len(images))
+        except (ValueError, OSError):  # one of the faults
+            manifest = None
+        self.keys, self.rows, self.names = keys, np.full(len(keys), -1, np.int64), Numbers(keys)[:0]
+        names: object = None
+        if manifest is not None and manifest.names is not None:
+            self.rows[images] = np.arange(len(images))
+            names = manifest.names
+        elif listed is not None and len(listed.keys):
+            by_key = np.argsort(listed.keys, kind="stable")
+            place = np.minimum(np.searchsorted(listed.keys[by_key], keys), len(by_key) - 1)
+            self.rows = np.where(listed.keys[by_key][place] == keys, by_key[place], -1)
+            names = listed.names
+        self.names = names if names is not None else self.names  # type: ignore[assignment]
+
+    def __getitem__(self, row: int) -> str:
+        named = int(self.rows[row])
+        return str(self.keys[row]) if named < 0 else self.names[named]
+
+
+def _size(path: Path) -> int:
+    with open(path, "rb", opener=regular) as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def _image_rows(keys: np.ndarray, identities: Identities | None) -> Int64[np.ndarray, " images"]:
+    """The positions, among sorted keys, of the images."""
+    if identities is None:
+        return np.arange(len(keys))
+    return np.arange(*np.searchsorted(keys, [1, identities.end]).tolist())
+
+
+# --- the records ---
+
+
+def _walk(path: Path, size: int, index: Index, named: _Named, seen: _Survey) -> Iterator[Fault]:
+    """The records by place; what lies between them must be nothing."""
+    where = str(path)
+    expected: int | None = 0  # where the next record begins; None after a malformed one
+    with open(path, "rb", buffering=0, opener=regular) as opened:
+        file, before = opened.fileno(), ""
+        for row in np.argsort(index.offsets, kind="stable").tolist():
+            key, offset = int(index.keys[row]), int(index.offsets[row])
+            if offset >= size:
+                yield Fault(where, named[row], offset, f"past the end of the file, which has {size} bytes")
+                continue
+            if expected is not None and offset > expected:
+                yield from _between(path, file, expected, offset)
+            elif expected is not None and offset < expected:
+                reason = f"it begins within record {before}, or where that begins; are two lines of the index one?"
+                yield Fault(where, named[row], offset, reason)
+                if offset % 4:
+                    continue
+            try:
+                record = survey(file, offset, size)
+            except ValueError as error:
+                yield Fault(where, named[row], offset, str(error))
+                expected = None
+                continue
+            _note_header(where, named[row], key, offset, record, seen, row)
+            expected, before = max(record.end, expected or 0), named[row]
+        if expected is not None and expected < size:
+            yield from _between(path, file, expected, size)
+
+
+def _note_header(where: str, name: str, key: int, offset: int, record: Surveyed, seen: _Survey, row: int) -> None:
+    header = record.header
+    seen.labels[row, : len(header.labels)], seen.images[row] = header.labels, record.image_bytes
+    if header.id != key:
+        seen.strange_ids += 1
+        if 2 * seen.strange_ids <= len(seen.images):  # with more than these, one fault stands for all
+            reason = f"its header has the id {header.id}, but its key is {key}; were lines of the index swapped?"
+            seen.id_faults.append(Fault(where, name, offset, reason))
+
+
+def _between(path: Path, file: int, begin: int, end: int) -> Iterator[Fault]:
+    """What lies between two records of the index: records that it does not have, or bytes that are no record."""
+    while begin < end:
+        try:
+            record = survey(file, begin, end)
+        except ValueError:
+            yield Fault(str(path), "", begin, f"{end - begin} bytes that are no record of the index")
+            return
+        yield Fault(str(path), "", begin, f"a record with the id {record.header.id}, which the index does not have")
+        begin = record.end
+
+
+def _unindexed(path: Path, size: int) -> Iterator[Fault]:
+    """The records of a file without an index; after damage, the next one is searched for."""
+    with open(path, "rb", buffering=0, opener=regular) as opened:
+        file, offset = opened.fileno(), 0
+        while offset < size:
+            try:
+                record = survey(file, offset, size)
+                if not whole(np.array(record.header.labels[:1], np.float32)).all() and record.image_bytes:
+                    yield Fault(str(path), str(record.header.id), offset, _label_text(record.header.labels[0]))
+                offset = record.end
+            except ValueError as error:
+                yield Fault(str(path), "", offset, str(error))
+                offset = _next_record(file, offset + 4, size)
+
+
+def _next_record(file: int, offset: int, size: int) -> int:
+    """The next place at a multiple of 4 bytes with the number that begins a record; the end where there is none."""
+    offset = (offset + 3) // 4 * 4
+    while offset < size:
+        data = os.pread(file, _STEP, offset)
+        places = np.flatnonzero(np.frombuffer(data, "<u4", len(data) // 4) == MAGIC)
+        if len(places):
+            return offset + 4 * int(places[0])
+        offset += _STEP
+    return size
+
+
+# --- labels ---
+
+
+def _label_text(label: float) -> str:
+    return f"label {label:g} is out of range; allowed are whole numbers from -1 to {EXACT}"
+
+
+def _label_faults(
+    path: Path, index: Index, identities: Identities | None, named: _Named, seen: _Survey
+) -> Iterator[Fault]:
+    """Images without an image or a label, and identities whose ranges are not those of the labels."""
+    images = _image_rows(index.keys, identities)
+    legible = images[seen.images[images] >= 0]
+    for row in legible[seen.images[legible] == 0].tolist():
+        yield Fault(str(path), named[row], int(index.offsets[row]), "no image in it")
+    for row in legible[~whole(seen.labels[legible, 0].astype(np.float32))].tolist():
+        yield Fault(str(path), named[row], int(index.offsets[row]), _label_text(seen.labels[row, 0]))
+    if identities is None:
+        return
+    if len(images) != identities.end - 1:
+        yield Fault(
+            str(path), "0", int(index.offsets[0]), f"an identity header of {identities.end - 1} images, but the index "
+            f"has {len(images)} of the keys 1 to {identities.end - 1}"
+        )  # fmt: skip
+    behind = np.searchsorted(index.keys, identities.end)
+    stated = seen.labels[0, 1] - seen.labels[0, 0]
+    rows = np.arange(behind, len(index.keys))
+    if len(rows) and stated != len(rows) and identities.end + len(rows) < EXACT:
+        yield Fault(
+            str(path), "0", int(index.offsets[0]), f"an identity header of {stated:g} identities, but there are "
+            f"{len(rows)} records behind the images"
+        )  # fmt: skip
+    yield from _range_faults(path, index, identities, rows, images, named, seen)
+
+
+def _range_faults(
+    path: Path,
+    index: Index,
+    identities: Identities,
+    rows: Int64[np.ndarray, " identities"],
+    images: Int64[np.ndarray, " images"],
+    named: _Named,
+    seen: _Survey,
+) -> Iterator[Fault]:
+    owner = np.full(len(images), -1, np.int64)  # identity record of each image
+    image_keys = index.keys[images]
+    exact = True
+    for row in rows[seen.images[rows] >= 0].tolist():
+        first, after = seen.labels[row].tolist()
+        place = str(path), str(index.keys[row]), int(index.offsets[row])
+        if after > EXACT:
+            exact = False  # where float32 cannot state the keys, nothing follows from them
+            continue
+        if seen.images[row] or not (1 <= first < after <= identities.end) or first % 1 or after % 1:
+            reason = (
+                f"it should be an identity's range of keys from 1 to {identities.end}, and is {first:g} to {after:g}"
+            )
+            yield Fault(*place, reason)
+            continue
+        covered = slice(*np.searchsorted(image_keys, [int(first), int(after)]).tolist())
+        taken = np.flatnonzero(owner[covered] >= 0)
+        if len(taken):
+            at = covered.start + int(taken[0])
+            reason = f"its identity has the key {image_keys[at]}, which is an image of identity record {owner[at]} too"
+            yield Fault(*place, reason)
+        owner[covered] = index.keys[row]
+        labels = seen.labels[images[covered], 0]
+        for at in np.flatnonzero(
+            (labels != labels[:1]) & ~np.isnan(labels) & (seen.images[images[covered]] > 0)
+        ).tolist():
+            wrong = int(images[covered.start + at])
+            reason = (
+                f"label {labels[at]:g}, but it lies in the range of record {index.keys[row]}, of label {labels[0]:g}"
+            )
+            yield Fault(str(path), named[wrong], int(index.offsets[wrong]), reason)
+    if len(rows) and exact:
+        for row in images[owner < 0].tolist():
+            yield Fault(str(path), named[row], int(index.offsets[row]), "in the range of no identity record")
+
+
+# --- the files beside ---
+
+
+def _list_faults(
+    path: Path, index: Index, identities: Identities | None, listed: NameList | None, seen: _Survey
+) -> Iterator[Fault]:
+    """A list with other keys, other labels, or a name twice."""
+    if listed is None:
+        return
+    where = str(list_path(path))
+    for line, reason in listed.wrong.items():
+        yield Fault(where, "", None, f"line {line}: {reason}")
+    images = _image_rows(index.keys, identities)
+    for row in repeated_texts(listed.names):
+        yield Fault(where, listed.names[row], None, f"line {listed.lines[row]}: the name stands there twice")
+    for row in repeats(listed.keys).tolist():
+        yield Fault(
+            where, listed.names[row], None, f"line {listed.lines[row]}: key {listed.keys[row]} stands there twice"
+        )
+    place = np.searchsorted(index.keys[images], listed.keys)
+    place = np.minimum(place, max(len(images) - 1, 0))
+    present = index.keys[images][place] == listed.keys if len(images) else np.zeros(len(listed.keys), bool)
+    for row in np.flatnonzero(~present).tolist():
+        reason = f"line {listed.lines[row]}: no image has its key {listed.keys[row]}"
+        yield Fault(where, listed.names[row], None, reason)
+    for at in np.flatnonzero(~np.isin(index.keys[images], listed.keys)).tolist():
+        row = int(images[at])
+        yield Fault(where, str(index.keys[row]), int(index.offsets[row]), "the list does not have this image")
+    labels = seen.labels[images[place], 0] if len(images) else np.zeros(len(place))
+    for row in np.flatnonzero(present & ~np.isnan(labels) & (labels != listed.labels)).tolist():
+        image = int(images[place[row]])
+        reason = (
+            f"line {listed.lines[row]}: label {listed.labels[row]}, but the header of the image has {labels[row]:g}"
+        )
+        yield Fault(where, listed.names[row], int(index.offsets[image]), reason)
+
+
+def _manifest_faults(path: Path, index: Index, identities: Identities | None, seen: _Survey) -> Iterator[Fault]:
+    """A manifest of another number of images, or without a label's identity."""
+    images = _image_rows(index.keys, identities)
+    try:
+        manifest: Manifest | None = read_manifest(path, len(images))
+    except (ValueError, OSError) as error:
+        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+        return
+    if manifest is None or manifest.people is None:
+        return
+    labels = seen.labels[images, 0]
+    for row in images[labels >= len(manifest.people)].tolist():
+        reason = (
+            f"label {seen.labels[row, 0]:g} is out of range: the manifest has {len(manifest.people)} people, from 0"
+        )
+        yield Fault(str(path), str(index.keys[row]), int(index.offsets[row]), reason)

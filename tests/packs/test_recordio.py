@@ -1,0 +1,451 @@
+"""RecordIO: what an independent writer of the published layout wrote, round trips, and every planted fault."""
+
+import pickle
+import random
+import struct
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import recordio_writer as writer
+from verisphere.packs import recordio_labels
+from verisphere.packs.manifest import Manifest, manifest_path
+from verisphere.packs.pack import Row
+from verisphere.packs.recordio import RECORDIO
+from verisphere.vocabulary import ImageSource
+
+#: Bytes of images, with the magic number at places that are and that are not multiples of 4, and odd lengths.
+IMAGES = [
+    b"jpeg-1",
+    writer.MAGIC + b"front" + writer.MAGIC,
+    b"abcd" + writer.MAGIC * 2 + b"end",
+    b"ab" + writer.MAGIC + b"c",
+    b"x" * 33,
+    writer.MAGIC,
+    b"seven",
+]
+
+
+def content(pack) -> list[bytes]:
+    return [data for _, data in pack.files.read(range(len(pack)))]
+
+
+def reasons(path: Path) -> list[str]:
+    return list(map(str, RECORDIO.faults(path)))
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """Keys out of order, one label or several, as `im2rec` writes them."""
+    path = tmp_path / "plain.rec"
+    labels = [3.0, [3.0, 0.5], 0.0, [-1.0, 2.0, 4.0], 3.0, 0.0, -1.0]
+    keys = [4, 2, 0, 6, 1, 5, 3]
+    writer.write(
+        path, [(key, writer.image(key, label, data)) for key, label, data in zip(keys, labels, IMAGES, strict=True)]
+    )
+    return path
+
+
+@pytest.fixture
+def faces(tmp_path: Path) -> Path:
+    path = tmp_path / "faces.rec"
+    writer.insightface(path, [(0.0, IMAGES[:3]), (1.0, IMAGES[3:4]), (2.0, IMAGES[4:])])
+    return path
+
+
+def test_records_of_im2rec(plain: Path):
+    pack = RECORDIO.read(plain)
+    assert list(pack.names) == ["4", "2", "0", "6", "1", "5", "3"]
+    assert list(pack.identities) == ["3", "3", "0", "-1", "3", "0", "-1"]
+    assert content(pack) == IMAGES
+    assert pack.domains is None
+    part = pickle.loads(pickle.dumps(pack.keep([5, 1])))
+    assert (list(part.names), list(part.identities), content(part)) == (["5", "2"], ["0", "3"], [IMAGES[5], IMAGES[1]])
+    assert [name for name, _ in part.files.read([1])] == [f"{plain}: record 2 at byte 40"]
+    assert reasons(plain) == []
+
+
+def test_an_identity_header(faces: Path):
+    pack = RECORDIO.read(faces)
+    assert list(pack.names) == [str(key) for key in range(1, 8)]
+    assert list(pack.identities) == ["0", "0", "0", "1", "2", "2", "2"]
+    assert content(pack) == IMAGES
+    assert reasons(faces) == []
+
+
+def test_labels_come_from_the_identity_records(tmp_path: Path):
+    """The label of a range is that of its first image; another one inside the range is an error when it is read."""
+    path = tmp_path / "faces.rec"
+    records = [(key, writer.image(key, float(label), b"jpeg")) for key, label in ((1, 5), (2, 5), (3, 8))]
+    records += [(0, writer.image(0, [4.0, 5.0], b"")), (4, writer.image(4, [1.0, 4.0], b""))]
+    writer.write(path, records)
+    pack = RECORDIO.read(path)
+    assert list(pack.identities) == ["5"] * 3
+    with pytest.raises(ValueError, match=r"faces\.rec: record 3 at byte 72: its header has the label 8, but .* 5 "):
+        content(pack)
+    assert reasons(path) == [
+        f"{path}: record 3 at byte 72: label 8, but it lies in the range of record 4, of label 5",
+    ]
+
+
+@pytest.mark.parametrize("last", [3.0, 4.0, 7.0])
+def test_an_identity_header_without_identity_records(tmp_path: Path, last: float):
+    """Programs state no records, or the number of identities in place of the second label."""
+    path = tmp_path / "faces.rec"
+    records = [(1, writer.image(1, 5.0, b"a")), (2, writer.image(2, 6.0, b"b")), (3, writer.image(3, 5.0, b"c"))]
+    writer.write(path, [*records, (0, writer.image(0, [4.0, last], b""))])
+    assert list(RECORDIO.read(path).identities) == ["5", "6", "5"]
+
+
+def test_keys_that_float32_cannot_state(tmp_path: Path):
+    """Past 2**24 the ranges are rounded, as in Glint360K; the labels there are those of the images' own headers."""
+    path = tmp_path / "faces.rec"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recordio_labels, "EXACT", 4)  # as if float32 had 2 bits: 5 images, but 7 for the key 6
+        records = [(key, writer.image(key, float(label), b"jpeg")) for key, label in enumerate([0, 0, 1, 1, 2], 1)]
+        ranges = [(6, [1.0, 3.0]), (7, [3.0, 6.0]), (8, [4.0, 6.0])]
+        records += [(0, writer.image(0, [7.0, 8.0], b""))]
+        writer.write(path, records + [(key, writer.image(key, bounds, b"")) for key, bounds in ranges])
+        assert list(RECORDIO.read(path).identities) == ["0", "0", "1", "1", "2"]
+
+
+def test_names_and_labels_of_a_list(plain: Path, faces: Path):
+    rows = {4: 3, 2: 3, 0: 0, 6: -1, 1: 3, 5: 0, 3: -1}
+    lines = [f"{key}\t{label}.000000\tdir/é {key}.jpg\n" for key, label in rows.items()]
+    plain.with_suffix(".lst").write_text("".join(lines), encoding="utf-8")
+    pack = RECORDIO.read(plain)
+    assert list(pack.names) == [f"dir/é {key}.jpg" for key in rows]
+    assert content(pack) == IMAGES
+    plain.with_suffix(".lst").write_text("".join(reversed(lines)) + "77\t1\tnot-packed.jpg\n", encoding="utf-8")
+    assert list(RECORDIO.read(plain).names) == [f"dir/é {key}.jpg" for key in rows]
+    assert reasons(plain) == [
+        f"{plain.with_suffix('.lst')}: record not-packed.jpg: line 8: no image has its key 77",
+    ]
+    # the layout of InsightFace: aligned, path, label
+    labels = [0, 0, 0, 1, 2, 2, 2]
+    faces.with_suffix(".lst").write_text("".join(f"1\t/f/{row}.jpg\t{label}\n" for row, label in enumerate(labels)))
+    assert list(RECORDIO.read(faces).names) == [f"/f/{row}.jpg" for row in range(7)]
+    assert reasons(faces) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("1\t0\ta\n", r"6 of 7 images are not in this list, the first is record 2"),
+        ("".join(f"{key}\t1\tn{key}\n" for key in range(1, 8)), r"line 1: label 1, but faces\.rec has 0 for record 1"),
+        ("1\t0\n", "line 1: not `key<TAB>label<TAB>path`"),
+        ("1\tx\t0.5\n", "line 1: its key and its first label are not whole"),
+        (
+            "".join(f"{key}\t{label}\tn\n" for key, label in enumerate((0, 0, 0, 1, 2, 2, 2), 1)),
+            "'n' stands there twice",
+        ),
+        ("1\t0\t\xff\n", "not UTF-8"),
+    ],
+)
+def test_a_list_that_disagrees(faces: Path, text: str, reason: str):
+    faces.with_suffix(".lst").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"faces\.lst: {reason}"):
+        RECORDIO.read(faces)
+    assert reasons(faces)
+
+
+def test_without_an_index(plain: Path, faces: Path, tmp_path: Path):
+    """The ids in the headers are the keys; where they repeat, the numbers of the records, as `rec2idx` counts."""
+    for path in (plain, faces):
+        expected = RECORDIO.read(path)
+        path.with_suffix(".idx").unlink()
+        pack = RECORDIO.read(path)
+        assert list(pack.names) == list(expected.names)
+        assert content(pack) == IMAGES
+        assert reasons(path) == [f"{path}: there is no index {path.stem}.idx beside it"]
+    path = tmp_path / "zeros.rec"
+    writer.write(path, [(key, writer.image(0, 1.0, b"x")) for key in range(3)])
+    path.with_suffix(".idx").unlink()
+    assert list(RECORDIO.read(path).names) == ["0", "1", "2"]
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ValueError, match=r"zeros\.rec: record at byte 72: .*cut short.*no index"):
+        RECORDIO.read(path)
+    data = bytearray(path.read_bytes() + b"\0\0\0\0")
+    data[36] ^= 1  # the second record is passed over, and the third found
+    path.write_bytes(data)
+    assert [fault.offset for fault in RECORDIO.faults(path)] == [None, 36]
+
+
+def test_ids_that_are_not_keys(tmp_path: Path):
+    """Some programs write 0, or the key that the image had before it was shuffled; labels are compared all the same."""
+    path = tmp_path / "shuffled.rec"
+    offsets = writer.write(path, [(key, writer.image(9 - key, float(key), b"x")) for key in range(6)])
+    assert len(content(RECORDIO.read(path))) == 6
+    assert reasons(path) == [
+        f"{path}: 6 of 6 headers have another id than their key, so an index with swapped lines would not be noticed"
+    ]
+    data = bytearray(path.read_bytes())
+    pack = RECORDIO.read(path)
+    struct.pack_into("<f", data, offsets[2] + 12, 5.0)
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"record 2 at byte 72: its header has the label 5, but the pack has 2"):
+        content(pack)
+
+
+ROWS = [
+    Row(f"d/{number}.jpg", person, data) for number, (person, data) in enumerate(zip("aabbbcc", IMAGES, strict=True))
+]
+
+
+@pytest.mark.parametrize(
+    ("people", "labels"),
+    [
+        ("aabbbcc", [0, 0, 1, 1, 1, 2, 2]),
+        ("bababcc", [0, 1, 0, 1, 0, 2, 2]),
+        ("-aa-bb-", [-1, 0, 0, -1, 1, 1, -1]),
+    ],
+    ids=["in runs", "mixed", "with nobody"],
+)
+def test_there_and_back(tmp_path: Path, people: str, labels: list[int]):
+    path = tmp_path / "set.rec"
+    rows = [
+        Row(f"d/{number}.jpg", person.replace("-", "-1"), data)
+        for number, (person, data) in enumerate(zip(people, IMAGES, strict=True))
+    ]
+    RECORDIO.write(path, iter(rows))
+    pack = RECORDIO.read(path)
+    assert list(pack.names) == [row.name for row in rows]
+    assert list(pack.identities) == list(map(str, labels))
+    assert content(pack) == IMAGES
+    assert reasons(path) == []
+    seen = tuple(dict.fromkeys(row.identity for row in rows if row.identity != "-1"))
+    source = ImageSource("here", False)
+    manifest = Manifest(1, "recordio", 7, {}, source, people=seen, domains=tuple("xxyyzzz"))
+    manifest_path(path).write_text(manifest.json())
+    pack = RECORDIO.read(path)
+    assert list(pack.identities) == [row.identity for row in rows]
+    assert pack.source == source
+    assert list(pack.domains or ()) == list("xxyyzzz")
+    manifest_path(path).write_text(Manifest(1, "recordio", 7, {}, source, people=("a",)).json())
+    with pytest.raises(ValueError, match=r"set\.rec: label \d is out of range: its manifest has 1 people"):
+        RECORDIO.read(path)
+    assert "out of range: the manifest has 1 people" in reasons(path)[0]
+    manifest_path(path).write_text(Manifest(1, "recordio", 6, {}, source).json())
+    with pytest.raises(ValueError, match=r"set\.manifest\.json: .*states 6 images, but the pack has 7"):
+        RECORDIO.read(path)
+
+
+def test_the_bytes_written_are_those_of_the_published_layout(tmp_path: Path):
+    people = [(0.0, IMAGES[:2]), (1.0, IMAGES[2:5]), (2.0, IMAGES[5:])]
+    RECORDIO.write(tmp_path / "ours.rec", ROWS)
+    writer.insightface(tmp_path / "theirs.rec", people)
+    theirs = b"".join(
+        writer.record(writer.image(key, label, data))
+        for key, (label, data) in enumerate(((label, data) for label, images in people for data in images), 1)
+    )
+    tail = [(0, [8.0, 11.0]), (8, [1.0, 3.0]), (9, [3.0, 6.0]), (10, [6.0, 8.0])]
+    theirs += b"".join(writer.record(writer.image(key, bounds, b"")) for key, bounds in tail)
+    assert (tmp_path / "ours.rec").read_bytes() == theirs
+    keys = [line.split("\t")[0] for line in (tmp_path / "ours.idx").read_text().splitlines()]
+    assert keys == ["1", "2", "3", "4", "5", "6", "7", "0", "8", "9", "10"]
+    assert (tmp_path / "ours.lst").read_text().splitlines()[2] == "3\t1\td/2.jpg"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([], "no images to write"),
+        ([Row("a\tb", "a", b"x")], "a name with a tab or a line end"),
+        ([Row("a\nb", "a", b"x")], "a name with a tab or a line end"),
+        ([Row("a", "a", b"")], "a: no bytes"),
+    ],
+)
+def test_what_cannot_be_written(tmp_path: Path, rows: list[Row], reason: str):
+    with pytest.raises(ValueError, match=reason):
+        RECORDIO.write(tmp_path / "set.rec", rows)
+
+
+# --- faults ---
+
+
+def _patched(path: Path, place: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    content[place : place + len(data)] = data
+    path.write_bytes(content)
+
+
+def _index(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.with_suffix(".idx").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path.with_suffix(".idx").write_text(text)
+
+
+# offsets of `faces`: image 1 at 0, 2 at 48; a header has 8 bytes of the part, 24 of IfQQ, 8 of labels
+PLANTED = {
+    "wrong magic": (lambda path, at: _patched(path, at[5], b"\1"), "record 5", 5, "0xced72301 at byte"),
+    "a length past the end": (lambda path, at: _patched(path, at[5] + 6, b"\x0f"), "record 5", 5, "is it cut short"),
+    "a wrong length": (lambda path, at: _patched(path, at[1] + 4, b"\x20"), "", 1, "bytes that are no record"),
+    "a first part alone": (lambda path, at: _patched(path, at[5] + 7, b"\x20"), "record 5", 5, "all but the last"),
+    "a middle part first": (lambda path, at: _patched(path, at[5] + 7, b"\x40"), "record 5", 5, "a part of kind 2"),
+    "an unknown kind": (lambda path, at: _patched(path, at[5] + 7, b"\x80"), "record 5", 5, "a part of kind 4"),
+    "another id": (lambda path, at: _patched(path, at[5] + 16, b"\x09"), "record 5", 5, "id 9, but its key is 5"),
+    "a label of 0.5": (
+        lambda path, at: _patched(path, at[6] + 32, struct.pack("<f", 0.5)), "record 6", 6, "label 0.5 is out of range",
+    ),
+    "a label of -2": (
+        lambda path, at: _patched(path, at[6] + 32, struct.pack("<f", -2)), "record 6", 6, "label -2 is out of range",
+    ),
+    "a label that is not a number": (
+        lambda path, at: _patched(path, at[6] + 32, struct.pack("<f", np.nan)), "record 6", 6, "label nan is out",
+    ),
+    "another label": (
+        lambda path, at: _patched(path, at[6] + 32, struct.pack("<f", 1)), "record 6", 6, "in the range of record 10",
+    ),
+    "too many labels": (lambda path, at: _patched(path, at[5] + 8, b"\xff"), "record 5", 5, "255 labels stated"),
+    "an end of the images": (
+        lambda path, at: _patched(path, at[0] + 32, struct.pack("<f", 7)), "record 7", 7, "it should be an identity's",
+    ),
+    "a range past the images": (
+        lambda path, at: _patched(path, at[10] + 36, struct.pack("<f", 9)), "record 10", 10, "and is 5 to 9",
+    ),
+    "ranges that overlap": (
+        lambda path, at: _patched(path, at[10] + 32, struct.pack("<f", 4)), "record 10", 10, "of identity record 9 too",
+    ),
+    "an image left out": (
+        lambda path, at: _patched(path, at[8] + 36, struct.pack("<f", 3)), "record 3", 3, "in the range of no identity",
+    ),
+    "swapped keys": (
+        lambda path, at: _index(path, ("2\t", "x\t"), ("4\t", "2\t"), ("x\t", "4\t")), "record 4", 2, "id 2, but its",
+    ),
+    "a key twice": (lambda path, at: _index(path, ("2\t", "4\t")), "record 4", 4, "its key stands there twice"),
+    "an offset past the end": (
+        lambda path, at: _index(path, (f"10\t{at[10]}", "10\t99999")), "record 10", None, "past the end of the file",
+    ),
+    "an offset inside a record": (
+        lambda path, at: _index(path, (f"5\t{at[5]}", f"5\t{at[5] - 4}")), "record 5", None, "within record 4",
+    ),
+    "an offset that is odd": (
+        lambda path, at: _index(path, (f"5\t{at[5]}", f"5\t{at[5] + 2}")), "record 5", None, "not at a multiple of 4",
+    ),
+    "a record without a line": (
+        lambda path, at: _index(path, (f"5\t{at[5]}\n", "")), "", 5, "a record with the id 5, which the index",
+    ),
+    "a line that is none": (lambda path, at: _index(path, ("6\t", "six\t")), "", None, "line 6: not `key<TAB>offset`"),
+    "bytes at the end": (
+        lambda path, at: path.write_bytes(path.read_bytes() + b"more"), "", None, "4 bytes that are no record",
+    ),
+    "the end cut off": (
+        lambda path, at: path.write_bytes(path.read_bytes()[:-2]), "record 10", 10, "is it cut short?",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(faces: Path, name: str):
+    """By record and offset, once or with what follows from it; and the pack is refused when opened or when read."""
+    text = faces.with_suffix(".idx").read_text()
+    at = {int(key): int(offset) for key, offset in (line.split("\t") for line in text.splitlines())}
+    plant, record, key, reason = PLANTED[name]
+    plant(faces, at)
+    found = [fault for fault in RECORDIO.faults(faces) if reason in fault.reason]
+    assert found, reasons(faces)
+    assert record in str(found[0])
+    if key is not None:
+        begin = at[key] if record or name == "a record without a line" else None
+        assert begin is None or found[0].offset == begin
+    if name not in ("bytes at the end", "a wrong length", "an image left out"):
+        with pytest.raises(ValueError, match=r"faces\.(rec|idx)") as caught:
+            content(RECORDIO.read(faces))
+        assert "\n" not in str(caught.value)
+
+
+def test_every_one_of_several_faults(faces: Path):
+    text = faces.with_suffix(".idx").read_text()
+    at = {int(key): int(offset) for key, offset in (line.split("\t") for line in text.splitlines())}
+    for name in ("wrong magic", "a label of -2"):
+        PLANTED[name][0](faces, at)
+    _patched(faces, at[1] + 16, b"\x63")
+    found = [(fault.record, fault.offset) for fault in RECORDIO.faults(faces)]
+    assert set(found) >= {("5", at[5]), ("6", at[6]), ("1", at[1])}
+
+
+def test_mutated_files(faces: Path, tmp_path: Path):
+    """Bytes changed, cut off, doubled or exchanged in the file or beside it: one line, or success, in little memory."""
+    faces.with_suffix(".lst").write_text(
+        "".join(f"{key}\t{max(key - 3, 0) and min(key - 3, 2)}\tn{key}\n" for key in range(1, 8))
+    )
+    original = {suffix: faces.with_suffix(suffix).read_bytes() for suffix in (".rec", ".idx", ".lst")}
+    source, path = random.Random(20), tmp_path / "mutated.rec"
+    messages = list[str]()
+    tracemalloc.start()
+    for number in range(400):
+        suffix = source.choice((".rec", ".rec", ".rec", ".idx", ".lst"))
+        for ending, data in original.items():
+            path.with_suffix(ending).write_bytes(_mutated(data, source, number) if ending == suffix else data)
+        try:
+            pack = RECORDIO.read(path)
+            content(pack)
+        except ValueError as error:
+            messages.append(str(error))
+        for fault in RECORDIO.faults(path):
+            assert "\n" not in str(fault)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 32 << 20
+    assert len(messages) > 200
+    assert all(str(tmp_path) in message and "\n" not in message for message in messages)
+
+
+def _mutated(data: bytes, source: random.Random, number: int) -> bytes:
+    changed, place = bytearray(data), source.randrange(len(data))
+    match number % 4:
+        case 0:
+            changed[place] ^= 1 << source.randrange(8)
+        case 1:
+            del changed[place:]
+        case 2:
+            end = min(len(data), place + source.randrange(1, 60))
+            changed[place:end] = source.randbytes(end - place) if place % 2 else b"\xff" * (end - place)
+        case 3:
+            other = source.randrange(len(data))
+            changed[place : place + 4], changed[other : other + 4] = data[other : other + 4], data[place : place + 4]
+    return bytes(changed)
+
+
+# --- large packs ---
+
+
+@pytest.mark.parametrize("images", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
+def test_opening_a_large_pack(tmp_path: Path, images: int):
+    """A file that is mostly a hole: opening reads the index, the identity records and one header an identity."""
+    path, people = tmp_path / "large.rec", images // 100
+    step = 8192
+    with open(path, "wb") as file:
+        for person in range(people):
+            file.seek(person * 100 * step)
+            file.write(writer.record(writer.image(1 + person * 100, float(person), b"jpeg")))
+        file.seek(images * step)
+        file.write(writer.record(writer.image(0, [images + 1.0, images + 1.0 + people], b"")))
+        for person in range(people):
+            bounds = [1.0 + person * 100, 101.0 + person * 100]
+            file.write(writer.record(writer.image(images + 1 + person, bounds, b"")))
+    keys = np.concatenate([np.arange(1, images + 1), [0], np.arange(images + 1, images + 1 + people)])
+    offsets = np.concatenate([np.arange(images) * step, images * step + 40 * np.arange(people + 1)])
+    with open(path.with_suffix(".idx"), "w") as file:
+        for start in range(0, len(keys), 1 << 16):
+            block = slice(start, start + (1 << 16))
+            file.writelines(map("{}\t{}\n".format, keys[block].tolist(), offsets[block].tolist()))
+    tracemalloc.start()
+    began = time.process_time()
+    pack = RECORDIO.read(path)
+    seconds = time.process_time() - began
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    print(f"{images:,} images: {seconds:.2f} s, {held / images:.1f} bytes an image held, {peak / images:.1f} at most")
+    assert len(pack) == images
+    assert pack.names[images - 1] == str(images)
+    assert pack.identities[images - 1] == str(people - 1)
+    assert held < 40 * images
+    assert peak < 120 * images
+    assert seconds < 10 + images / 200_000
+    assert content(pack.keep([100])) == [b"jpeg"]
