@@ -181,7 +181,12 @@ def add_evaluate(verbs: Verbs) -> None:
         ),
     )
     verb.add_argument("embeddings", type=Path, help="embeddings file")
-    verb.add_argument("--pairs", type=Path, required=True, help="LFW pairs list, or CSV with left,right,label[,fold]")
+    verb.add_argument(
+        "--pairs",
+        type=Path,
+        required=True,
+        help="LFW pairs list, CSV with left,right,label[,fold], or a verification set of InsightFace (.bin)",
+    )
     verb.add_argument(
         "--points-only",
         action="store_true",

@@ -39,6 +39,8 @@ from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.measure.comparison import Difference, all_pairs_against, listed_against
 from verisphere.measure.evaluation import Evaluation
+from verisphere.packs.bin_pairs import SUFFIX as BIN_SUFFIX
+from verisphere.packs.bin_pairs import read_bin_pairs
 from verisphere.protocols import (
     ListedPairsResult,
     PairsOfSet,
@@ -52,6 +54,7 @@ from verisphere.protocols import (
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
 from verisphere.protocols.score_distribution import thinned_curve
 from verisphere.vocabulary import (
+    NOBODY,
     REDRAWING,
     Comparisons,
     Embeddings,
@@ -159,10 +162,19 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
 
 
 def evaluate_pairs(path: Path, pairs: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
-    """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points."""
+    """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points.
+
+    `pairs` is a list as `read_pairs` reads it, or a verification set of InsightFace (.bin), whose images have the names
+    that its pack gives them. A pair with an image of `NOBODY` is what the list says it is.
+    """
     _check_redrawing(options)
     embeddings = read_embeddings(path)
     comparisons, people = _comparisons(embeddings, pairs, path)
+    if (options.intervals or against) and (nobody := int((embeddings.identities == NOBODY).sum())):
+        raise ValueError(
+            f"{path}: {nobody} embeddings have the identity {NOBODY}: nobody is known on them, so no people can be "
+            "redrawn; leave --intervals and --against out"
+        )
     kept = repeated_text(embeddings, comparisons) if options.keep_repeated else ""
     notes = (f"repeated pairs were kept: {kept}",) if kept else ()
     if options.points_only:
@@ -327,13 +339,14 @@ def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
 
 
 def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Comparisons, np.ndarray]:
-    listed = read_pairs(pairs)
+    listed = read_bin_pairs(pairs) if pairs.suffix.lower() == BIN_SUFFIX else read_pairs(pairs)
     with errors_naming(path):
         left, right = listed.positions([str(name) for name in embeddings.names])
     folds = None if listed.folds is None else np.array(listed.folds, np.int64)
     comparisons = Comparisons(left, right, np.array(listed.genuine), folds, listed.lines)
     _, person = np.unique(embeddings.identities, return_inverse=True)
-    wrong = np.flatnonzero((person[left] == person[right]) != comparisons.genuine)
+    known = embeddings.identities != NOBODY
+    wrong = np.flatnonzero(known[left] & known[right] & ((person[left] == person[right]) != comparisons.genuine))
     if len(wrong):
         says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
         line = f"line {listed.lines[wrong[0]]}: " if listed.lines else ""
