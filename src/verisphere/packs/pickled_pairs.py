@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from verisphere.files.disk import regular
-from verisphere.files.image_suffixes import MAX_BYTES
 
 PLAIN, LATIN_1, ESCAPED, RAW_UNICODE = range(4)
 """How bytes stand in the file: as they are; as text of the code points 0 to 255 in UTF-8 (`bytes` of Python 3 in the
@@ -20,6 +19,7 @@ protocols 1 and 2); as a quoted string with escapes (`str` of Python 2 in protoc
 of Python 3 in protocol 0)."""
 
 _MOST_OPCODES = 1 << 21  # each makes an object at most; an image takes 2, or about 25 where it is an array
+_PIECE = 1 << 16  # bytes of a long line that are read at a time
 _LONGEST_TEXT = 64  # bytes of a text that is looked at: names, codecs, types
 _LAST_PROTOCOL = 5
 _MARK = object()
@@ -160,9 +160,9 @@ class _Machine:
         """A number that follows the opcode."""
         return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
-    def line(self, longest: int = _LONGEST_TEXT) -> bytes:
-        """The line that follows the opcode."""
-        line = self.file.readline(longest + 1)
+    def line(self) -> bytes:
+        """The short line that follows the opcode."""
+        line = self.file.readline(_LONGEST_TEXT + 1)
         if not line.endswith(b"\n"):
             self.refuse("has no line end where it should")
         return line[:-1]
@@ -186,8 +186,10 @@ class _Machine:
     def skip_line(self, form: int, text: bool) -> None:
         """Pushes the line that follows the opcode."""
         place = self.file.tell()
-        line = self.line(4 * MAX_BYTES)
-        self.stack.append(Bytes(place, len(line), form, text))
+        while not (piece := self.file.readline(_PIECE)).endswith(b"\n"):
+            if not piece:
+                self.refuse("has no line end where it should")
+        self.stack.append(Bytes(place, self.file.tell() - 1 - place, form, text))
 
     def text(self, item: object) -> str:
         """A short text, which is read."""

@@ -31,11 +31,9 @@ from verisphere.packs.recordio_index import (
     read_name_list,
     repeated_texts,
 )
-from verisphere.packs.recordio_labels import Contents, contents
-from verisphere.packs.recordio_layout import EXACT, gather_headers, header_of, image_record, read_record, record_bytes
+from verisphere.packs.recordio_labels import contents, ids_are_keys
+from verisphere.packs.recordio_layout import EXACT, header_of, image_record, read_record, record_bytes
 from verisphere.vocabulary import NO_CLASS, NOBODY
-
-_SAMPLE = 64  # records whose ids are compared with their keys when a pack is opened
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +140,13 @@ def read_recordio(path: Path) -> Pack:
     labels, codes = _distinct(held.labels)
     identities = Coded(_people(path, labels, manifest), codes)
     domains = None if manifest is None else manifest.domains
-    ids_are_keys = _ids_are_keys(path, held)
-    files = Records(path, names, held.keys, held.offsets, codes, labels, ids_are_keys)
+    compared = ids_are_keys(path, held.keys, held.offsets)
+    files = Records(path, names, held.keys, held.offsets, codes, labels, compared)
     source = read_source(path, ()) if manifest is None else manifest.source
     return Pack(path, "recordio", names, identities, files, source, domains)
 
 
-def _distinct(labels: Int64[np.ndarray, " images"]) -> tuple[np.ndarray, np.ndarray]:
+def _distinct(labels: Int[np.ndarray, " images"]) -> tuple[np.ndarray, np.ndarray]:
     """The labels in order, each once, and for each image its position there; without sorting millions of images."""
     present = np.zeros(int(labels.max(initial=NO_CLASS)) + 2, bool)
     present[labels + 1] = True
@@ -165,15 +163,6 @@ def _people(path: Path, labels: Int64[np.ndarray, " labels"], manifest: Manifest
             f"{path}: label {labels[-1]} is out of range: its manifest has {len(manifest.people)} people, from 0"
         )
     return tuple(NOBODY if label == NO_CLASS else manifest.people[label] for label in labels.tolist())
-
-
-def _ids_are_keys(path: Path, held: Contents) -> bool:
-    rows = np.unique(np.linspace(0, len(held.keys) - 1, _SAMPLE).astype(np.int64))
-    rows = rows[held.keys[rows] != 0] if len(rows) > 1 else rows  # 0 is also what stands in an id that nobody set
-    headers = gather_headers(path, held.offsets[rows], len(rows))
-    seen = np.setdiff1d(np.arange(len(rows)), list(headers.problems))
-    equal = headers.ids[seen] == held.keys[rows][seen].astype(np.uint64)
-    return 2 * int(np.count_nonzero(equal)) >= len(seen)
 
 
 # --- writing ---

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from verisphere.packs.recordio_index import (
     repeated_texts,
     repeats,
 )
-from verisphere.packs.recordio_labels import Identities, identity_header, whole
+from verisphere.packs.recordio_labels import Identities, identity_header, ids_are_keys, whole
 from verisphere.packs.recordio_layout import EXACT, MAGIC, Surveyed, survey
 
 _STEP = 1 << 20  # bytes searched at a time for the next record after damage
@@ -35,14 +35,14 @@ class _Survey:
     Attributes:
         labels: the first two labels of each record.
         images: bytes of its image; -1 where the record is malformed.
-        strange_ids: number of records whose id is not their key.
-        id_faults: the faults of those, unless they are most of all.
+        ids_are_keys: whether the writer put the keys into the ids.
+        other_ids: number of records whose id is not their key.
     """
 
     labels: Float64[np.ndarray, "records 2"]
     images: Int64[np.ndarray, " records"]
-    strange_ids: int = 0
-    id_faults: list[Fault] = field(default_factory=list)
+    ids_are_keys: bool
+    other_ids: int = 0
 
 
 def faults(path: Path) -> Iterator[Fault]:
@@ -83,15 +83,13 @@ def faults(path: Path) -> Iterator[Fault]:
     except ValueError:  # the walk finds the reason
         identities = None
     named = _Named(path, keys, identities, listed)
-    seen = _Survey(np.full((len(keys), 2), np.nan), np.full(len(keys), -1, np.int64))
+    images = _image_rows(keys, identities)
+    compared = ids_are_keys(path, keys[images], offsets[images]) if len(images) else True
+    seen = _Survey(np.full((len(keys), 2), np.nan), np.full(len(keys), -1, np.int64), compared)
     yield from _walk(path, size, index, named, seen)
-    if 2 * seen.strange_ids > len(keys):
-        yield Fault(
-            str(path), "", None, f"{seen.strange_ids} of {len(keys)} headers have another id than their key, so an "
-            "index with swapped lines would not be noticed"
-        )  # fmt: skip
-    else:
-        yield from seen.id_faults
+    if not seen.ids_are_keys and seen.other_ids:
+        reason = f"{seen.other_ids} of {len(keys)} headers have another id than their key"
+        yield Fault(str(path), "", None, f"{reason}, so swapped lines of the index would not be noticed")
     yield from _label_faults(path, index, identities, named, seen)
     yield from _list_faults(path, index, identities, listed, seen)
     yield from _manifest_faults(path, index, identities, seen)
@@ -162,20 +160,21 @@ def _walk(path: Path, size: int, index: Index, named: _Named, seen: _Survey) -> 
                 yield Fault(where, named[row], offset, str(error))
                 expected = None
                 continue
-            _note_header(where, named[row], key, offset, record, seen, row)
+            yield from _noted(where, named[row], key, offset, record, seen, row)
             expected, before = max(record.end, expected or 0), named[row]
         if expected is not None and expected < size:
             yield from _between(path, file, expected, size)
 
 
-def _note_header(where: str, name: str, key: int, offset: int, record: Surveyed, seen: _Survey, row: int) -> None:
+def _noted(where: str, name: str, key: int, offset: int, record: Surveyed, seen: _Survey, row: int) -> Iterator[Fault]:
+    """Notes the header of a record; a fault where its id is another than those of the file are."""
     header = record.header
     seen.labels[row, : len(header.labels)], seen.images[row] = header.labels, record.image_bytes
     if header.id != key:
-        seen.strange_ids += 1
-        if 2 * seen.strange_ids <= len(seen.images):  # with more than these, one fault stands for all
+        seen.other_ids += 1
+        if seen.ids_are_keys:
             reason = f"its header has the id {header.id}, but its key is {key}; were lines of the index swapped?"
-            seen.id_faults.append(Fault(where, name, offset, reason))
+            yield Fault(where, name, offset, reason)
 
 
 def _between(path: Path, file: int, begin: int, end: int) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int, Int64
 
 from verisphere.files.disk import regular
 from verisphere.packs.columns import Column, Texts
@@ -32,8 +32,8 @@ class Index:
 
     keys: Int64[np.ndarray, " records"]
     offsets: Int64[np.ndarray, " records"]
-    lines: Int64[np.ndarray, " records"]
-    wrong: Int64[np.ndarray, " wrong"]
+    lines: Int[np.ndarray, " records"]
+    wrong: Int[np.ndarray, " wrong"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,8 @@ def _index_columns(lines: Lines) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     tabs, first, count = lines.tabs()
     alone = count == 1
     tab = np.where(alone, np.append(tabs, 0)[first], lines.starts)
-    return lines.whole(lines.starts, tab), lines.whole(tab + 1, lines.stops), lines.numbers
+    numbers = lines.numbers.astype(np.int32)  # two billion lines; keys and offsets go further
+    return lines.whole(lines.starts, tab), lines.whole(tab + 1, lines.stops), numbers
 
 
 def _scanned(path: Path) -> Index:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int, Int64
 
 from verisphere.packs.columns import Texts
 from verisphere.packs.recordio_index import Index, NameList, list_path
 from verisphere.packs.recordio_layout import EXACT, gather_headers
 from verisphere.vocabulary import NO_CLASS
 
+_SAMPLE = 64  # images whose ids are compared with their keys when a pack is opened
+_AT_ONCE = 1 << 12  # identities whose images are labelled at a time
 _UNKNOWN = NO_CLASS - 1
 _MOST_IMAGES = 1 << 40  # more are a mistake in a file
 
@@ -29,7 +31,7 @@ class Contents:
 
     keys: Int64[np.ndarray, " images"]
     offsets: Int64[np.ndarray, " images"]
-    labels: Int64[np.ndarray, " images"]
+    labels: Int[np.ndarray, " images"]
     names: Texts | None
 
 
@@ -57,6 +59,7 @@ def contents(path: Path, index: Index, listed: NameList | None) -> Contents:
     """
     order = np.argsort(index.keys, kind="stable")
     keys, offsets = index.keys[order], index.offsets[order]
+    del order  # as large as either
     identities = identity_header(path, keys, offsets)
     if identities is None:
         keys, offsets = index.keys, index.offsets
@@ -70,7 +73,7 @@ def contents(path: Path, index: Index, listed: NameList | None) -> Contents:
                 f"{absent}"
             )
     rows = None if listed is None else list_rows(path, keys, listed)
-    labels = np.full(len(keys), _UNKNOWN, np.int64)
+    labels = np.full(len(keys), _UNKNOWN, np.int32)
     if identities is not None:
         _fill_from_identities(path, labels, offsets, identities)
     if listed is not None and rows is not None:
@@ -144,8 +147,18 @@ def whole(labels: Float32[np.ndarray, "..."]) -> np.ndarray:
     return (labels >= NO_CLASS) & (labels <= EXACT) & (labels == np.floor(labels))
 
 
+def ids_are_keys(path: Path, keys: Int64[np.ndarray, " images"], offsets: Int64[np.ndarray, " images"]) -> bool:
+    """Whether the writer put the keys into the ids of the headers: so it is in half of a sample of images or more."""
+    rows = np.unique(np.linspace(0, len(keys) - 1, _SAMPLE).astype(np.int64))
+    rows = rows[keys[rows] != 0] if len(rows) > 1 else rows  # 0 is also what stands in an id that nobody set
+    headers = gather_headers(path, offsets[rows], len(rows))
+    legible = np.setdiff1d(np.arange(len(rows)), list(headers.problems))
+    equal = headers.ids[legible] == keys[rows][legible].astype(np.uint64)
+    return 2 * int(np.count_nonzero(equal)) >= len(legible)
+
+
 def _fill_from_identities(
-    path: Path, labels: Int64[np.ndarray, " images"], offsets: Int64[np.ndarray, " images"], identities: Identities
+    path: Path, labels: Int[np.ndarray, " images"], offsets: Int64[np.ndarray, " images"], identities: Identities
 ) -> None:
     """Gives the images in each range of keys the label of the first of them.
 
@@ -174,11 +187,13 @@ def _fill_from_identities(
             f"{path}: record {identities.keys[row]} at byte {identities.offsets[row]}: an identity from key "
             f"{starts[overlap[0] + 1]}, which is an image of another identity too"
         )
-    first_keys, first_offsets = starts, offsets[starts - 1]
-    of_range = _read_labels(path, first_keys, first_offsets)
-    counts = stops - starts
-    before = np.cumsum(counts) - counts
-    labels[np.repeat(starts - 1 - before, counts) + np.arange(int(counts.sum()))] = np.repeat(of_range, counts)
+    of_range = _read_labels(path, starts, offsets[starts - 1])
+    for begin in range(0, len(rows), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        counts = stops[part] - starts[part]
+        before = np.cumsum(counts) - counts
+        places = np.repeat(starts[part] - 1 - before, counts) + np.arange(int(counts.sum()))
+        labels[places] = np.repeat(of_range[part], counts)
 
 
 def _read_labels(
