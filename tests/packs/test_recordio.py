@@ -318,7 +318,7 @@ PLANTED = {
     "swapped keys": (
         lambda path, at: _index(path, ("2\t", "x\t"), ("4\t", "2\t"), ("x\t", "4\t")), "record 4", 2, "id 2, but its",
     ),
-    "a key twice": (lambda path, at: _index(path, ("2\t", "4\t")), "record 4", 4, "its key stands there twice"),
+    "a key twice": (lambda path, at: _index(path, ("2\t", "4\t")), "record 4", 4, "line 4 of faces.idx has its key"),
     "an offset past the end": (
         lambda path, at: _index(path, (f"10\t{at[10]}", "10\t99999")), "record 10", None, "past the end of the file",
     ),
@@ -358,6 +358,35 @@ def test_a_planted_fault_is_found(faces: Path, name: str):
         with pytest.raises(ValueError, match=r"faces\.(rec|idx)") as caught:
             content(RECORDIO.read(faces))
         assert "\n" not in str(caught.value)
+
+
+def test_an_identity_header_that_is_damaged(faces: Path):
+    """Its identity records are not taken for images, and are one fault, not one each."""
+    at = dict(map(int, line.split("\t")) for line in faces.with_suffix(".idx").read_text().splitlines())  # type: ignore[misc]
+    original = faces.read_bytes()
+    for place, data, reason in [
+        (at[0], b"\1", "record 0 at byte 392: 0xced72301 at byte 392"),
+        (at[0] + 32, struct.pack("<f", 0.5), "record 0 at byte 392: an identity header whose images end at 0.5"),
+        (at[0] + 8, b"\0", "record 8 at byte 432: 3 records have two labels and no image"),
+    ]:
+        faces.write_bytes(original)
+        _patched(faces, place, data)
+        found = reasons(faces)
+        assert any(reason in fault for fault in found), found
+        assert sum("no image" in fault for fault in found) <= 1, found
+        with pytest.raises(ValueError, match=r"faces\.rec: record (0|8) at byte"):
+            RECORDIO.read(faces)
+
+
+def test_a_record_without_a_line_behind_a_damaged_one(faces: Path):
+    """A part of the damaged record, which has the magic number too, is none."""
+    at = dict(map(int, line.split("\t")) for line in faces.with_suffix(".idx").read_text().splitlines())  # type: ignore[misc]
+    _patched(faces, at[3], b"\1")  # a record in parts
+    _index(faces, (f"4\t{at[4]}\n", ""))
+    found = [(fault.record, fault.offset) for fault in RECORDIO.faults(faces)]
+    assert ("3", at[3]) in found
+    assert ("", at[4]) in found
+    assert sum(at[3] < (offset or 0) < at[4] for _, offset in found) == 0
 
 
 def test_every_one_of_several_faults(faces: Path):

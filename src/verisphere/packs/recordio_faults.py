@@ -1,7 +1,7 @@
 """Every fault in the structure of a RecordIO file and of the index and the list beside it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from verisphere.files.disk import regular
-from verisphere.packs.columns import Numbers
 from verisphere.packs.manifest import Manifest, read_manifest
 from verisphere.packs.pack import Fault
 from verisphere.packs.recordio_index import (
@@ -67,21 +66,20 @@ def faults(path: Path) -> Iterator[Fault]:
     place = str(index_path(path))
     for line in index.wrong.tolist():
         yield Fault(place, "", None, f"line {line}: not `key<TAB>offset` with two whole numbers from 0")
-    again = repeats(index.keys)
-    for row in again.tolist():
-        yield Fault(
-            place, str(index.keys[row]), int(index.offsets[row]), f"line {index.lines[row]}: its key stands there twice"
-        )
+    for row in repeats(index.keys).tolist():
+        reason = f"line {index.lines[row]} of {index_path(path).name} has its key, which an earlier line has too"
+        yield Fault(str(path), str(index.keys[row]), int(index.offsets[row]), reason)
     order = np.argsort(index.keys, kind="stable")
     keys, offsets, lines = (column[order] for column in (index.keys, index.offsets, index.lines))
     if not len(keys):
         yield Fault(str(path), "", None, "no records")
         return
     index = Index(keys, offsets, lines, index.wrong)
+    identities, wrong_header = None, ""
     try:
         identities = identity_header(path, keys, offsets)
-    except ValueError:  # the walk finds the reason
-        identities = None
+    except ValueError as error:
+        wrong_header = str(error).partition(f" at byte {offsets[0]}: ")[2]
     named = _Named(path, keys, identities, listed)
     images = _image_rows(keys, identities)
     compared = ids_are_keys(path, keys[images], offsets[images]) if len(images) else True
@@ -90,13 +88,15 @@ def faults(path: Path) -> Iterator[Fault]:
     if not seen.ids_are_keys and seen.other_ids:
         reason = f"{seen.other_ids} of {len(keys)} headers have another id than their key"
         yield Fault(str(path), "", None, f"{reason}, so swapped lines of the index would not be noticed")
+    if wrong_header and seen.images[0] >= 0:  # where the record is malformed, the walk has said so
+        yield Fault(str(path), "0", int(offsets[0]), wrong_header)
     yield from _label_faults(path, index, identities, named, seen)
     yield from _list_faults(path, index, identities, listed, seen)
-    yield from _manifest_faults(path, index, identities, seen)
+    yield from _manifest_faults(path, index, identities, named, seen)
 
 
 class _Named:
-    """The name of a record in faults: that in the list, as in the names of the pack, or its key."""
+    """The name of a record in faults: that in the manifest or the list, as in the names of the pack, or its key."""
 
     def __init__(self, path: Path, keys: np.ndarray, identities: Identities | None, listed: NameList | None) -> None:
         images = _image_rows(keys, identities)
@@ -104,21 +104,19 @@ class _Named:
             manifest = read_manifest(path, len(images))
         except (ValueError, OSError):  # one of the faults
             manifest = None
-        self.keys, self.rows, self.names = keys, np.full(len(keys), -1, np.int64), Numbers(keys)[:0]
-        names: object = None
+        self.keys, self.rows = keys, np.full(len(keys), -1, np.int64)
+        self.names: Sequence[str] = ()
         if manifest is not None and manifest.names is not None:
-            self.rows[images] = np.arange(len(images))
-            names = manifest.names
+            self.rows[images], self.names = np.arange(len(images)), manifest.names
         elif listed is not None and len(listed.keys):
             by_key = np.argsort(listed.keys, kind="stable")
             place = np.minimum(np.searchsorted(listed.keys[by_key], keys), len(by_key) - 1)
             self.rows = np.where(listed.keys[by_key][place] == keys, by_key[place], -1)
-            names = listed.names
-        self.names = names if names is not None else self.names  # type: ignore[assignment]
+            self.names = listed.names
 
     def __getitem__(self, row: int) -> str:
-        named = int(self.rows[row])
-        return str(self.keys[row]) if named < 0 else self.names[named]
+        position = int(self.rows[row])
+        return str(self.keys[row]) if position < 0 else self.names[position]
 
 
 def _size(path: Path) -> int:
@@ -139,31 +137,29 @@ def _image_rows(keys: np.ndarray, identities: Identities | None) -> Int64[np.nda
 def _walk(path: Path, size: int, index: Index, named: _Named, seen: _Survey) -> Iterator[Fault]:
     """The records by place; what lies between them must be nothing."""
     where = str(path)
-    expected: int | None = 0  # where the next record begins; None after a malformed one
+    expected, damaged, before = 0, False, ""  # where the next record begins; damaged: in a malformed one
     with open(path, "rb", buffering=0, opener=regular) as opened:
-        file, before = opened.fileno(), ""
+        file = opened.fileno()
         for row in np.argsort(index.offsets, kind="stable").tolist():
             key, offset = int(index.keys[row]), int(index.offsets[row])
             if offset >= size:
                 yield Fault(where, named[row], offset, f"past the end of the file, which has {size} bytes")
                 continue
-            if expected is not None and offset > expected:
-                yield from _between(path, file, expected, offset)
-            elif expected is not None and offset < expected:
+            if offset < expected:
                 reason = f"it begins within record {before}, or where that begins; are two lines of the index one?"
                 yield Fault(where, named[row], offset, reason)
                 if offset % 4:
                     continue
+            yield from _between(path, file, expected, offset, damaged)
             try:
                 record = survey(file, offset, size)
             except ValueError as error:
                 yield Fault(where, named[row], offset, str(error))
-                expected = None
+                expected, damaged = max(expected, offset), True
                 continue
             yield from _noted(where, named[row], key, offset, record, seen, row)
-            expected, before = max(record.end, expected or 0), named[row]
-        if expected is not None and expected < size:
-            yield from _between(path, file, expected, size)
+            expected, damaged, before = max(record.end, expected), False, named[row]
+        yield from _between(path, file, expected, size, damaged)
 
 
 def _noted(where: str, name: str, key: int, offset: int, record: Surveyed, seen: _Survey, row: int) -> Iterator[Fault]:
@@ -177,16 +173,29 @@ def _noted(where: str, name: str, key: int, offset: int, record: Surveyed, seen:
             yield Fault(where, name, offset, reason)
 
 
-def _between(path: Path, file: int, begin: int, end: int) -> Iterator[Fault]:
-    """What lies between two records of the index: records that it does not have, or bytes that are no record."""
+def _between(path: Path, file: int, begin: int, end: int, damaged: bool) -> Iterator[Fault]:
+    """What lies before the next record of the index: records that it does not have, or bytes that are no record.
+
+    Args:
+        path: the file.
+        file: the same, open.
+        begin: byte after the last record; where that is damaged, its first.
+        end: byte at which the next one begins.
+        damaged: the bytes from `begin` belong to a malformed record; only whole records behind them are named.
+    """
+    if damaged and begin < end:
+        begin = _next_record(file, begin + 4, end)
     while begin < end:
         try:
             record = survey(file, begin, end)
         except ValueError:
-            yield Fault(str(path), "", begin, f"{end - begin} bytes that are no record of the index")
-            return
+            following = _next_record(file, begin + 4, end)
+            if not damaged:
+                yield Fault(str(path), "", begin, f"{following - begin} bytes that are no record of the index")
+            begin = following
+            continue
         yield Fault(str(path), "", begin, f"a record with the id {record.header.id}, which the index does not have")
-        begin = record.end
+        begin, damaged = record.end, False
 
 
 def _unindexed(path: Path, size: int) -> Iterator[Fault]:
@@ -208,7 +217,7 @@ def _next_record(file: int, offset: int, size: int) -> int:
     """The next place at a multiple of 4 bytes with the number that begins a record; the end where there is none."""
     offset = (offset + 3) // 4 * 4
     while offset < size:
-        data = os.pread(file, _STEP, offset)
+        data = os.pread(file, min(_STEP, size - offset), offset)
         places = np.flatnonzero(np.frombuffer(data, "<u4", len(data) // 4) == MAGIC)
         if len(places):
             return offset + 4 * int(places[0])
@@ -229,6 +238,13 @@ def _label_faults(
     """Images without an image or a label, and identities whose ranges are not those of the labels."""
     images = _image_rows(index.keys, identities)
     legible = images[seen.images[images] >= 0]
+    if identities is None:
+        strays = (seen.images[legible] == 0) & ~np.isnan(seen.labels[legible, 1])
+        if strays.any():
+            row = int(legible[strays][0])
+            reason = f"{strays.sum()} records have two labels and no image, as those of identities, the first is this"
+            yield Fault(str(path), named[row], int(index.offsets[row]), f"{reason}; but no identity header can be read")
+        legible = legible[~strays]
     for row in legible[seen.images[legible] == 0].tolist():
         yield Fault(str(path), named[row], int(index.offsets[row]), "no image in it")
     for row in legible[~whole(seen.labels[legible, 0].astype(np.float32))].tolist():
@@ -305,7 +321,7 @@ def _list_faults(
     """A list with other keys, other labels, or a name twice."""
     if listed is None:
         return
-    where = str(list_path(path))
+    where, list_name = str(list_path(path)), list_path(path).name
     for line, reason in listed.wrong.items():
         yield Fault(where, "", None, f"line {line}: {reason}")
     images = _image_rows(index.keys, identities)
@@ -321,19 +337,19 @@ def _list_faults(
     for row in np.flatnonzero(~present).tolist():
         reason = f"line {listed.lines[row]}: no image has its key {listed.keys[row]}"
         yield Fault(where, listed.names[row], None, reason)
-    for at in np.flatnonzero(~np.isin(index.keys[images], listed.keys)).tolist():
+    for at in np.flatnonzero(~np.isin(index.keys[images], listed.keys) & (seen.images[images] != 0)).tolist():
         row = int(images[at])
-        yield Fault(where, str(index.keys[row]), int(index.offsets[row]), "the list does not have this image")
+        yield Fault(str(path), str(index.keys[row]), int(index.offsets[row]), f"{list_name} does not have this image")
     labels = seen.labels[images[place], 0] if len(images) else np.zeros(len(place))
     for row in np.flatnonzero(present & ~np.isnan(labels) & (labels != listed.labels)).tolist():
         image = int(images[place[row]])
-        reason = (
-            f"line {listed.lines[row]}: label {listed.labels[row]}, but the header of the image has {labels[row]:g}"
-        )
-        yield Fault(where, listed.names[row], int(index.offsets[image]), reason)
+        reason = f"label {labels[row]:g}, but line {listed.lines[row]} of {list_name} has {listed.labels[row]} for it"
+        yield Fault(str(path), listed.names[row], int(index.offsets[image]), reason)
 
 
-def _manifest_faults(path: Path, index: Index, identities: Identities | None, seen: _Survey) -> Iterator[Fault]:
+def _manifest_faults(
+    path: Path, index: Index, identities: Identities | None, named: _Named, seen: _Survey
+) -> Iterator[Fault]:
     """A manifest of another number of images, or without a label's identity."""
     images = _image_rows(index.keys, identities)
     try:
@@ -348,4 +364,4 @@ def _manifest_faults(path: Path, index: Index, identities: Identities | None, se
         reason = (
             f"label {seen.labels[row, 0]:g} is out of range: the manifest has {len(manifest.people)} people, from 0"
         )
-        yield Fault(str(path), str(index.keys[row]), int(index.offsets[row]), reason)
+        yield Fault(str(path), named[row], int(index.offsets[row]), reason)
