@@ -8,6 +8,16 @@ import struct
 from pathlib import Path
 
 MAGIC = b"\x0a\x23\xd7\xce"  # 0xced7230a
+#: Bytes of images, with the magic number at places that are and that are not multiples of 4, and odd lengths.
+IMAGES = [
+    b"jpeg-1",
+    MAGIC + b"front" + MAGIC,
+    b"abcd" + MAGIC * 2 + b"end",
+    b"ab" + MAGIC + b"c",
+    b"x" * 33,
+    MAGIC,
+    b"seven",
+]
 
 
 def chunk(kind: int, data: bytes) -> bytes:
@@ -58,3 +68,8 @@ def insightface(path: Path, people: list[tuple[float, list[bytes]]]) -> dict[int
     records.append((0, image(0, [float(key), float(key + len(ranges))], b"")))
     records += [(key + number, image(key + number, bounds, b"")) for number, bounds in enumerate(ranges)]
     return write(path, records)
+
+
+def three_people(path: Path) -> dict[int, int]:
+    """The images of `IMAGES`, of three people."""
+    return insightface(path, [(0.0, IMAGES[:3]), (1.0, IMAGES[3:4]), (2.0, IMAGES[4:])])

@@ -91,7 +91,8 @@ class Format:
         faults: every fault in the structure of a pack, whether or not `read` would open it. What can be said of an
             image only by decoding it is not looked at.
         write: writes rows to a path that does not exist yet, and companion files beside it under the same stem; None
-            for a format that cannot be written.
+            for a format that cannot be written. A format that holds identities as numbers gives each the number of
+            identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
         holds: which of "names", "identities", "domains" the format holds by itself; a manifest carries the others.
         by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths
             (`verisphere.packs.file_names`).
