@@ -48,6 +48,8 @@ def test_every_protocol(tmp_path: Path, protocol: int, made):
     pairs = read_bin_pairs(path)
     assert (list(pairs.genuine), pairs.folds) == (GENUINE, None)
     assert [name for both in zip(pairs.left, pairs.right, strict=True) for name in both] == NAMES
+    assert pack.files.paths == (path,)
+    assert (np.diff(pack.files.offsets) > 0).all()
     part = pickle.loads(pickle.dumps(pack.keep([5, 1])))
     assert [data for _, data in part.files.read([0, 1])] == [IMAGES[5], IMAGES[1]]
 
@@ -132,7 +134,7 @@ def test_nothing_is_executed(tmp_path: Path, protocol: int):
         (([b"x", 5], [True]), "image 1 is neither bytes"),
         (([b"x", b"y"], [2]), "the word on pair 0 is neither True nor False"),
         (([b"x", b"y"], ["True"]), "the word on pair 0 is neither True nor False"),
-        (([b"x", b""], [True]), r"image 1 at byte \d+: no bytes"),
+        (([b"x", b""], [True]), r"record 0000/right at byte \d+: no bytes"),
         (([np.zeros((2, 2), np.uint8), b"x"], [True]), "opcode REDUCE|opcode BUILD"),
         (([np.zeros(2, np.float32), b"x"], [True]), "makes an array of type 'f4'"),
         (([np.zeros(2, bool), b"x"], [True]), "image 0 is neither bytes"),
@@ -195,6 +197,9 @@ def test_text_that_stands_for_no_bytes(tmp_path: Path):
     path.write_bytes(b"\x80\x02](" + encoded + b"U\x01xe]\x88a\x86.")
     with pytest.raises(ValueError, match=r"set\.bin: record 0000/left at byte 26: it is written as text that stands"):
         content(path)
+    assert list(map(str, BIN.faults(path))) == [
+        f"{path}: record 0000/left at byte 26: it is written as text that stands for no bytes"
+    ]
 
 
 def test_a_file_that_has_become_shorter(tmp_path: Path):

@@ -76,6 +76,9 @@ PLANTED = {
     "a range past the images": (
         lambda path, at: _patched(path, at[10] + 36, struct.pack("<f", 9)), "record 10", 10, "and is 5 to 9",
     ),
+    "a range without end": (
+        lambda path, at: _patched(path, at[10] + 36, struct.pack("<f", np.inf)), "record 10", 10, "and is 5 to inf",
+    ),
     "ranges that overlap": (
         lambda path, at: _patched(path, at[10] + 32, struct.pack("<f", 4)), "record 10", 10, "of identity record 9 too",
     ),

@@ -43,6 +43,16 @@ class PickledImages:
         return self.spans.names
 
     @property
+    def paths(self) -> tuple[Path, ...]:
+        """The file."""
+        return self.spans.paths
+
+    @property
+    def offsets(self) -> Int[np.ndarray, " images"]:
+        """Byte of the file at which each begins."""
+        return self.spans.offsets
+
+    @property
     def unread(self) -> Sequence[str]:
         """Always empty."""
         return ()
@@ -87,15 +97,12 @@ def read_bin(path: Path) -> Pack:
         OSError: it cannot be read.
     """
     images, genuine = find_pairs(path)
-    for number, image in enumerate(images):
-        if fault := _image_fault(image):
-            raise ValueError(f"{path}: image {number} at byte {image.offset}: {fault}")
-    left, right = _names(len(genuine))
-    names = Texts.of(name for pair in zip(left, right, strict=True) for name in pair)
-    offsets, sizes, forms = np.array([(image.offset, image.size, image.form) for image in images], np.int64).T
-    files = PickledImages(Spans((path,), names, offsets, sizes), forms)
+    files = _files(path, images, len(genuine))
+    for name, image in zip(files.names, images, strict=True):
+        if fault := _size_fault(image):
+            raise ValueError(f"{path}: record {name} at byte {image.offset}: {fault}")
     identities = Coded((NOBODY,), np.zeros(len(images), np.int64))
-    return Pack(path, "bin", names, identities, files, read_source(path, ()))
+    return Pack(path, "bin", files.names, identities, files, read_source(path, ()))
 
 
 def read_bin_pairs(path: str | Path) -> PairList:
@@ -116,22 +123,34 @@ def _names(pairs: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return left, right
 
 
-def _image_fault(image: Bytes) -> str:
+def _files(path: Path, images: Sequence[Bytes], pairs: int) -> PickledImages:
+    names = Texts.of(name for pair in zip(*_names(pairs), strict=True) for name in pair)
+    offsets, sizes, forms = np.array([(image.offset, image.size, image.form) for image in images], np.int64).T
+    return PickledImages(Spans((path,), names, offsets, sizes), forms)
+
+
+def _size_fault(image: Bytes) -> str:
     if not image.size:
         return "no bytes"
     return "" if image.size <= MAX_BYTES else f"{image.size} bytes, more than the {MAX_BYTES} allowed for an image file"
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """What keeps the pickle from being read, or each image that has no bytes or too many."""
+    """What keeps the pickle from being read, or each image with no bytes, too many, or text that stands for none."""
     try:
         images, genuine = find_pairs(path)
     except (ValueError, OSError) as error:
         yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
         return
-    names = [name for pair in zip(*_names(len(genuine)), strict=True) for name in pair]
-    for name, image in zip(names, images, strict=True):
-        if fault := _image_fault(image):
+    files = _files(path, images, len(genuine))
+    for position, (name, image) in enumerate(zip(files.names, images, strict=True)):
+        fault = _size_fault(image)
+        if not fault and image.form != PLAIN:
+            try:
+                list(files.read([position]))
+            except ValueError as error:
+                fault = str(error).removeprefix(f"{path}: record {name} at byte {image.offset}: ")
+        if fault:
             yield Fault(str(path), name, image.offset, fault)
 
 

@@ -282,7 +282,7 @@ def _range_faults(
     for row in rows[seen.images[rows] >= 0].tolist():
         first, after = seen.labels[row].tolist()
         place = str(path), str(index.keys[row]), int(index.offsets[row])
-        if after > EXACT:
+        if after > EXACT and identities.end >= EXACT:
             exact = False  # where float32 cannot state the keys, nothing follows from them
             continue
         if seen.images[row] or not (1 <= first < after <= identities.end) or first % 1 or after % 1:
