@@ -24,10 +24,11 @@ import torch
 from harness import compare, write
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
-from verisphere.measure.data.convert import convert
 
 from verisphere.images import Photos, batches, epoch_order
 from verisphere.images.decode import decode
+from verisphere.measure.data.convert import convert
+from verisphere.packs.formats import FORMATS
 
 try:
     import cv2
@@ -37,7 +38,6 @@ else:
     cv2.setNumThreads(1)
 
 BATCH = 128
-TARGETS = ("zip", "rec", "tar", "parquet", "lmdb", "")
 RECORDS, PEOPLE, STRIDE = 10_000_000, 10_000, 10_240
 AT_ONCE = 1 << 18  # lines of an index
 OPENING = """
@@ -146,10 +146,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
         packs = {}
-        for suffix in TARGETS:
-            out = folder / (f"faces.{suffix}" if suffix else "faces")
-            convert(options.faces, out)
-            packs[suffix or "folder"] = Photos(out)
+        for known in FORMATS:
+            if known.write is not None:
+                convert(options.faces, folder / f"faces{known.suffix}", known.name)
+                packs[known.name] = Photos(folder / f"faces{known.suffix}")
         whole = packs["folder"]
         order = epoch_order(len(whole), seed=0, epoch=0)[: options.images]
         positions = order.tolist()
@@ -171,7 +171,7 @@ def main() -> None:
         workers = {"DataLoader, Pillow": usual(WithPillow(files), positions, 2)}
         if cv2 is not None:
             workers["DataLoader, OpenCV"] = usual(WithOpenCV(files), positions, 2)
-        workers |= {name: ours(packs[name], order, 2) for name in ("folder", "zip", "rec")}
+        workers |= {name: ours(packs[name], order, 2) for name in ("folder", "zip", "recordio")}
         compare("data", "the same, two workers", workers, len(order), "images", options.rounds)
         open_large(folder, 3)
 

@@ -203,7 +203,7 @@ def _read_pack(folder: Path) -> int:
     found = [version for version in (OLD, NEW) if (folder / f"pack-{version}.zip").exists()]
     for version in found:
         path = folder / f"pack-{version}.zip"
-        assert (folder / f"pack-{version}.manifest.json").exists()
+        assert (folder / f"pack-{version}.zip.manifest.json").exists()
         assert not [*ZIP.faults(path), *manifest_faults(path, ZIP, ZIP.read(path))]
         assert len(ZIP.read(path)) == 6
     return max(found, default=0)

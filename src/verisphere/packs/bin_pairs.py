@@ -161,5 +161,5 @@ BIN = Format(
     read_bin,
     _faults,
     None,
-    frozenset({"names"}),
+    holds=frozenset({"names"}),
 )

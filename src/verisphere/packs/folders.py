@@ -264,5 +264,6 @@ ZIP = Format(
     read_folder,
     _faults,
     _write_archive,
+    ".zip",
     by_path=True,
 )

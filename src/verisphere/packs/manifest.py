@@ -59,12 +59,12 @@ class Manifest:
 
 
 def manifest_path(pack: Path) -> Path:
-    """Where the manifest of a pack lies: in a folder, or beside a file under the same stem."""
-    return pack / "manifest.json" if pack.is_dir() else pack.with_name(pack.stem + _SUFFIX)
+    """Where the manifest of a pack lies: in a folder, or beside a file, whose whole name begins its own."""
+    return pack / "manifest.json" if pack.is_dir() else pack.with_name(pack.name + _SUFFIX)
 
 
 def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
-    """The manifest of a pack; None where there is none, or one of another pack of the same stem.
+    """The manifest of a pack; None where there is none.
 
     Args:
         pack: path of the pack.
@@ -81,8 +81,6 @@ def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
         return None  # many programs call a file manifest.json
     try:
         manifest = from_json(Manifest, content)
-        if not pack.is_dir() and not any(Path(file).suffix == pack.suffix for file in manifest.sha256):
-            return None  # faces.manifest.json can belong to faces.rec, where faces.zip lies beside it
         if images is not None and manifest.images != images:
             raise ValueError(f"it states {manifest.images:,} images, but the pack has {images:,}")
     except ValueError as error:

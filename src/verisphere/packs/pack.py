@@ -93,6 +93,7 @@ class Format:
         write: writes rows to a path that does not exist yet, and companion files beside it under the same stem; None
             for a format that cannot be written. A format that holds identities as numbers gives each the number of
             identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
+        suffix: with which the name of a written pack ends; empty for a folder.
         holds: which of "names", "identities", "domains" the format holds by itself; a manifest carries the others.
         by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths
             (`verisphere.packs.file_names`).
@@ -104,5 +105,6 @@ class Format:
     read: Callable[[Path], Pack]
     faults: Callable[[Path], Iterator[Fault]]
     write: Callable[[Path, Iterable[Row]], None] | None
+    suffix: str = ""
     holds: frozenset[str] = frozenset({"names", "identities", "domains"})
     by_path: bool = False

@@ -241,5 +241,6 @@ RECORDIO = Format(
     read_recordio,
     faults,
     write_recordio,
+    ".rec",
     frozenset({"names"}),
 )

@@ -249,7 +249,7 @@ def converted(suffix: str, change: Callable[[Path, dict], object]) -> Callable[[
     def make(root: Path) -> Path:
         out = root / f"out{suffix}"
         convert(folder(root), out)
-        about = out / "manifest.json" if out.is_dir() else root / "out.manifest.json"
+        about = out / "manifest.json" if out.is_dir() else root / f"{out.name}.manifest.json"
         content = json.loads(about.read_text())
         change(out, content)
         about.write_text(json.dumps(content))

@@ -35,7 +35,7 @@ def test_nobody_and_domains_and_a_known_name(tmp_path: Path):
     assert (shown.images, shown.identities, shown.nobody) == (4, 2, 1)
     assert shown.domains == {"day": 2, "night": 2}
     assert shown.images_per_identity == info.ImagesPerIdentity(1, 1.5, 1.5, 2, 1)
-    assert shown.manifest == str(tmp_path / "faces_emore.manifest.json")
+    assert shown.manifest == str(tmp_path / "faces_emore.zip.manifest.json")
     shown.write_json(tmp_path / "info.json")
     written = json.loads((tmp_path / "info.json").read_text())
     assert {"format", "images", "identities", "images_per_identity"} <= set(written)

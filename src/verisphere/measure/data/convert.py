@@ -148,8 +148,7 @@ def target_format(out: Path, to: str | None) -> Format:
         ValueError: there is no such format, or it cannot be written.
     """
     if to is None:
-        suffix = out.suffix.lower()
-        fitting = [known for known in FORMATS if known.fits(out) or f".{known.name}" == suffix]
+        fitting = [known for known in FORMATS if known.fits(out)]
         chosen = (fitting or [known for known in FORMATS if known.name == "folder"])[0]
     else:
         by_name = {known.name: known for known in FORMATS}
@@ -159,6 +158,8 @@ def target_format(out: Path, to: str | None) -> Format:
     if chosen.write is None:
         writable = ", ".join(known.name for known in FORMATS if known.write is not None)
         raise ValueError(f"{out}: a {chosen.name} cannot be written; the formats that can are {writable}")
+    if chosen.suffix and out.suffix.lower() != chosen.suffix:
+        raise ValueError(f"{out}: the name of a pack in format {chosen.name} ends in {chosen.suffix}")
     return chosen
 
 
