@@ -12,6 +12,7 @@ import pytest
 import recordio_writer as writer
 from recordio_writer import IMAGES
 from verisphere.packs import recordio_labels
+from verisphere.packs.formats import open_pack
 from verisphere.packs.manifest import Manifest, manifest_path
 from verisphere.packs.pack import Row
 from verisphere.packs.recordio import RECORDIO
@@ -289,3 +290,11 @@ def test_opening_a_large_pack(tmp_path: Path, images: int):
     assert peak < 60 * images
     assert seconds < 10 + images / 200_000
     assert content(pack.keep([100])) == [b"jpeg"]
+
+
+def test_a_folder_with_a_file_of_the_usual_name_is_that_pack(tmp_path: Path):
+    RECORDIO.write(tmp_path / "train.rec", (Row(f"{n}.jpg", "a", data) for n, data in enumerate(IMAGES)))
+    (tmp_path / "property").write_text("1,112,112")
+    pack = open_pack(tmp_path)
+    assert (pack.format, pack.path, len(pack)) == ("recordio", tmp_path / "train.rec", len(IMAGES))
+    assert reasons(tmp_path) == []

@@ -9,7 +9,7 @@ from verisphere.packs.pack import Format, Pack
 from verisphere.packs.recordio import RECORDIO
 
 #: Every format, in the order in which a path is tried; a new one is a file of this package and its name here.
-FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST, RECORDIO, BIN)
+FORMATS: tuple[Format, ...] = (RECORDIO, FOLDER, ZIP, LIST, BIN)
 
 
 def format_of(path: Path) -> Format:

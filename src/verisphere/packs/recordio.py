@@ -35,6 +35,8 @@ from verisphere.packs.recordio_labels import contents, ids_are_keys
 from verisphere.packs.recordio_layout import EXACT, header_of, image_record, read_record, record_bytes
 from verisphere.vocabulary import NO_CLASS, NOBODY
 
+_IN_FOLDER = "train.rec"  # the name under which packs of faces are handed on
+
 
 @dataclass(frozen=True, eq=False)
 class Records:
@@ -106,8 +108,17 @@ class Records:
         return data[header.image :]
 
 
+def is_recordio(path: Path) -> bool:
+    """Whether a path is meant as a RecordIO file, or is a folder with one of the usual name."""
+    return (path / _IN_FOLDER).is_file() if path.is_dir() else path.suffix.lower() == ".rec"
+
+
+def _record_file(path: Path) -> Path:
+    return path / _IN_FOLDER if path.is_dir() else path
+
+
 def read_recordio(path: Path) -> Pack:
-    """The images of a RecordIO file, and of the index and the list beside it.
+    """The images of a RecordIO file, or of `train.rec` in a folder, and of the index and the list beside it.
 
     Order: that of the index; with an identity header, that of the keys. Names: those of the manifest of a converted
     pack, else those of the list beside the file, else the keys. Labels: those of the identity records (each as the
@@ -122,6 +133,7 @@ def read_recordio(path: Path) -> Pack:
             label is not a whole number from -1, the identities overlap, or the files beside it disagree.
         OSError: a file cannot be read.
     """
+    path = _record_file(path)
     index = read_index(path)
     check_index(path, index)
     listed = read_name_list(path)
@@ -236,10 +248,10 @@ def _check_row(row: Row, label: int) -> None:
 
 RECORDIO = Format(
     "recordio",
-    "a RecordIO file of MXNet (.rec, with .idx and perhaps .lst beside it)",
-    lambda path: path.suffix.lower() == ".rec" and not path.is_dir(),
+    "a RecordIO file of MXNet (.rec, with .idx and perhaps .lst beside it), or a folder with train.rec",
+    is_recordio,
     read_recordio,
-    faults,
+    lambda path: faults(_record_file(path)),
     write_recordio,
     ".rec",
     frozenset({"names"}),
