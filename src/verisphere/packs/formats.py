@@ -7,9 +7,10 @@ from verisphere.packs.folders import FOLDER, ZIP
 from verisphere.packs.listed import LIST
 from verisphere.packs.pack import Format, Pack
 from verisphere.packs.recordio import RECORDIO
+from verisphere.packs.tar import TAR, is_brace_form
 
 #: Every format, in the order in which a path is tried; a new one is a file of this package and its name here.
-FORMATS: tuple[Format, ...] = (RECORDIO, FOLDER, ZIP, LIST, BIN)
+FORMATS: tuple[Format, ...] = (RECORDIO, TAR, FOLDER, ZIP, LIST, BIN)
 
 
 def format_of(path: Path) -> Format:
@@ -19,7 +20,7 @@ def format_of(path: Path) -> Format:
         FileNotFoundError: nothing is at `path`.
         ValueError: it is of no format that is read.
     """
-    if not path.exists():
+    if not path.exists() and not is_brace_form(path):
         raise FileNotFoundError(f"{path}: no such folder, archive, list or pack")
     for known in FORMATS:
         if known.fits(path):

@@ -11,6 +11,7 @@ from jaxtyping import Int
 
 from verisphere.files.disk import regular
 from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.json_values import shortened
 from verisphere.packs.columns import Positions, take
 
 
@@ -50,7 +51,7 @@ class Spans:
             for position in positions:
                 part = 0 if self.parts is None else int(self.parts[position])
                 path, offset, size = self.paths[part], int(self.offsets[position]), int(self.sizes[position])
-                name = f"{path}: record {self.names[position]} at byte {offset}"
+                name = f"{path}: record {shortened(self.names[position], 200)} at byte {offset}"
                 if size > MAX_BYTES:
                     raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")
                 try:
