@@ -7,11 +7,12 @@ from verisphere.packs.folders import FOLDER, ZIP
 from verisphere.packs.listed import LIST
 from verisphere.packs.lmdb import LMDB
 from verisphere.packs.pack import Format, Pack
+from verisphere.packs.parquet import PARQUET
 from verisphere.packs.recordio import RECORDIO
 from verisphere.packs.tar import TAR, is_brace_form
 
 #: Every format, in the order in which a path is tried; a new one is a file of this package and its name here.
-FORMATS: tuple[Format, ...] = (RECORDIO, TAR, LMDB, FOLDER, ZIP, LIST, BIN)
+FORMATS: tuple[Format, ...] = (RECORDIO, TAR, LMDB, FOLDER, ZIP, LIST, BIN, PARQUET)
 
 
 def format_of(path: Path) -> Format:

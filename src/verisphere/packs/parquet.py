@@ -1,0 +1,358 @@
+"""Parquet tables of images: columns `image` (bytes), `identity` (text or whole number) and perhaps `name`, `domain`.
+
+Layout: Apache Parquet format 2 (github.com/apache/parquet-format). Image sets of Hugging Face are read too: there
+`image` is a struct with `bytes` and `path`, of which only the bytes are used, and the identity is called `label`.
+
+pyarrow (extra: data) reads the columns of text when the file is opened. Images that are neither compressed nor
+dictionary-encoded are then read one row at a time, in microseconds (`verisphere.packs.parquet_pages`). pyarrow unpacks
+all others, a row group at a time (`verisphere.packs.parquet_groups`): in random order an image then costs as much as
+its row group, unless that is one of the last ones, which are kept up to 256 MiB. `write_parquet` writes the former.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.files.disk import regular
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.json_values import shortened, shown
+from verisphere.files.text import LONGEST_NAME
+from verisphere.packs.columns import Coded, Numbers, Texts
+from verisphere.packs.image_files import ImageFiles
+from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.parquet_groups import (
+    LARGEST_GROUP,
+    GroupedImages,
+    check_pyarrow,
+    opened_by_pyarrow,
+    pyarrow_errors,
+)
+from verisphere.packs.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, PlainImages, pages_of
+from verisphere.packs.records import LONGEST_IMAGE_NAME, as_text, check_names, repeated, source_of, text_fault
+
+_ROWS = 1 << 16  # rows of text that are decoded at a time, and rows of a row group at most
+_GROUP = 64 * 2**20  # bytes of images in a row group that is written
+_LARGEST_PAGE = 256 * 2**20  # bytes of a page of text; writers end a page at about 1 MiB
+_LARGEST_DICTIONARY = 64 * 2**20  # bytes; each of its images can stand in any number of rows
+
+
+def read_parquet(path: Path) -> Pack:
+    """The images of a parquet table, in the order of its rows; without a column `name` they are called by their rows.
+
+    Raises:
+        ValueError: pyarrow is not installed, the file is malformed or no table of images, or a row has no identity;
+            names the file and the row.
+    """
+    table = _Table(path)
+    for fault in chain(table.open(), table.texts(), table.images()):
+        raise ValueError(str(fault))
+    return table.pack()
+
+
+def _faults(path: Path) -> Iterator[Fault]:
+    """Every fault of the columns of text, of the pages, and of the lengths of the images."""
+    table = _Table(path)
+    try:
+        yield from table.open()
+        if table.is_open:
+            yield from table.texts()
+            yield from table.images()
+            yield from table.lengths()
+    except (ValueError, OSError) as error:
+        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+
+
+class _Table:
+    """What a table holds, filled step by step; each step yields the faults it meets."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.is_open = path, False
+        self._names: Numbers | Texts | None = None
+        self._columns: dict[str, Coded] = {}
+        self._files: ImageFiles | None = None
+
+    def open(self) -> Iterator[Fault]:
+        """Reads the footer, and checks the columns and the size of each page against the file."""
+        try:
+            check_pyarrow(self.path)
+            self._size = self.path.stat().st_size
+            with pyarrow_errors(self.path):
+                opened = opened_by_pyarrow(self.path, ())
+                self._metadata, fields = opened.metadata, opened.schema_arrow
+                self._rows = self._metadata.num_rows
+                self._wanted, self._image = _wanted(fields)
+                self._leaves = {
+                    self._metadata.schema.column(place).path: place for place in range(self._metadata.num_columns)
+                }
+            groups = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
+            if self._rows > self._size or sum(groups) != self._rows or min(groups, default=0) < 0:
+                raise ValueError(f"{self._rows:,} rows in {self._size:,} bytes, and {sum(groups):,} in its row groups")
+            self._group_ends = np.cumsum(np.array(groups, np.int64))
+        except ValueError as error:
+            yield self._fault(str(error).removeprefix(f"{self.path}: "))
+            return
+        self.is_open = True
+
+    def _fault(self, reason: str, record: str = "", offset: int | None = None) -> Fault:
+        return Fault(str(self.path), record, offset, reason)
+
+    def _pages(self, leaf: str) -> Iterator[tuple[int, Any, list[Any]]]:
+        """Each row group, its column of this path, and the pages of it."""
+        if leaf not in self._leaves:
+            raise ValueError(f"no values of the column {leaf}; the table has those of {', '.join(self._leaves)}")
+        with open(self.path, "rb", buffering=0, opener=regular) as file:
+            for group in range(self._metadata.num_row_groups):
+                chunk = self._metadata.row_group(group).column(self._leaves[leaf])
+                begin = chunk.data_page_offset
+                if chunk.dictionary_page_offset:
+                    begin = min(begin, chunk.dictionary_page_offset)
+                end = begin + chunk.total_compressed_size
+                if not 4 <= begin <= end <= self._size - 8:
+                    raise ValueError(f"row group {group}: column {leaf} lies at bytes {begin} to {end} of {self._size}")
+                yield group, chunk, list(pages_of(file.fileno(), begin, end, chunk.num_values))
+
+    def texts(self) -> Iterator[Fault]:
+        """Reads the columns of text."""
+        try:
+            for leaf in self._wanted.values():
+                for group, _, pages in self._pages(leaf):
+                    for page in pages:
+                        if page.unpacked > _LARGEST_PAGE or page.encoding == PREFIXED:
+                            raise ValueError(
+                                f"row group {group}: a page of column {leaf} unpacks to {page.unpacked:,} bytes by the "
+                                f"encoding {page.encoding}; allowed are {_LARGEST_PAGE:,}, not as DELTA_BYTE_ARRAY"
+                            )
+        except ValueError as error:
+            yield self._fault(str(error).removeprefix(f"{self.path}: "))
+            return
+        names, values = bytearray(), {column: dict[str, int]() for column in self._wanted}
+        ends: list[Int64[np.ndarray, " rows"]] = []
+        codes: dict[str, list[Int64[np.ndarray, " rows"]]] = {column: [] for column in self._wanted}
+        row = 0
+        for batch in self._batches():
+            for column, place in self._wanted.items():
+                texts, inside = _coded(batch.column(place))
+                numbers = np.zeros(len(texts) + 1, np.int64)
+                for code in np.unique(inside).tolist():
+                    text = texts[code] if code >= 0 else None
+                    longest = LONGEST_IMAGE_NAME if column == "name" else LONGEST_NAME
+                    if reason := text_fault(column, text, longest):
+                        for wrong in np.flatnonzero(inside == code).tolist():
+                            yield self._fault(reason, str(row + wrong))
+                    elif column != "name":
+                        numbers[code] = values[column].setdefault(str(text), len(values[column]))
+                if column == "name":
+                    encoded = [str(texts[code]).encode() if code >= 0 else b"" for code in inside.tolist()]
+                    ends.append(len(names) + np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded))))
+                    names += b"".join(encoded)
+                else:
+                    codes[column].append(numbers[inside].astype(np.int32))
+            row += batch.num_rows
+        if row != self._rows:
+            yield self._fault(f"{row:,} rows of text, but {self._rows:,} are stated")
+        self._columns = {
+            column: Coded(tuple(values[column]), np.concatenate([np.empty(0, np.int32), *codes[column]]))
+            for column in self._wanted
+            if column != "name"
+        }
+        self._names = Numbers(np.arange(self._rows))
+        if "name" in self._wanted:
+            self._names = Texts(bytes(names), np.concatenate([np.empty(0, np.int64), *ends]))
+            for first, again in repeated(self._names):
+                yield self._fault(f"the name is already that of row {first}; names are unique", self._names[again])
+
+    def _batches(self) -> Iterator[Any]:
+        """Rows of the columns of text; text stays dictionary-encoded, so that no small page unpacks to a large one."""
+        columns = list(self._wanted.values())
+        with pyarrow_errors(self.path):
+            for batch in opened_by_pyarrow(self.path, columns).iter_batches(_ROWS, columns=columns, use_threads=False):
+                batch.validate(full=True)
+                yield batch
+
+    def images(self) -> Iterator[Fault]:
+        """Finds the pages of the images, and decides how they are read."""
+        plain, pages_of_images, first = True, [], 0
+        try:
+            for group, chunk, pages in self._pages(self._image):
+                rows = self._metadata.row_group(group).num_rows
+                if chunk.num_values != rows or chunk.physical_type != "BYTE_ARRAY":
+                    raise ValueError(
+                        f"row group {group}: {chunk.num_values:,} images in {rows:,} rows, of the type "
+                        f"{chunk.physical_type}; allowed is one BYTE_ARRAY a row"
+                    )
+                unpacked = sum(page.unpacked for page in pages)
+                largest = max((page.unpacked for page in pages if page.kind == DICTIONARY), default=0)
+                data = [page for page in pages if page.kind in (DATA, DATA_V2)]
+                is_plain = chunk.compression == "UNCOMPRESSED" and len(data) == len(pages)
+                plain &= is_plain and all((page.kind, page.encoding) == (DATA, PLAIN) for page in data)
+                if not plain and (unpacked > LARGEST_GROUP or largest > _LARGEST_DICTIONARY):
+                    raise ValueError(
+                        f"row group {group}: {unpacked:,} bytes of images, which must be unpacked to read one of them; "
+                        f"allowed are {LARGEST_GROUP:,} (row_group_size of pyarrow.parquet.write_table), and "
+                        f"{_LARGEST_DICTIONARY:,} in a dictionary (use_dictionary)"
+                    )
+                if any(page.encoding == PREFIXED for page in data):
+                    raise ValueError(f"row group {group}: images in the encoding DELTA_BYTE_ARRAY, which is not read")
+                for page in data:
+                    if plain and page.values * 4 > page.size:
+                        raise ValueError(f"{page.values:,} images in a page of {page.size} bytes at byte {page.offset}")
+                    pages_of_images.append((first, page.offset, page.size))
+                    first += page.values
+        except ValueError as error:
+            yield self._fault(str(error).removeprefix(f"{self.path}: "))
+            return
+        names: Sequence[str] = Numbers(np.arange(self._rows)) if self._names is None else self._names
+        rows_of = np.arange(self._rows)
+        if not plain:
+            self._files = GroupedImages(self.path, names, rows_of, self._group_ends, self._image)
+            return
+        table = np.array(pages_of_images, np.int64).reshape(-1, 3)
+        nullable = self._metadata.schema.column(self._leaves[self._image]).max_definition_level > 0
+        unknown = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
+        self._files = PlainImages(
+            self.path, names, rows_of, table[np.diff(table[:, 0], append=first) > 0], nullable, *unknown
+        )
+
+    def lengths(self) -> Iterator[Fault]:
+        """Finds every image, and those that are absent, empty or too large."""
+        if isinstance(self._files, PlainImages):
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
+                for page in range(len(self._files.pages)):
+                    try:
+                        self._files.find(file.fileno(), page)
+                    except ValueError as error:
+                        yield self._fault(str(error).removeprefix(f"{self.path}: "))
+            offsets, sizes = self._files.offsets, self._files.sizes
+            for row in np.flatnonzero((offsets > 0) & ((sizes == 0) | (sizes > MAX_BYTES))).tolist():
+                reason = f"an image of {sizes[row]} bytes; allowed are 1 to {MAX_BYTES}"
+                yield self._fault(reason, self._files.names[row], int(offsets[row]))
+        elif isinstance(self._files, GroupedImages):
+            for row in range(self._rows):
+                try:
+                    for _ in self._files.read([row]):
+                        pass
+                except ValueError as error:
+                    yield self._fault(str(error).removeprefix(f"{self.path}: "), self._files.names[row])
+
+    def pack(self) -> Pack:
+        """The pack, after all steps have found no fault."""
+        assert self._files is not None
+        check_names(self.path, self._files.names)
+        source = source_of(self.path, self._rows)
+        identities = self._columns["identity"]
+        return Pack(
+            self.path, PARQUET.name, self._files.names, identities, self._files, source, self._columns.get("domain")
+        )
+
+
+def _wanted(fields: Any) -> tuple[dict[str, str], str]:
+    """The name in the file of each column of text, and the path of the leaf that has the images."""
+    import pyarrow.types as kinds
+
+    names = list(fields.names)
+    seen = shortened(", ".join(names), 120) or "nothing"
+    if len(set(names)) < len(names):
+        raise ValueError(f"two columns are called {shown(max(names, key=names.count))}")
+    if "image" not in names:
+        hint = "; a table of embeddings is read by `verisphere evaluate`" if "identity" in names else ""
+        raise ValueError(f"no column image; a table of images has image and identity, this one has {seen}{hint}")
+    wanted = {column: column for column in ("identity", "name", "domain") if column in names}
+    if "identity" not in wanted and "label" in names:
+        wanted = {"identity": "label"} | wanted
+    if "identity" not in wanted:
+        raise ValueError(f"no column identity, and no column label; the table has {seen}")
+    for column in wanted.values():
+        kind = fields.field(column).type
+        kind = kind.value_type if kinds.is_dictionary(kind) else kind
+        if not any(
+            check(kind) for check in (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_integer)
+        ):
+            raise ValueError(
+                f"column {column} is of the type {shortened(str(kind))}; allowed are text and whole numbers"
+            )
+    kind, leaf = fields.field("image").type, "image"
+    if kinds.is_struct(kind) and "bytes" in [inside.name for inside in kind]:
+        kind, leaf = kind.field("bytes").type, "image.bytes"
+    if not (kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind)):
+        raise ValueError(
+            f"column image is of the type {shortened(str(kind))}; allowed are bytes, and a struct with bytes in it"
+        )
+    return wanted, leaf
+
+
+def _coded(column: Any) -> tuple[list[Any], Int64[np.ndarray, " rows"]]:
+    """The different values of a column of pyarrow, and the position there of each row; -1 where it is null."""
+    import pyarrow
+
+    if not isinstance(column, pyarrow.DictionaryArray):
+        column = column.dictionary_encode()
+    values = [as_text(value) for value in column.dictionary.to_pylist()]
+    return values, column.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+# --- writing ---
+
+
+def write_parquet(path: Path, rows: Iterable[Row]) -> None:
+    """Writes a table whose images `PlainImages` reads: required, plain, not compressed, data pages of version 1.
+
+    Raises:
+        ValueError: pyarrow is not installed, or only some rows have a domain.
+    """
+    check_pyarrow(path)
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    remaining = iter(rows)
+    first = next(remaining, None)
+    columns = ["image", "identity", "name"] + ["domain"] * (first is not None and first.domain is not None)
+    kinds = {"image": pyarrow.binary()}
+    schema = pyarrow.schema([pyarrow.field(name, kinds.get(name, pyarrow.string()), False) for name in columns])
+    with parquet.ParquetWriter(
+        str(path),
+        schema,
+        compression={name: "none" if name == "image" else "zstd" for name in columns},
+        use_dictionary=[name for name in columns if name in ("identity", "domain")],
+        write_statistics=False,
+        data_page_version="1.0",
+        write_batch_size=64,
+    ) as writer:
+        group: list[Row] = []
+        size = 0
+        for row in chain([] if first is None else [first], remaining):
+            if (row.domain is None) == ("domain" in columns):
+                raise ValueError(f"{path}: {shown(row.name, 200)}: only some images have a domain")
+            group.append(row)
+            size += len(row.data)
+            if size >= _GROUP or len(group) == _ROWS:
+                _write_group(writer, schema, group)
+                group, size = [], 0
+        if group:
+            _write_group(writer, schema, group)
+
+
+def _write_group(writer: Any, schema: Any, rows: Sequence[Row]) -> None:
+    import pyarrow
+
+    values = {
+        "image": [row.data for row in rows],
+        "identity": [row.identity for row in rows],
+        "name": [row.name for row in rows],
+        "domain": [row.domain for row in rows],
+    }
+    columns = [pyarrow.array(values[field.name], field.type) for field in schema]
+    writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema), row_group_size=len(rows))
+
+
+PARQUET = Format(
+    "parquet",
+    "a .parquet table with the columns image and identity, perhaps name and domain",
+    lambda path: path.suffix.lower() in (".parquet", ".pq") and not path.is_dir(),
+    read_parquet,
+    _faults,
+    write_parquet,
+)

@@ -1,0 +1,124 @@
+"""Images of a parquet file that are compressed or dictionary-encoded: pyarrow unpacks them a row group at a time."""
+
+import importlib.util
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Int64
+
+from verisphere.files.disk import check_file
+from verisphere.files.image_suffixes import MAX_BYTES
+from verisphere.files.json_values import shortened
+from verisphere.packs.columns import Positions, take
+
+LARGEST_GROUP = 2 * 2**30
+"""Most bytes of images in a row group, which is unpacked whole to read one of them."""
+
+_KEPT = 256 * 2**20  # bytes of row groups that are kept
+_IMAGES = 16  # images that pyarrow decodes at a time
+
+
+def check_pyarrow(path: Path) -> None:
+    """Refuses a parquet file where pyarrow is not installed.
+
+    Raises:
+        ValueError: names the file, and the extra to install.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ValueError(f"{path}: parquet needs pyarrow, not installed here: pip install 'verisphere[data]'")
+
+
+def opened_by_pyarrow(path: Path, columns: Sequence[str]) -> Any:
+    """The file as pyarrow opens it; the columns named are read as dictionaries."""
+    import pyarrow.parquet as parquet
+
+    check_file(path)
+    # Neither a mapping, which a file that is cut short would end the process by, nor whole columns at a time.
+    return parquet.ParquetFile(
+        str(path), memory_map=False, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(columns)
+    )
+
+
+@contextmanager
+def pyarrow_errors(path: Path) -> Iterator[None]:
+    """Turns the errors of pyarrow into one line that names the file."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, UnicodeDecodeError, OverflowError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        reason = shortened((str(error).splitlines() or [type(error).__name__])[0], 200)
+        raise ValueError(f"{path}: not a parquet file that can be read: {reason}") from None
+
+
+class GroupedImages:
+    """Images that pyarrow unpacks, a row group at a time; the last row groups are kept, up to 256 MiB.
+
+    A copy in another process begins with none of them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        names: Sequence[str],
+        rows: Int[np.ndarray, " images"],
+        group_ends: Int64[np.ndarray, " groups"],
+        leaf: str,
+    ) -> None:
+        self.path, self.names, self.rows, self._group_ends, self._leaf = path, names, rows, group_ends, leaf
+        self.unread: Sequence[str] = ()
+        self._kept: OrderedDict[int, list[bytes | None]] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_kept": OrderedDict()}
+
+    def keep(self, positions: Positions) -> "GroupedImages":
+        """The images at these positions."""
+        rows = self.rows[np.asarray(positions, np.int64)]
+        return GroupedImages(self.path, take(self.names, positions), rows, self._group_ends, self._leaf)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The file, name and row group of each image for error messages, and its bytes."""
+        for position in positions:
+            row = int(self.rows[position])
+            group = int(np.searchsorted(self._group_ends, row, side="right"))
+            first = int(self._group_ends[group - 1]) if group else 0
+            name = f"{self.path}: record {shortened(self.names[position], 200)} in row group {group}"
+            images = self._group(group)
+            image = images[row - first] if row - first < len(images) else None
+            if image is None or not 0 < len(image) <= MAX_BYTES:
+                size = "no image" if image is None else f"an image of {len(image)} bytes"
+                raise ValueError(f"{name}: {size}; allowed are 1 to {MAX_BYTES} bytes")
+            yield name, image
+
+    def _group(self, group: int) -> list[bytes | None]:
+        """The images of a row group; None where a row has none."""
+        if group in self._kept:
+            self._kept.move_to_end(group)
+            return self._kept[group]
+        images: list[bytes | None] = []
+        size = 0
+        with pyarrow_errors(self.path):
+            batches = opened_by_pyarrow(self.path, ()).iter_batches(
+                _IMAGES, row_groups=[group], columns=[self._leaf], use_threads=False
+            )
+            for batch in batches:
+                batch.validate(full=True)
+                column = batch.column(0)
+                size += column.nbytes
+                if size > LARGEST_GROUP:
+                    raise ValueError(f"{self.path}: row group {group} unpacks to more than {LARGEST_GROUP:,} bytes")
+                images += (column if self._leaf == "image" else column.flatten()[0]).to_pylist()
+        self._kept[group] = images
+        while len(self._kept) > 1 and self._bytes_kept() > _KEPT:
+            self._kept.popitem(last=False)
+        return images
+
+    def _bytes_kept(self) -> int:
+        return sum(len(image or b"") for images in self._kept.values() for image in images)

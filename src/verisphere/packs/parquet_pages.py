@@ -1,0 +1,242 @@
+"""The pages of a parquet file, and images that lie in them as they are, each read by itself.
+
+pyarrow decodes a whole row group to give one row of it. In a column that is neither compressed nor dictionary-encoded
+each value lies in the file as its length (4 bytes) and its bytes, so one row can be read alone once its page is known.
+Layout: Apache Parquet format 2 (github.com/apache/parquet-format: README.md, Encodings.md, and parquet.thrift for
+PageHeader), with headers in the compact protocol of Apache Thrift (thrift-compact-protocol.md).
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from verisphere.files.disk import regular
+from verisphere.packs.columns import Positions, take
+from verisphere.packs.spans import Spans
+
+DATA, DICTIONARY, DATA_V2 = 0, 2, 3
+PLAIN, PREFIXED = 0, 7  # encodings; the latter (DELTA_BYTE_ARRAY) unpacks without a limit
+_FIRST_TRY, _LONGEST_HEADER = 256, 1 << 20  # bytes; a header can hold the smallest and the largest value of its page
+_DEEPEST = 16
+
+
+class Page(NamedTuple):
+    """One page of a column.
+
+    Attributes:
+        kind: DATA, DICTIONARY, DATA_V2, or another number for a page without values.
+        values: number of values in the page, nulls included.
+        encoding: encoding of the values.
+        offset: byte of the file at which the content of the page begins.
+        size: bytes of the content as it lies in the file.
+        unpacked: bytes of the content when it is decompressed.
+    """
+
+    kind: int
+    values: int
+    encoding: int
+    offset: int
+    size: int
+    unpacked: int
+
+
+def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Page]:
+    """The pages of one column in one row group.
+
+    Args:
+        descriptor: the open file.
+        begin: byte at which the first page begins.
+        end: byte behind the last page.
+        values: number of values that the pages together must have.
+
+    Raises:
+        ValueError: a header is malformed, a page ends behind `end`, or the number of values is another.
+    """
+    place, seen = begin, 0
+    while place < end:
+        page = _page(descriptor, place, end)
+        yield page
+        if page.kind in (DATA, DATA_V2):
+            seen += page.values
+        place = page.offset + page.size
+    if seen != values:
+        raise ValueError(f"{seen:,} values in the pages from byte {begin} on, but {values:,} are stated")
+
+
+def _page(descriptor: int, place: int, end: int) -> Page:
+    for most in (_FIRST_TRY, _LONGEST_HEADER):
+        data = os.pread(descriptor, min(most, end - place), place)
+        header = _Compact(data)
+        try:
+            fields = header.struct(0)
+        except IndexError:
+            continue
+        except ValueError as error:
+            raise ValueError(f"a malformed page header at byte {place}: {error}") from None
+        break
+    else:
+        raise ValueError(f"a page header that does not end at byte {place}; is the file cut short?")
+    kind, unpacked, size = (_whole(fields, number, place) for number in (1, 2, 3))
+    inside = fields.get({DATA: 5, DICTIONARY: 7, DATA_V2: 8}.get(kind, -1), {})
+    if kind in (DATA, DICTIONARY, DATA_V2) and not isinstance(inside, dict):
+        raise ValueError(f"a malformed page header at byte {place}")
+    values, encoding = 0, -1
+    if kind in (DATA, DICTIONARY, DATA_V2):
+        values, encoding = _whole(inside, 1, place), _whole(inside, 4 if kind == DATA_V2 else 2, place)
+    offset = place + header.place
+    if size > end - offset:
+        raise ValueError(f"a page of {size} bytes at byte {offset}, but its column ends at byte {end}")
+    return Page(kind, values, encoding, offset, size, unpacked)
+
+
+def _whole(fields: object, number: int, place: int) -> int:
+    value = fields.get(number) if isinstance(fields, dict) else None
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise ValueError(f"a malformed page header at byte {place}: its field {number} is {value}")
+    return value
+
+
+class _Compact:
+    """A reader of the compact protocol; of binary values only the end is looked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.place = data, 0
+
+    def struct(self, depth: int) -> dict[int, object]:
+        """Number and value of each field; IndexError where the data end too early."""
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+        fields: dict[int, object] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            fields[number] = self._value(head & 15, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> object:
+        if kind in (1, 2):
+            return kind == 1
+        if kind == 3:
+            return self._byte()
+        if kind in (4, 5, 6):
+            return self._signed()
+        if kind in (7, 8):
+            self.place += self._fitting(8 if kind == 7 else self._unsigned())
+            return None
+        if kind in (9, 10):
+            head = self._byte()
+            entries = head >> 4 if head >> 4 < 15 else self._unsigned()
+            return [self._entry(head & 15, depth) for _ in range(self._fitting(entries))]
+        if kind == 12:
+            return self.struct(depth + 1)
+        raise ValueError(f"a value of the type {kind}")
+
+    def _entry(self, kind: int, depth: int) -> object:
+        """A value in a list, where a truth value takes a byte."""
+        return self._byte() == 1 if kind in (1, 2) else self._value(kind, depth + 1)
+
+    def _fitting(self, entries: int) -> int:
+        """A number of entries, each of which takes a byte at least; IndexError where they cannot be there."""
+        if entries > len(self._data) - self.place:
+            raise IndexError
+        return entries
+
+    def _byte(self) -> int:
+        self.place += 1
+        return self._data[self.place - 1]
+
+    def _unsigned(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._byte()
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return number
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+
+    def _signed(self) -> int:
+        number = self._unsigned()
+        return number >> 1 ^ -(number & 1)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainImages:
+    """Images in plain pages of one file, which is opened for each request alone.
+
+    The values of a page are found when the first of them is asked for: 4 bytes are read at each.
+
+    Attributes:
+        path: the file.
+        names: name of each image.
+        rows: row of the file of each image.
+        pages: first row, offset and size in bytes of each page.
+        nullable: each page begins with definition levels.
+        offsets: byte at which the image of each row of the file begins; 0 where it is not known yet.
+        sizes: number of bytes of the image of each row of the file.
+        unread: always empty.
+    """
+
+    path: Path
+    names: Sequence[str]
+    rows: Int[np.ndarray, " images"]
+    pages: Int[np.ndarray, "pages 3"]
+    nullable: bool
+    offsets: Int[np.ndarray, " rows"]
+    sizes: Int[np.ndarray, " rows"]
+    unread: Sequence[str] = ()
+
+    def keep(self, positions: Positions) -> "PlainImages":
+        """The images at these positions."""
+        rows = self.rows[np.asarray(positions, np.int64)]
+        names = take(self.names, positions)
+        return PlainImages(self.path, names, rows, self.pages, self.nullable, self.offsets, self.sizes)
+
+    def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+        """The file, name and place of each image for error messages, and its bytes."""
+        chosen = np.asarray(positions, np.int64)
+        rows = self.rows[chosen]
+        unknown = rows[self.offsets[rows] == 0]
+        if len(unknown):
+            places = np.searchsorted(self.pages[:, 0], unknown, side="right") - 1
+            try:
+                with open(self.path, "rb", buffering=0, opener=regular) as file:
+                    for page in np.unique(places).tolist():
+                        self.find(file.fileno(), page)
+            except OSError as error:
+                raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
+        spans = Spans((self.path,), take(self.names, chosen), self.offsets[rows], self.sizes[rows])
+        yield from spans.read(range(len(chosen)))
+
+    def find(self, descriptor: int, page: int) -> None:
+        """Finds the images of a page.
+
+        Raises:
+            ValueError: a value ends behind its page, or a row has no value; names the file, the row and the offset.
+        """
+        first, place, size = self.pages[page].tolist()
+        last = int(self.pages[page + 1, 0]) if page + 1 < len(self.pages) else len(self.offsets)
+        end = place + size
+        if self.nullable:
+            place += 4 + int.from_bytes(os.pread(descriptor, 4, place), "little")
+        for row in range(first, last):
+            length = int.from_bytes(os.pread(descriptor, 4, place), "little") if place + 4 <= end else size
+            if place + 4 + length > end:
+                null = ", or does a row before it have no image?" if self.nullable else ""
+                raise ValueError(
+                    f"{self.path}: record {row} at byte {place}: no image of {length} bytes, its page ends at byte "
+                    f"{end}; is the file damaged{null or '?'}"
+                )
+            self.sizes[row] = length
+            self.offsets[row] = place + 4
+            place += 4 + length
+        if place != end:
+            raise ValueError(
+                f"{self.path}: record {last - 1} at byte {place}: {end - place} bytes behind the last image"
+            )
