@@ -9,6 +9,7 @@ all others, a row group at a time (`verisphere.packs.parquet_groups`): in random
 its row group, unless that is one of the last ones, which are kept up to 256 MiB. `write_parquet` writes the former.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -24,14 +25,16 @@ from verisphere.files.text import LONGEST_NAME
 from verisphere.packs.columns import Coded, Numbers, Texts
 from verisphere.packs.image_files import ImageFiles
 from verisphere.packs.pack import Fault, Format, Pack, Row
+from verisphere.packs.parquet_footer import BYTE_ARRAY, UNCOMPRESSED, Chunk, read_footer
 from verisphere.packs.parquet_groups import (
     LARGEST_GROUP,
     GroupedImages,
     check_pyarrow,
     opened_by_pyarrow,
     pyarrow_errors,
+    wrong_size,
 )
-from verisphere.packs.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, PlainImages, pages_of
+from verisphere.packs.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, Page, PlainImages, pages_of
 from verisphere.packs.records import LONGEST_IMAGE_NAME, as_text, check_names, repeated, source_of, text_fault
 
 _ROWS = 1 << 16  # rows of text that are decoded at a time, and rows of a row group at most
@@ -79,19 +82,15 @@ class _Table:
         """Reads the footer, and checks the columns and the size of each page against the file."""
         try:
             check_pyarrow(self.path)
-            self._size = self.path.stat().st_size
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
+                self._footer = read_footer(file.fileno(), os.fstat(file.fileno()).st_size)
             with pyarrow_errors(self.path):
-                opened = opened_by_pyarrow(self.path, ())
-                self._metadata, fields = opened.metadata, opened.schema_arrow
-                self._rows = self._metadata.num_rows
-                self._wanted, self._image = _wanted(fields)
-                self._leaves = {
-                    self._metadata.schema.column(place).path: place for place in range(self._metadata.num_columns)
-                }
-            groups = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
-            if self._rows > self._size or sum(groups) != self._rows or min(groups, default=0) < 0:
-                raise ValueError(f"{self._rows:,} rows in {self._size:,} bytes, and {sum(groups):,} in its row groups")
-            self._group_ends = np.cumsum(np.array(groups, np.int64))
+                self._wanted, self._image = _wanted(opened_by_pyarrow(self.path, ()).schema_arrow)
+            self._rows = sum(self._footer.rows)
+            if absent := {*self._wanted.values(), self._image} - set(self._footer.levels):
+                raise ValueError(f"no values of the column {min(absent)}; there are {[*self._footer.levels]}")
+            if not self._rows:
+                raise ValueError("no images")
         except ValueError as error:
             yield self._fault(str(error).removeprefix(f"{self.path}: "))
             return
@@ -100,20 +99,15 @@ class _Table:
     def _fault(self, reason: str, record: str = "", offset: int | None = None) -> Fault:
         return Fault(str(self.path), record, offset, reason)
 
-    def _pages(self, leaf: str) -> Iterator[tuple[int, Any, list[Any]]]:
+    def _pages(self, leaf: str) -> Iterator[tuple[int, Chunk, list[Page]]]:
         """Each row group, its column of this path, and the pages of it."""
-        if leaf not in self._leaves:
-            raise ValueError(f"no values of the column {leaf}; the table has those of {', '.join(self._leaves)}")
         with open(self.path, "rb", buffering=0, opener=regular) as file:
-            for group in range(self._metadata.num_row_groups):
-                chunk = self._metadata.row_group(group).column(self._leaves[leaf])
-                begin = chunk.data_page_offset
-                if chunk.dictionary_page_offset:
-                    begin = min(begin, chunk.dictionary_page_offset)
-                end = begin + chunk.total_compressed_size
-                if not 4 <= begin <= end <= self._size - 8:
-                    raise ValueError(f"row group {group}: column {leaf} lies at bytes {begin} to {end} of {self._size}")
-                yield group, chunk, list(pages_of(file.fileno(), begin, end, chunk.num_values))
+            for group, chunks in enumerate(self._footer.groups):
+                chunk, rows = chunks[leaf], self._footer.rows[group]
+                if chunk.values != rows:
+                    raise ValueError(f"row group {group}: {chunk.values:,} values of column {leaf} in {rows:,} rows")
+                if rows:
+                    yield group, chunk, list(pages_of(file.fileno(), chunk.begin, chunk.end, rows))
 
     def texts(self) -> Iterator[Fault]:
         """Reads the columns of text."""
@@ -178,16 +172,12 @@ class _Table:
         plain, pages_of_images, first = True, [], 0
         try:
             for group, chunk, pages in self._pages(self._image):
-                rows = self._metadata.row_group(group).num_rows
-                if chunk.num_values != rows or chunk.physical_type != "BYTE_ARRAY":
-                    raise ValueError(
-                        f"row group {group}: {chunk.num_values:,} images in {rows:,} rows, of the type "
-                        f"{chunk.physical_type}; allowed is one BYTE_ARRAY a row"
-                    )
+                if chunk.kind != BYTE_ARRAY:
+                    raise ValueError(f"row group {group}: images of the type {chunk.kind}; allowed is BYTE_ARRAY")
                 unpacked = sum(page.unpacked for page in pages)
                 largest = max((page.unpacked for page in pages if page.kind == DICTIONARY), default=0)
                 data = [page for page in pages if page.kind in (DATA, DATA_V2)]
-                is_plain = chunk.compression == "UNCOMPRESSED" and len(data) == len(pages)
+                is_plain = chunk.codec == UNCOMPRESSED and len(data) == len(pages)
                 plain &= is_plain and all((page.kind, page.encoding) == (DATA, PLAIN) for page in data)
                 if not plain and (unpacked > LARGEST_GROUP or largest > _LARGEST_DICTIONARY):
                     raise ValueError(
@@ -208,10 +198,12 @@ class _Table:
         names: Sequence[str] = Numbers(np.arange(self._rows)) if self._names is None else self._names
         rows_of = np.arange(self._rows)
         if not plain:
-            self._files = GroupedImages(self.path, names, rows_of, self._group_ends, self._image)
+            self._files = GroupedImages(
+                self.path, names, rows_of, np.cumsum(np.array(self._footer.rows, np.int64)), self._image
+            )
             return
         table = np.array(pages_of_images, np.int64).reshape(-1, 3)
-        nullable = self._metadata.schema.column(self._leaves[self._image]).max_definition_level > 0
+        nullable = self._footer.levels[self._image] > 0
         unknown = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
         self._files = PlainImages(
             self.path, names, rows_of, table[np.diff(table[:, 0], append=first) > 0], nullable, *unknown
@@ -231,12 +223,15 @@ class _Table:
                 reason = f"an image of {sizes[row]} bytes; allowed are 1 to {MAX_BYTES}"
                 yield self._fault(reason, self._files.names[row], int(offsets[row]))
         elif isinstance(self._files, GroupedImages):
-            for row in range(self._rows):
+            first = 0
+            for group, rows in enumerate(self._footer.rows):
                 try:
-                    for _ in self._files.read([row]):
-                        pass
+                    for row, image in enumerate(self._files.group(group), first):
+                        if wrong := wrong_size(image):
+                            yield self._fault(wrong, self._files.names[row])
                 except ValueError as error:
-                    yield self._fault(str(error).removeprefix(f"{self.path}: "), self._files.names[row])
+                    yield self._fault(f"row group {group}: {str(error).removeprefix(f'{self.path}: ')}")
+                first += rows
 
     def pack(self) -> Pack:
         """The pack, after all steps have found no fault."""

@@ -57,6 +57,14 @@ def pyarrow_errors(path: Path) -> Iterator[None]:
         raise ValueError(f"{path}: not a parquet file that can be read: {reason}") from None
 
 
+def wrong_size(image: bytes | None) -> str | None:
+    """Why the bytes of a row are no image; None where their number may be that of an image."""
+    if image is not None and 0 < len(image) <= MAX_BYTES:
+        return None
+    size = "no image" if image is None else f"an image of {len(image)} bytes"
+    return f"{size}; allowed are 1 to {MAX_BYTES} bytes"
+
+
 class GroupedImages:
     """Images that pyarrow unpacks, a row group at a time; the last row groups are kept, up to 256 MiB.
 
@@ -90,15 +98,18 @@ class GroupedImages:
             group = int(np.searchsorted(self._group_ends, row, side="right"))
             first = int(self._group_ends[group - 1]) if group else 0
             name = f"{self.path}: record {shortened(self.names[position], 200)} in row group {group}"
-            images = self._group(group)
+            images = self.group(group)
             image = images[row - first] if row - first < len(images) else None
             if image is None or not 0 < len(image) <= MAX_BYTES:
-                size = "no image" if image is None else f"an image of {len(image)} bytes"
-                raise ValueError(f"{name}: {size}; allowed are 1 to {MAX_BYTES} bytes")
+                raise ValueError(f"{name}: {wrong_size(image)}")
             yield name, image
 
-    def _group(self, group: int) -> list[bytes | None]:
-        """The images of a row group; None where a row has none."""
+    def group(self, group: int) -> list[bytes | None]:
+        """The images of a row group; None where a row has none.
+
+        Raises:
+            ValueError: the row group is damaged, or too large.
+        """
         if group in self._kept:
             self._kept.move_to_end(group)
             return self._kept[group]

@@ -3,7 +3,7 @@
 pyarrow decodes a whole row group to give one row of it. In a column that is neither compressed nor dictionary-encoded
 each value lies in the file as its length (4 bytes) and its bytes, so one row can be read alone once its page is known.
 Layout: Apache Parquet format 2 (github.com/apache/parquet-format: README.md, Encodings.md, and parquet.thrift for
-PageHeader), with headers in the compact protocol of Apache Thrift (thrift-compact-protocol.md).
+PageHeader).
 """
 
 import os
@@ -17,12 +17,12 @@ from jaxtyping import Int
 
 from verisphere.files.disk import regular
 from verisphere.packs.columns import Positions, take
+from verisphere.packs.parquet_footer import Compact
 from verisphere.packs.spans import Spans
 
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3
 PLAIN, PREFIXED = 0, 7  # encodings; the latter (DELTA_BYTE_ARRAY) unpacks without a limit
 _FIRST_TRY, _LONGEST_HEADER = 256, 1 << 20  # bytes; a header can hold the smallest and the largest value of its page
-_DEEPEST = 16
 
 
 class Page(NamedTuple):
@@ -71,7 +71,7 @@ def pages_of(descriptor: int, begin: int, end: int, values: int) -> Iterator[Pag
 def _page(descriptor: int, place: int, end: int) -> Page:
     for most in (_FIRST_TRY, _LONGEST_HEADER):
         data = os.pread(descriptor, min(most, end - place), place)
-        header = _Compact(data)
+        header = Compact(data)
         try:
             fields = header.struct(0)
         except IndexError:
@@ -99,71 +99,6 @@ def _whole(fields: object, number: int, place: int) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
         raise ValueError(f"a malformed page header at byte {place}: its field {number} is {value}")
     return value
-
-
-class _Compact:
-    """A reader of the compact protocol; of binary values only the end is looked for."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.place = data, 0
-
-    def struct(self, depth: int) -> dict[int, object]:
-        """Number and value of each field; IndexError where the data end too early."""
-        if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
-        fields: dict[int, object] = {}
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._signed()
-            fields[number] = self._value(head & 15, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> object:
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._signed()
-        if kind in (7, 8):
-            self.place += self._fitting(8 if kind == 7 else self._unsigned())
-            return None
-        if kind in (9, 10):
-            head = self._byte()
-            entries = head >> 4 if head >> 4 < 15 else self._unsigned()
-            return [self._entry(head & 15, depth) for _ in range(self._fitting(entries))]
-        if kind == 12:
-            return self.struct(depth + 1)
-        raise ValueError(f"a value of the type {kind}")
-
-    def _entry(self, kind: int, depth: int) -> object:
-        """A value in a list, where a truth value takes a byte."""
-        return self._byte() == 1 if kind in (1, 2) else self._value(kind, depth + 1)
-
-    def _fitting(self, entries: int) -> int:
-        """A number of entries, each of which takes a byte at least; IndexError where they cannot be there."""
-        if entries > len(self._data) - self.place:
-            raise IndexError
-        return entries
-
-    def _byte(self) -> int:
-        self.place += 1
-        return self._data[self.place - 1]
-
-    def _unsigned(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self._byte()
-            number |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return number
-            if shift > 63:
-                raise ValueError("a number of more than 64 bits")
-
-    def _signed(self) -> int:
-        number = self._unsigned()
-        return number >> 1 ^ -(number & 1)
 
 
 @dataclass(frozen=True, eq=False)
