@@ -241,7 +241,6 @@ def test_rows_that_lmdb_cannot_hold(tmp_path: Path):
             write_lmdb(tmp_path / f"faces{len(message)}", iter(rows))
 
 
-@pytest.mark.faults
 def test_damaged_in_200_ways(tmp_path: Path):
     write_lmdb(tmp_path / "faces", iter(ROWS))
     check_damaged(LMDB, tmp_path / "faces", tmp_path / "faces" / "data.mdb")

@@ -234,7 +234,6 @@ def _damage(folder: Path) -> None:
     check_damaged(PARQUET, path, path, 60)
 
 
-@pytest.mark.faults
 def test_damaged_in_200_ways(tmp_path: Path):
     """In a process of its own, which a library that does not bear the damage would end."""
     process = multiprocessing.get_context("fork").Process(target=_damage, args=(tmp_path,))

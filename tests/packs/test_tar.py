@@ -219,7 +219,6 @@ def test_archives_one_behind_the_other(tmp_path: Path):
         open_pack(path)
 
 
-@pytest.mark.faults
 def test_damaged_in_200_ways(tmp_path: Path):
     write_tar(tmp_path / "faces.tar", iter(ROWS))
     check_damaged(TAR, tmp_path / "faces.tar", tmp_path / "faces.tar")

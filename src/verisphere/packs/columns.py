@@ -107,8 +107,17 @@ class Texts(Column):
         return texts
 
     def take(self, positions: Positions) -> "Texts":
-        """The column of the texts at these positions."""
-        return Texts.of(self[int(position)] for position in positions)
+        """The column of the texts at these positions, copied byte by byte without an object for each."""
+        rows = np.asarray(positions, np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])[: len(self)][rows]
+        sizes = self.ends[rows] - starts
+        ends = np.cumsum(sizes)
+        letters, utf8 = np.frombuffer(self.utf8, np.uint8), bytearray()
+        for begin in range(0, len(rows), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            shifts = starts[part] - (ends[part] - sizes[part]) + len(utf8)
+            utf8 += letters[np.repeat(shifts, sizes[part]) + np.arange(sizes[part].sum())].tobytes()
+        return Texts(bytes(utf8), ends)
 
 
 class Coded(Column):

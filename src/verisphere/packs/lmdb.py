@@ -27,7 +27,7 @@ from verisphere.files.disk import regular
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import text_lines
-from verisphere.packs.columns import Coded, Texts, take
+from verisphere.packs.columns import Coded, Texts
 from verisphere.packs.lmdb_pages import Value, overflow_fault, values_in
 from verisphere.packs.pack import Fault, Format, Pack, Row
 from verisphere.packs.records import (
@@ -171,9 +171,8 @@ class _Contents:
 
     def pack(self) -> Pack:
         """The pack, after all steps have found no fault."""
-        keys = self._records.names
-        names = take(keys, self._places)
-        files = self._records.spans((self.file,), keys).keep(self._places)
+        files = self._records.spans((self.file,), self._records.names).keep(self._places)
+        names = files.names
         domains = self._domains if self._has_domains else None
         return Pack(self.path, LMDB.name, names, self._identities, files, source_of(self.path, len(names)), domains)
 

@@ -23,7 +23,6 @@ _BLOCK = 512
 _ZEROS = bytes(_BLOCK)
 #: Name, size, checksum, type, magic, prefix.
 _HEADER = struct.Struct("100s24x12s12x8sc100x6s82x155s12x")
-_OCTAL = re.compile(rb" *([0-7]*)[ \0]*")
 _PAX_RECORD = re.compile(rb"([1-9][0-9]{0,6}) ([^=]+)=")
 _COMPRESSIONS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _MOST_PADDING = 1 << 20  # bytes of zeros after the end mark; GNU tar writes up to 10 KiB unless it is told otherwise
@@ -127,10 +126,13 @@ def _number(field: bytes) -> int:
     """A number of a header: octal digits, or, after a byte 0x80, base 256."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
-    digits = _OCTAL.fullmatch(field)
-    if digits is None:
-        raise ValueError(f"no header of a tar archive: {shown(field)} is no octal number")
-    return int(digits[1] or b"0", 8)
+    digits = field.strip(b" \0") or b"0"
+    try:
+        if digits.isdigit():
+            return int(digits, 8)
+    except ValueError:
+        pass
+    raise ValueError(f"no header of a tar archive: {shown(field)} is no octal number")
 
 
 def _extension(kind: bytes, size: int, file: Window, offset: int) -> dict[bytes, bytes]:
