@@ -176,6 +176,11 @@ def test_a_small_file_that_unpacks_to_much(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("verisphere.packs.parquet_groups.LARGEST_GROUP", 50_000_000)
     with pytest.raises(ValueError, match=r"row group 0 unpacks to more than 50,000,000 bytes"):
         contents(open_pack(path))
+    path = table(path, {"image": [bytes(2**25)], "identity": ["x"]}, compression="zstd")
+    with pytest.raises(
+        ValueError, match=r"a page of \d{4} bytes at byte \d+ states that it unpacks to 33,554,436 bytes"
+    ):
+        open_pack(path)
     for limit in ("_LARGEST_DICTIONARY", "_LARGEST_PAGE"):
         monkeypatch.setattr(f"verisphere.packs.parquet.{limit}", 2**20)
     path = table(path, {"image": [bytes(2**21)], "identity": ["x"]}, compression="zstd")
@@ -184,6 +189,18 @@ def test_a_small_file_that_unpacks_to_much(tmp_path: Path, monkeypatch: pytest.M
     path = table(path, {"image": [PNG], "identity": ["x" * 2**21]}, compression="zstd")
     with pytest.raises(ValueError, match=r"a page of column identity unpacks to 2,097,\d\d\d bytes"):
         open_pack(path)
+
+
+def test_a_dictionary_that_states_more_than_it_has(tmp_path: Path):
+    path = table(tmp_path / "faces.parquet", {"image": [PNG], "identity": ["x"]}, compression="none")
+    content = path.read_bytes()
+    header = b"\x15\x04\x15\x0a\x15\x0a\x4c\x15\x02\x15\x00"  # a dictionary page of 5 bytes, 1 value, plain
+    assert content.count(header) == 1
+    # 63 values more take no more room in the header; the length of "x" takes 4 bytes
+    path.write_bytes(content.replace(header, header.replace(b"\x4c\x15\x02", b"\x4c\x15\x7e")))
+    with pytest.raises(ValueError, match=r"faces\.parquet: a dictionary of 63 values in 5 bytes at byte \d+"):
+        open_pack(path)
+    assert "a dictionary of 63 values" in next(PARQUET.faults(path)).reason
 
 
 def test_lengths_that_lie_are_found_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -23,6 +23,7 @@ from verisphere.packs.spans import Spans
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3
 PLAIN, PREFIXED = 0, 7  # encodings; the latter (DELTA_BYTE_ARRAY) unpacks without a limit
 _FIRST_TRY, _LONGEST_HEADER = 256, 1 << 20  # bytes; a header can hold the smallest and the largest value of its page
+_MOST_TIMES, _ALWAYS = 1000, 16 * 2**20  # of its size, and bytes, that a page may unpack to
 
 
 class Page(NamedTuple):
@@ -89,6 +90,10 @@ def _page(descriptor: int, place: int, end: int) -> Page:
     if kind in (DATA, DICTIONARY, DATA_V2):
         values, encoding = _whole(inside, 1, place), _whole(inside, 4 if kind == DATA_V2 else 2, place)
     offset = place + header.place
+    if unpacked > _MOST_TIMES * size + _ALWAYS:  # pyarrow allocates what is stated before it unpacks anything
+        raise ValueError(f"a page of {size} bytes at byte {offset} states that it unpacks to {unpacked:,} bytes")
+    if kind == DICTIONARY and values > unpacked:  # room for as many is allocated, too
+        raise ValueError(f"a dictionary of {values:,} values in {unpacked:,} bytes at byte {offset}")
     if size > end - offset:
         raise ValueError(f"a page of {size} bytes at byte {offset}, but its column ends at byte {end}")
     return Page(kind, values, encoding, offset, size, unpacked)
