@@ -163,6 +163,29 @@ def test_faults(tmp_path: Path, columns: dict[str, object], options: dict[str, o
     assert any(fault.reason in str(caught.value) for fault in PARQUET.faults(path))
 
 
+def test_every_fault_of_every_row_group_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.packs.parquet._GROUP", 900)
+    path = tmp_path / "faces.parquet"
+    rows = [Row(f"{number // 2}", " " * (number != 5), IMAGES[number]) for number in range(20)]
+    write_parquet(path, iter(rows[::2]))
+    write_parquet(path, iter(rows[::2][:4] + rows[3:6:2] + rows[::2][4:]))  # two names twice, and an empty identity
+    metadata, content = parquet.ParquetFile(path).metadata, bytearray(path.read_bytes())
+    assert metadata.num_row_groups > 1
+    for group in (0, 1):
+        begin = metadata.row_group(group).column(0).data_page_offset
+        content[begin : begin + 4] = bytes(4)  # the header of a page of images
+    path.write_bytes(content)
+    faults = [str(fault).removeprefix(f"{path}: ") for fault in PARQUET.faults(path)]
+    for fault in (
+        "record 5: identity '' has 0 characters; allowed are 1 to 255",
+        "record 1: the name is already that of row 1; names are unique",
+        "record 2: the name is already that of row 2; names are unique",
+        "row group 0: column image: a malformed page header",
+        "row group 1: column image: a malformed page header",
+    ):
+        assert any(line.startswith(fault) for line in faults), (fault, faults)
+
+
 def test_a_small_file_that_unpacks_to_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     many = pyarrow.DictionaryArray.from_arrays(
         np.zeros(3_000_000, np.int32), pyarrow.array([bytes(1000)], pyarrow.binary())
@@ -198,9 +221,13 @@ def test_a_dictionary_that_states_more_than_it_has(tmp_path: Path):
     assert content.count(header) == 1
     # 63 values more take no more room in the header; the length of "x" takes 4 bytes
     path.write_bytes(content.replace(header, header.replace(b"\x4c\x15\x02", b"\x4c\x15\x7e")))
-    with pytest.raises(ValueError, match=r"faces\.parquet: a dictionary of 63 values in 5 bytes at byte \d+"):
+    with pytest.raises(
+        ValueError, match=r"row group 0: column identity: a dictionary of 63 values in 5 bytes at byte \d+"
+    ):
         open_pack(path)
-    assert "a dictionary of 63 values" in next(PARQUET.faults(path)).reason
+    assert [fault.reason.partition(" in ")[0] for fault in PARQUET.faults(path)] == [
+        "row group 0: column identity: a dictionary of 63 values"
+    ]
 
 
 def test_lengths_that_lie_are_found_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -213,8 +240,9 @@ def test_lengths_that_lie_are_found_one_by_one(tmp_path: Path, monkeypatch: pyte
     for page, length in ((0, 2**32 - 1), (1, 3)):
         struct.pack_into("<I", content, int(pages[page, 1]), length)
     path.write_bytes(content)
-    faults = [fault.reason for fault in PARQUET.faults(path)]
-    assert f"record 0 at byte {pages[0, 1]}: no image of 4294967295 bytes, its page ends" in faults[0]
+    faults = [str(fault).removeprefix(f"{path}: ") for fault in PARQUET.faults(path)]
+    assert faults[0].startswith(f"record 0 at byte {pages[0, 1]}: no image of 4294967295 bytes, its page ends at byte ")
+    assert faults[1].startswith(f"record {pages[1, 0] + 1} at byte {pages[1, 1] + 7}: no image of ")
     assert len(faults) == 2
     with pytest.raises(
         ValueError, match=rf"faces\.parquet: record 0 at byte {pages[0, 1]}: no image of 4294967295 bytes"

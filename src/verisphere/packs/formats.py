@@ -11,8 +11,9 @@ from verisphere.packs.parquet import PARQUET
 from verisphere.packs.recordio import RECORDIO
 from verisphere.packs.tar import TAR, is_brace_form
 
-#: Every format, in the order in which a path is tried; a new one is a file of this package and its name here.
-FORMATS: tuple[Format, ...] = (RECORDIO, TAR, LMDB, FOLDER, ZIP, LIST, BIN, PARQUET)
+#: Every format; a path is tried from the last one on, since a folder can be more than a folder of images. A new one is
+#: a file of this package and its name here.
+FORMATS: tuple[Format, ...] = (FOLDER, ZIP, LIST, RECORDIO, BIN, TAR, PARQUET, LMDB)
 
 
 def format_of(path: Path) -> Format:
@@ -24,7 +25,7 @@ def format_of(path: Path) -> Format:
     """
     if not path.exists() and not is_brace_form(path):
         raise FileNotFoundError(f"{path}: no such folder, archive, list or pack")
-    for known in FORMATS:
+    for known in reversed(FORMATS):
         if known.fits(path):
             return known
     raise ValueError(f"{path}: no set of images; allowed are {'; '.join(known.looks for known in FORMATS)}")

@@ -11,6 +11,7 @@ its row group, unless that is one of the last ones, which are kept up to 256 MiB
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,12 @@ def read_parquet(path: Path) -> Pack:
 def _faults(path: Path) -> Iterator[Fault]:
     """Every fault of the columns of text, of the pages, and of the lengths of the images."""
     table = _Table(path)
-    try:
-        yield from table.open()
-        if table.is_open:
-            yield from table.texts()
-            yield from table.images()
-            yield from table.lengths()
-    except (ValueError, OSError) as error:
-        yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
+    yield from table.open()
+    for step in (table.texts, table.images, table.lengths) if table.is_open else ():
+        try:
+            yield from step()
+        except (ValueError, OSError) as error:
+            yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
 
 
 class _Table:
@@ -99,30 +98,36 @@ class _Table:
     def _fault(self, reason: str, record: str = "", offset: int | None = None) -> Fault:
         return Fault(str(self.path), record, offset, reason)
 
-    def _pages(self, leaf: str) -> Iterator[tuple[int, Chunk, list[Page]]]:
-        """Each row group, its column of this path, and the pages of it."""
+    def _pages(self, leaf: str) -> Iterator[tuple[int, Chunk, list[Page]] | Fault]:
+        """Each row group, its column of this path, and the pages of it; or what is wrong with its pages."""
         with open(self.path, "rb", buffering=0, opener=regular) as file:
             for group, chunks in enumerate(self._footer.groups):
                 chunk, rows = chunks[leaf], self._footer.rows[group]
-                if chunk.values != rows:
-                    raise ValueError(f"row group {group}: {chunk.values:,} values of column {leaf} in {rows:,} rows")
-                if rows:
-                    yield group, chunk, list(pages_of(file.fileno(), chunk.begin, chunk.end, rows))
+                try:
+                    if chunk.values != rows:
+                        raise ValueError(f"{chunk.values:,} values in {rows:,} rows")
+                    if rows:
+                        yield group, chunk, list(pages_of(file.fileno(), chunk.begin, chunk.end, rows))
+                except ValueError as error:
+                    yield self._fault(f"row group {group}: column {leaf}: {error}")
 
     def texts(self) -> Iterator[Fault]:
         """Reads the columns of text."""
-        try:
-            for leaf in self._wanted.values():
-                for group, _, pages in self._pages(leaf):
-                    for page in pages:
-                        if page.unpacked > _LARGEST_PAGE or page.encoding == PREFIXED:
-                            raise ValueError(
-                                f"row group {group}: a page of column {leaf} unpacks to {page.unpacked:,} bytes by the "
-                                f"encoding {page.encoding}; allowed are {_LARGEST_PAGE:,}, not as DELTA_BYTE_ARRAY"
-                            )
-        except ValueError as error:
-            yield self._fault(str(error).removeprefix(f"{self.path}: "))
-            return
+        is_whole = True
+        for leaf in self._wanted.values():
+            for found in self._pages(leaf):
+                if isinstance(found, Fault):
+                    is_whole = False
+                    yield found
+                elif any(page.unpacked > _LARGEST_PAGE or page.encoding == PREFIXED for page in found[2]):
+                    is_whole = False
+                    largest = max(page.unpacked for page in found[2])
+                    yield self._fault(
+                        f"row group {found[0]}: a page of column {leaf} unpacks to {largest:,} bytes; allowed are "
+                        f"{_LARGEST_PAGE:,}, and no encoding DELTA_BYTE_ARRAY"
+                    )
+        if not is_whole:
+            return  # pyarrow sees only what has been checked
         names, values = bytearray(), {column: dict[str, int]() for column in self._wanted}
         ends: list[Int64[np.ndarray, " rows"]] = []
         codes: dict[str, list[Int64[np.ndarray, " rows"]]] = {column: [] for column in self._wanted}
@@ -169,55 +174,38 @@ class _Table:
 
     def images(self) -> Iterator[Fault]:
         """Finds the pages of the images, and decides how they are read."""
-        plain, pages_of_images, first = True, [], 0
-        try:
-            for group, chunk, pages in self._pages(self._image):
-                if chunk.kind != BYTE_ARRAY:
-                    raise ValueError(f"row group {group}: images of the type {chunk.kind}; allowed is BYTE_ARRAY")
-                unpacked = sum(page.unpacked for page in pages)
-                largest = max((page.unpacked for page in pages if page.kind == DICTIONARY), default=0)
-                data = [page for page in pages if page.kind in (DATA, DATA_V2)]
-                is_plain = chunk.codec == UNCOMPRESSED and len(data) == len(pages)
-                plain &= is_plain and all((page.kind, page.encoding) == (DATA, PLAIN) for page in data)
-                if not plain and (unpacked > LARGEST_GROUP or largest > _LARGEST_DICTIONARY):
-                    raise ValueError(
-                        f"row group {group}: {unpacked:,} bytes of images, which must be unpacked to read one of them; "
-                        f"allowed are {LARGEST_GROUP:,} (row_group_size of pyarrow.parquet.write_table), and "
-                        f"{_LARGEST_DICTIONARY:,} in a dictionary (use_dictionary)"
-                    )
-                if any(page.encoding == PREFIXED for page in data):
-                    raise ValueError(f"row group {group}: images in the encoding DELTA_BYTE_ARRAY, which is not read")
-                for page in data:
-                    if plain and page.values * 4 > page.size:
-                        raise ValueError(f"{page.values:,} images in a page of {page.size} bytes at byte {page.offset}")
-                    pages_of_images.append((first, page.offset, page.size))
-                    first += page.values
-        except ValueError as error:
-            yield self._fault(str(error).removeprefix(f"{self.path}: "))
-            return
+        is_plain, table = True, np.empty((0, 4), np.int64)
+        group_ends = np.cumsum(np.array(self._footer.rows, np.int64))
+        for found in self._pages(self._image):
+            if isinstance(found, Fault):
+                yield found
+                continue
+            group, chunk, pages = found
+            data = [page for page in pages if page.kind in (DATA, DATA_V2)]
+            is_plain &= chunk.codec == UNCOMPRESSED and len(data) == len(pages)
+            is_plain &= all((page.kind, page.encoding) == (DATA, PLAIN) for page in data)
+            if reason := _group_fault(chunk, pages, is_plain):
+                yield self._fault(f"row group {group}: {reason}")
+                continue
+            places = np.array([(0, page.offset, page.size, page.values) for page in data], np.int64).reshape(-1, 4)
+            places[:, 0] = group_ends[group] - self._footer.rows[group] + np.cumsum(places[:, 3]) - places[:, 3]
+            table = np.concatenate([table, places[places[:, 3] > 0]])
         names: Sequence[str] = Numbers(np.arange(self._rows)) if self._names is None else self._names
         rows_of = np.arange(self._rows)
-        if not plain:
-            self._files = GroupedImages(
-                self.path, names, rows_of, np.cumsum(np.array(self._footer.rows, np.int64)), self._image
-            )
+        if not is_plain:
+            self._files = GroupedImages(self.path, names, rows_of, group_ends, self._image)
             return
-        table = np.array(pages_of_images, np.int64).reshape(-1, 3)
         nullable = self._footer.levels[self._image] > 0
         unknown = np.zeros(self._rows, np.int64), np.zeros(self._rows, np.int64)
-        self._files = PlainImages(
-            self.path, names, rows_of, table[np.diff(table[:, 0], append=first) > 0], nullable, *unknown
-        )
+        self._files = PlainImages(self.path, names, rows_of, table, nullable, *unknown)
 
     def lengths(self) -> Iterator[Fault]:
         """Finds every image, and those that are absent, empty or too large."""
         if isinstance(self._files, PlainImages):
             with open(self.path, "rb", buffering=0, opener=regular) as file:
                 for page in range(len(self._files.pages)):
-                    try:
-                        self._files.find(file.fileno(), page)
-                    except ValueError as error:
-                        yield self._fault(str(error).removeprefix(f"{self.path}: "))
+                    if fault := self._files.find(file.fileno(), page):
+                        yield replace(fault, record=self._files.names[int(fault.record)])
             offsets, sizes = self._files.offsets, self._files.sizes
             for row in np.flatnonzero((offsets > 0) & ((sizes == 0) | (sizes > MAX_BYTES))).tolist():
                 reason = f"an image of {sizes[row]} bytes; allowed are 1 to {MAX_BYTES}"
@@ -242,6 +230,25 @@ class _Table:
         return Pack(
             self.path, PARQUET.name, self._files.names, identities, self._files, source, self._columns.get("domain")
         )
+
+
+def _group_fault(chunk: Chunk, pages: Sequence[Page], is_plain: bool) -> str | None:
+    """Why the images of a row group are not read; None where they are."""
+    if chunk.kind != BYTE_ARRAY:
+        return f"images of the type {chunk.kind}; allowed is BYTE_ARRAY"
+    if any(page.encoding == PREFIXED for page in pages):
+        return "images in the encoding DELTA_BYTE_ARRAY, which is not read"
+    if is_plain:
+        crowded = (page for page in pages if page.values * 4 > page.size)
+        return next((f"{page.values:,} images in {page.size} bytes at byte {page.offset}" for page in crowded), None)
+    unpacked = sum(page.unpacked for page in pages)
+    largest = max((page.unpacked for page in pages if page.kind == DICTIONARY), default=0)
+    if unpacked <= LARGEST_GROUP and largest <= _LARGEST_DICTIONARY:
+        return None
+    return (
+        f"{unpacked:,} bytes of images, which must be unpacked to read one of them; allowed are {LARGEST_GROUP:,} "
+        f"(row_group_size of pyarrow.parquet.write_table), and {_LARGEST_DICTIONARY:,} in a dictionary (use_dictionary)"
+    )
 
 
 def _wanted(fields: Any) -> tuple[dict[str, str], str]:

@@ -17,6 +17,7 @@ from jaxtyping import Int
 
 from verisphere.files.disk import regular
 from verisphere.packs.columns import Positions, take
+from verisphere.packs.pack import Fault
 from verisphere.packs.parquet_footer import Compact
 from verisphere.packs.spans import Spans
 
@@ -116,7 +117,7 @@ class PlainImages:
         path: the file.
         names: name of each image.
         rows: row of the file of each image.
-        pages: first row, offset and size in bytes of each page.
+        pages: first row, offset, size in bytes and number of rows of each page.
         nullable: each page begins with definition levels.
         offsets: byte at which the image of each row of the file begins; 0 where it is not known yet.
         sizes: number of bytes of the image of each row of the file.
@@ -126,7 +127,7 @@ class PlainImages:
     path: Path
     names: Sequence[str]
     rows: Int[np.ndarray, " images"]
-    pages: Int[np.ndarray, "pages 3"]
+    pages: Int[np.ndarray, "pages 4"]
     nullable: bool
     offsets: Int[np.ndarray, " rows"]
     sizes: Int[np.ndarray, " rows"]
@@ -148,35 +149,31 @@ class PlainImages:
             try:
                 with open(self.path, "rb", buffering=0, opener=regular) as file:
                     for page in np.unique(places).tolist():
-                        self.find(file.fileno(), page)
+                        if fault := self.find(file.fileno(), page):
+                            raise ValueError(str(fault))
             except OSError as error:
                 raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
         spans = Spans((self.path,), take(self.names, chosen), self.offsets[rows], self.sizes[rows])
         yield from spans.read(range(len(chosen)))
 
-    def find(self, descriptor: int, page: int) -> None:
-        """Finds the images of a page.
-
-        Raises:
-            ValueError: a value ends behind its page, or a row has no value; names the file, the row and the offset.
-        """
-        first, place, size = self.pages[page].tolist()
-        last = int(self.pages[page + 1, 0]) if page + 1 < len(self.pages) else len(self.offsets)
+    def find(self, descriptor: int, page: int) -> Fault | None:
+        """Finds the images of a page, up to one whose length cannot be; the fault is that of its row."""
+        first, place, size, rows = self.pages[page].tolist()
         end = place + size
         if self.nullable:
             place += 4 + int.from_bytes(os.pread(descriptor, 4, place), "little")
-        for row in range(first, last):
+        for row in range(first, first + rows):
             length = int.from_bytes(os.pread(descriptor, 4, place), "little") if place + 4 <= end else size
             if place + 4 + length > end:
-                null = ", or does a row before it have no image?" if self.nullable else ""
-                raise ValueError(
-                    f"{self.path}: record {row} at byte {place}: no image of {length} bytes, its page ends at byte "
-                    f"{end}; is the file damaged{null or '?'}"
-                )
+                null = ", or does a row of it have no image" if self.nullable else ""
+                reason = f"no image of {length} bytes, its page ends at byte {end}; is the file damaged{null}?"
+                return Fault(str(self.path), str(row), place, reason)
             self.sizes[row] = length
             self.offsets[row] = place + 4
             place += 4 + length
         if place != end:
-            raise ValueError(
-                f"{self.path}: record {last - 1} at byte {place}: {end - place} bytes behind the last image"
+            null = "; does a row of the page have no image?" if self.nullable else ""
+            return Fault(
+                str(self.path), str(first + rows - 1), place, f"{end - place} bytes behind the last image{null}"
             )
+        return None
