@@ -36,7 +36,7 @@ from verisphere.packs.parquet_groups import (
     wrong_size,
 )
 from verisphere.packs.parquet_pages import DATA, DATA_V2, DICTIONARY, PLAIN, PREFIXED, Page, PlainImages, pages_of
-from verisphere.packs.records import LONGEST_IMAGE_NAME, as_text, check_names, repeated, source_of, text_fault
+from verisphere.packs.records import LONGEST_IMAGE_NAME, as_text, repeated, source_of, text_fault
 
 _ROWS = 1 << 16  # rows of text that are decoded at a time, and rows of a row group at most
 _GROUP = 64 * 2**20  # bytes of images in a row group that is written
@@ -134,6 +134,10 @@ class _Table:
         row = 0
         for batch in self._batches():
             for column, place in self._wanted.items():
+                if column == "name" and (quick := _short_texts(batch.column(place))):
+                    ends.append(len(names) + quick.ends)
+                    names += quick.utf8
+                    continue
                 texts, inside = _coded(batch.column(place))
                 numbers = np.zeros(len(texts) + 1, np.int64)
                 for code in np.unique(inside).tolist():
@@ -224,7 +228,6 @@ class _Table:
     def pack(self) -> Pack:
         """The pack, after all steps have found no fault."""
         assert self._files is not None
-        check_names(self.path, self._files.names)
         source = source_of(self.path, self._rows)
         identities = self._columns["identity"]
         return Pack(
@@ -284,6 +287,22 @@ def _wanted(fields: Any) -> tuple[dict[str, str], str]:
             f"column image is of the type {shortened(str(kind))}; allowed are bytes, and a struct with bytes in it"
         )
     return wanted, leaf
+
+
+def _short_texts(column: Any) -> Texts | None:
+    """The texts of a dictionary-encoded column, copied without an object for each; None where one may be a fault."""
+    import pyarrow
+
+    if not isinstance(column, pyarrow.DictionaryArray) or column.null_count or not len(column):
+        return None
+    values = column.dictionary.cast(pyarrow.large_string())
+    _, places, letters = values.buffers()
+    ends = np.frombuffer(places, np.int64)[values.offset : values.offset + len(values) + 1]
+    sizes = np.diff(ends)
+    if values.null_count or letters is None or sizes.min() < 1 or sizes.max() > LONGEST_IMAGE_NAME:
+        return None
+    texts = Texts(letters.slice(ends[0], ends[-1] - ends[0]).to_pybytes(), ends[1:] - ends[0])
+    return texts.take(column.indices.to_numpy(zero_copy_only=False))
 
 
 def _coded(column: Any) -> tuple[list[Any], Int64[np.ndarray, " rows"]]:
