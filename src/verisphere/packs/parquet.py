@@ -170,11 +170,16 @@ class _Table:
 
     def _batches(self) -> Iterator[Any]:
         """Rows of the columns of text; text stays dictionary-encoded, so that no small page unpacks to a large one."""
+        import pyarrow
+
         columns = list(self._wanted.values())
         with pyarrow_errors(self.path):
-            for batch in opened_by_pyarrow(self.path, columns).iter_batches(_ROWS, columns=columns, use_threads=False):
-                batch.validate(full=True)
-                yield batch
+            opened = opened_by_pyarrow(self.path, columns)
+            for group in range(len(self._footer.rows)):  # one by one, since dictionaries grow from batch to batch
+                for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=columns, use_threads=False):
+                    batch.validate(full=True)
+                    yield batch
+            pyarrow.default_memory_pool().release_unused()
 
     def images(self) -> Iterator[Fault]:
         """Finds the pages of the images, and decides how they are read."""
