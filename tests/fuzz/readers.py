@@ -26,6 +26,7 @@ from fuzz.containers import (
 )
 from fuzz.mutations import Mutation, change_bytes, change_json, change_json_lines, change_table, change_yaml
 from fuzz.seeds import ask_scan, rows_of_scan
+from fuzz.seeds_from_elsewhere import PACKS
 from verisphere.backbones import OnnxNetwork
 from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.folder import open_experiment
@@ -40,6 +41,7 @@ from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
+from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.photos import Photos
@@ -50,6 +52,7 @@ from verisphere.models.embed import embed, open_model
 from verisphere.models.foreign_onnx import GraphEnds, read_foreign_onnx
 from verisphere.models.foreign_weights import read_foreign_weights
 from verisphere.models.onnx_to_network import read_network
+from verisphere.packs.formats import format_of, open_pack
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
 from verisphere.ship.card_files import read_figures, read_settings
@@ -94,6 +97,8 @@ def mutations(path: str, trusted: bool) -> Mutation:
         ".ckpt": change_zip,
         ".csv": change_table,
         ".txt": change_table,
+        ".lst": change_table,
+        ".idx": change_table,
     }
     for suffix in (".png", ".jpg", ".bmp", ".webp", ".tif", ".ppm"):
         by_suffix[suffix] = change_image
@@ -225,6 +230,19 @@ def _vectors(folder: Path) -> None:
     read_embeddings(tables[0] if tables else folder / "vectors.npy")
 
 
+def _pack(folder: Path) -> None:
+    suffixes = (suffix for suffix in (*PACKS.values(), ".bin") if list(folder.glob(f"pack{suffix}")))
+    path = folder / f"pack{next(suffixes, '.rec')}"
+    for fault in format_of(path).faults(path):
+        assert "\n" not in str(fault)
+    pack = open_pack(path)
+    for position in range(len(pack)):
+        assert pack.names[position]
+        assert pack.identities[position]
+        for name, data in pack.files.read([position]):
+            decode(data, name)
+
+
 READERS = {
     "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
     "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
@@ -253,6 +271,8 @@ READERS = {
     "detector weights": Reader(("detector weights",), _weights),
     "tables of vectors": Reader(("array of vectors", "csv of vectors"), _vectors),
     "parquet": Reader(("parquet of vectors",), _vectors),
+    **{f"packs of {name}": Reader((f"pack of {name}",), _pack) for name in PACKS},
+    "verification sets": Reader(("verification set",), _pack),
     "foreign graphs": Reader(("foreign graph", "foreign graph with weights beside it"), _foreign_graph, ("net",)),
     "networks of graphs": Reader(("foreign convolutions", "foreign graph"), _network_of_graph),
     "foreign checkpoints": Reader(
@@ -271,6 +291,7 @@ _NEEDS = {
         ("onnx files", "foreign graphs", "networks of graphs", "adopted folders", "detector graphs"), _ONNX
     ),
     **{"detector weights": ("mtcnn", "lz4"), "parquet": ("pyarrow",)},
+    **{"packs of parquet": ("pyarrow",), "packs of lmdb": ("lmdb",)},
 }
 
 

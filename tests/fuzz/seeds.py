@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
-from fuzz.seeds_from_elsewhere import models_of_others, vectors
+from fuzz.seeds_from_elsewhere import models_of_others, packs, vectors
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.results import json_text
@@ -87,7 +87,8 @@ def make_seeds(folder: Path) -> dict[str, Files]:
         RuntimeError: a command that makes one has failed.
     """
     seeds = _tables() | _images() | _recipes() | _arrays(folder) | _models(folder) | _onnx()
-    return seeds | _experiments(folder) | _weights() | vectors(folder) | models_of_others(folder, command)
+    elsewhere = vectors(folder) | packs(folder, picture) | models_of_others(folder, command)
+    return seeds | _experiments(folder) | _weights() | elsewhere
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import numpy as np
 import torch
 
 from fuzz.containers import Files, files_of
+
+#: Formats of packs, and the suffix under which each is written.
+PACKS = {"recordio": ".rec", "tar": ".tar", "parquet": ".parquet", "lmdb": ".lmdb"}
 
 
 def vectors(folder: Path) -> dict[str, Files]:
@@ -33,6 +37,29 @@ def vectors(folder: Path) -> dict[str, Files]:
         parquet.write_table(pyarrow.table(columns | {"embedding": rows.tolist()}), folder / "vectors.parquet")
         seeds["parquet of vectors"] = {"vectors.parquet": (folder / "vectors.parquet").read_bytes()}
     return seeds
+
+
+def packs(folder: Path, picture: Callable[[str, int], bytes]) -> dict[str, Files]:
+    """A small set as a pack of each format that is one file or a few, and as a verification set."""
+    from verisphere.packs.formats import FORMATS
+    from verisphere.packs.pack import Row
+
+    people = ("p0", "p0", "p1", "p1", "-1")
+    seeds: dict[str, Files] = {}
+    for known in FORMATS:
+        needed = {"parquet": "pyarrow", "lmdb": "lmdb"}.get(known.name)
+        if known.name not in PACKS or (needed and importlib.util.find_spec(needed) is None):
+            continue
+        room = folder / "packs" / known.name
+        room.mkdir(parents=True)
+        rows = (Row(f"{one}/{n}.png", one, picture("PNG", n), "ab"[n % 2]) for n, one in enumerate(people))
+        assert known.write is not None
+        known.write(room / f"pack{PACKS[known.name]}", rows)
+        seeds[f"pack of {known.name}"] = {
+            name: content for name, content in files_of(room).items() if not name.endswith(("lock.mdb", "-lock"))
+        }
+    pairs = ([picture("JPEG", n) for n in range(4)], [True, False])
+    return seeds | {"verification set": {"pack.bin": pickle.dumps(pairs, protocol=2)}}
 
 
 def models_of_others(folder: Path, command: Callable[..., None]) -> dict[str, Files]:

@@ -15,6 +15,7 @@ from tiny_packs import PNG, ROWS, canary_pickle, check_damaged, check_round_trip
 from verisphere.packs.formats import open_pack
 from verisphere.packs.pack import Row
 from verisphere.packs.parquet import PARQUET, write_parquet
+from verisphere.packs.parquet_footer import Compact
 from verisphere.packs.parquet_groups import GroupedImages
 from verisphere.packs.parquet_pages import PlainImages
 
@@ -293,3 +294,8 @@ def test_no_pickle_is_read(tmp_path: Path):
     assert contents(open_pack(path)) == [evil]  # bytes, which no decoder takes
     assert not list(PARQUET.faults(path))
     assert not canary.exists()
+
+
+def test_lists_in_lists_end_at_a_depth():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        Compact(b"\x19" + b"\x19" * 5000).struct(0)  # a list of one list of one list ...

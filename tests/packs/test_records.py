@@ -56,7 +56,7 @@ def test_the_source_is_that_of_the_manifest(tmp_path: Path):
     assert pack_of_records(path, "tar", (path,), [record("a")]).source.place == "some.pack"
     source = {"place": "lfw.zip", "drawn": False, "alignment": "arcface_112x112 by MTCNN"}
     manifest = {"format": 1, "pack": "tar", "images": 1, "sha256": {}, "source": source}
-    (tmp_path / "some.manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "some.pack.manifest.json").write_text(json.dumps(manifest))
     assert pack_of_records(path, "tar", (path,), [record("a")]).source.described() == (
         "images from lfw.zip, aligned to arcface_112x112 by MTCNN"
     )

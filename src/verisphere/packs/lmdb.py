@@ -359,4 +359,5 @@ LMDB = Format(
     read_lmdb,
     _faults,
     write_lmdb,
+    ".lmdb",
 )

@@ -381,4 +381,5 @@ PARQUET = Format(
     read_parquet,
     _faults,
     write_parquet,
+    ".parquet",
 )

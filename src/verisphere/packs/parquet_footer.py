@@ -135,8 +135,6 @@ class Compact:
 
     def struct(self, depth: int) -> dict[int, object]:
         """Number and value of each field; IndexError where the data end too early."""
-        if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
         fields: dict[int, object] = {}
         number = 0
         while head := self._byte():
@@ -145,6 +143,8 @@ class Compact:
         return fields
 
     def _value(self, kind: int, depth: int) -> object:
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
         if kind in (1, 2):
             return kind == 1
         if kind == 3:

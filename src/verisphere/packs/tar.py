@@ -236,4 +236,5 @@ TAR = Format(
     read_tar,
     _faults,
     write_tar,
+    ".tar",
 )
