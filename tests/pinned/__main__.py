@@ -53,7 +53,10 @@ MEANT = {
     "scores rule: said/scores rule.txt": _DOMAINS,
 }
 #: The same by how their names end: every resolved recipe.
-_FIELDS = "a resolved recipe also states temperature, steps, unit, patience and figure, at their defaults"
+_FIELDS = (
+    "a resolved recipe also states temperature, steps, unit, patience, figure, shuffle_buffer and max_unreadable, at "
+    "their defaults"
+)
 _NETWORK = "MobileFaceNet also states the sides of its faces and how pixels are normalised, at their defaults"
 MEANT_ENDINGS = {
     "/recipe.yaml": _FIELDS,
