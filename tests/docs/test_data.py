@@ -3,13 +3,14 @@
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from verisphere.measure.data.info import ImagesPerIdentity, Info
 from verisphere.measure.data.yaw import ESTIMATOR
 from verisphere.packs.formats import FORMATS
-from verisphere.packs.known_sets import KNOWN_SETS
+from verisphere.packs.known_sets import KNOWN_SETS, Terms
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 
@@ -22,6 +23,11 @@ def test_every_format_has_a_row(known):
 def test_every_known_set_has_a_row():
     table = PAGE.partition("## Known sets")[2].partition("|:--|:--|:--|\n")[2].splitlines()
     assert table == [f"| {known.name} | {known.terms} | {known.note} |" for known in KNOWN_SETS]
+
+
+@pytest.mark.parametrize("terms", get_args(Terms))
+def test_every_kind_of_terms_is_explained(terms):
+    assert len(re.findall(rf"^\| {terms} \| [a-z]", PAGE.partition("## Known sets")[2], re.MULTILINE)) == 1
 
 
 def test_every_key_of_the_json_is_named():
