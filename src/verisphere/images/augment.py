@@ -1,7 +1,7 @@
 """Augmentation and normalisation of whole batches on the device, in as few passes over the pixels as they take."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float32, Shaped, UInt8
@@ -111,6 +111,8 @@ def augment(
     if settings.low_resolution and settings.smallest_side > min(height, width):
         raise ValueError(f"smallest_side is {settings.smallest_side} but the images are {height} x {width}")
     drawn = _draw(range(len(images)) if places is None else places, seed, images.device)
+    if images.device.type == "cpu" and replace(settings, flip=0.0) == _OFF:
+        return _mirrored(images, drawn["flip"] < settings.flip, mean, scale)
     # Half precision would round the weights of a resampling by a grey level.
     with torch.autocast(images.device.type, enabled=False):
         pixels = _reframe(images, settings, drawn)
@@ -121,6 +123,19 @@ def augment(
         if settings.erase:
             centred.mul_(_kept(settings, drawn, height, width))
         return centred.div_(scale).contiguous(memory_format=torch.channels_last)
+
+
+_OFF = Augment(flip=0.0)
+
+
+def _mirrored(
+    images: UInt8[Tensor, "batch 3 height width"], mirrored: Bool[Tensor, " batch"], mean: float, scale: float
+) -> Float32[Tensor, "batch 3 height width"]:
+    """Flip and normalisation image by image, each of which then stays in the processor's cache."""
+    normalised = torch.empty(images.shape, memory_format=torch.channels_last)
+    for image, place, flip in zip(images, normalised, mirrored.tolist(), strict=True):
+        torch.sub(image.flip(-1) if flip else image, mean, out=place).div_(scale)
+    return normalised
 
 
 Drawn = dict[str, Float32[Tensor, " batch"]]  # a number in [0, 1) an image, for each of _DRAWS

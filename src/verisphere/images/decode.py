@@ -56,7 +56,8 @@ def decode_quietly(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> U
     try:
         image = _opened(data)
         if image.width * image.height <= max_pixels:
-            return np.asarray(_rgb(_upright(image)))
+            upright = _rgb(_upright(image))
+            return np.frombuffer(upright.tobytes(), np.uint8).reshape(upright.height, upright.width, 3)
     except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
         reason = f"more than the {max_pixels} pixels allowed"
     except UnidentifiedImageError:

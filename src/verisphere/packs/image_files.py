@@ -187,9 +187,10 @@ class FilesInArchive:
         """The name of each file for error messages, and its bytes."""
         try:
             with open(self.path, "rb", buffering=0, opener=regular) as file:
-                for index in positions:
-                    name = f"{self.path}/{self.names[index]}"
-                    yield name, _entry(file.fileno(), name, *self.entries[index].tolist())
+                rows = np.asarray(positions, np.int64)
+                for path, entry in zip(take(self.names, rows), self.entries[rows].tolist(), strict=True):
+                    name = f"{self.path}/{path}"
+                    yield name, _entry(file.fileno(), name, *entry)
         except OSError as error:
             raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
 

@@ -74,38 +74,38 @@ class Records:
         Raises:
             ValueError: a record is malformed, or its header has another key or label than the pack has for it.
         """
+        rows = np.asarray(positions, np.int64)
+        keys, labels = self.keys[rows].tolist(), self.labels[self.codes[rows]].tolist()
+        places = zip(take(self.names, rows), self.offsets[rows].tolist(), keys, labels, strict=True)
         with ExitStack() as files:
             file = size = None
-            for position in positions:
-                offset = int(self.offsets[position])
-                name = f"{self.path}: record {self.names[position]} at byte {offset}"
+            for record, offset, key, label in places:
+                name = f"{self.path}: record {record} at byte {offset}"
                 try:
                     if file is None or size is None:
                         file = files.enter_context(open(self.path, "rb", buffering=0, opener=regular)).fileno()
                         size = os.fstat(file).st_size
-                    image = self._image(read_record(file, offset, size), int(position))
+                    image = _image(read_record(file, offset, size), key if self.ids_are_keys else None, label)
                 except OSError as error:
                     raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
                 except ValueError as error:
                     raise ValueError(f"{name}: {error}") from None
                 yield name, image
 
-    def _image(self, data: bytes, position: int) -> bytes:
-        """The image in the data of a record, whose header is checked."""
-        header = header_of(data, len(data))
-        key, label = int(self.keys[position]), int(self.labels[self.codes[position]])
-        if self.ids_are_keys and header.id != key:
-            raise ValueError(
-                f"its header has the id {header.id}, but its key is {key}; were lines of the index swapped?"
-            )
-        if header.labels[0] != label:
-            raise ValueError(
-                f"its header has the label {header.labels[0]:g}, but the pack has {label} for it; is the index, or the "
-                "list, that of another file?"
-            )
-        if header.image == len(data):
-            raise ValueError("no image in it")
-        return data[header.image :]
+
+def _image(data: bytes, key: int | None, label: int) -> bytes:
+    """The image in the data of a record, whose header must have this label and, unless it is None, this key."""
+    header = header_of(data, len(data))
+    if key is not None and header.id != key:
+        raise ValueError(f"its header has the id {header.id}, but its key is {key}; were lines of the index swapped?")
+    if header.labels[0] != label:
+        raise ValueError(
+            f"its header has the label {header.labels[0]:g}, but the pack has {label} for it; is the index, or the "
+            "list, that of another file?"
+        )
+    if header.image == len(data):
+        raise ValueError("no image in it")
+    return data[header.image :]
 
 
 def is_recordio(path: Path) -> bool:

@@ -46,12 +46,14 @@ class Spans:
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The file, name and place of each image for error messages, and its bytes."""
+        rows = np.asarray(positions, np.int64)
+        parts = [0] * len(rows) if self.parts is None else self.parts[rows].tolist()
+        places = zip(take(self.names, rows), parts, self.offsets[rows].tolist(), self.sizes[rows].tolist(), strict=True)
         opened: dict[int, int] = {}
         with ExitStack() as files:
-            for position in positions:
-                part = 0 if self.parts is None else int(self.parts[position])
-                path, offset, size = self.paths[part], int(self.offsets[position]), int(self.sizes[position])
-                name = f"{path}: record {shortened(self.names[position], 200)} at byte {offset}"
+            for record, part, offset, size in places:
+                path = self.paths[part]
+                name = f"{path}: record {shortened(record, 200)} at byte {offset}"
                 if size > MAX_BYTES:
                     raise ValueError(f"{name}: {size} bytes, more than the {MAX_BYTES} allowed for an image file")
                 try:
