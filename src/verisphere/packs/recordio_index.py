@@ -78,8 +78,11 @@ def read_index(path: Path) -> Index:
     place = index_path(path)
     if not place.is_file():
         return _scanned(path)
-    columns = [_index_columns(lines) for lines in blocks_of_lines(place)]
-    keys, offsets, lines = (_joined([block[column] for block in columns]) for column in range(3))
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for block in blocks_of_lines(place):
+        for column, part in zip(parts, _index_columns(block), strict=True):
+            column.append(part)
+    keys, offsets, lines = map(_joined, parts)
     good = (keys != NOT_WHOLE) & (offsets != NOT_WHOLE)
     if good.all():
         return Index(keys, offsets, lines, np.zeros(0, np.int64))
@@ -210,5 +213,8 @@ def _records(path: Path, file: int, size: int) -> Iterator[tuple[int, int]]:
         offset = record.end
 
 
-def _joined(columns: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The parts of a column as one array; the list gives them up, so that not all columns are there twice."""
+    column = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    parts.clear()
+    return column

@@ -57,9 +57,11 @@ def contents(path: Path, index: Index, listed: NameList | None) -> Contents:
         ValueError: a record that states labels is malformed, a label is not a whole number from -1, identities overlap,
             or the list has other keys or labels.
     """
-    order = np.argsort(index.keys, kind="stable")
-    keys, offsets = index.keys[order], index.offsets[order]
-    del order  # as large as either
+    keys, offsets = index.keys, index.offsets
+    if not (keys[1:] > keys[:-1]).all():  # else the copies would be as large as the index
+        order = np.argsort(keys, kind="stable")
+        keys, offsets = keys[order], offsets[order]
+        del order
     identities = identity_header(path, keys, offsets)
     if identities is None:
         keys, offsets = index.keys, index.offsets
