@@ -52,9 +52,7 @@ class Faces(ABC):
     @cached_property
     def people(self) -> tuple[str, ...]:
         """The identities but for `NOBODY`, each once, sorted; a label is a position in this tuple."""
-        column = coded(self.identities)
-        present = column.counts().nonzero()[0]
-        return tuple(sorted({column.values[code] for code in present.tolist()} - {NOBODY}))
+        return tuple(sorted({*coded(self.identities).present()} - {NOBODY}))
 
     @cached_property
     def labels(self) -> Int64[Tensor, " images"]:

@@ -145,6 +145,14 @@ class Coded(Column):
         """Number of rows of each value."""
         return np.bincount(self.codes, minlength=len(self.values))
 
+    def present(self) -> tuple[str, ...]:
+        """The values that a row has; a column that was taken from a longer one can have others, too.
+
+        >>> Coded(("Ann", "Ben"), np.array([1, 1])).present()
+        ('Ben',)
+        """
+        return tuple(self.values[code] for code in np.unique(self.codes).tolist())
+
 
 def coded(texts: Iterable[str]) -> Coded:
     """Texts as a column of codes, with values in the order in which they appear.

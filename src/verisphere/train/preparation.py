@@ -4,6 +4,7 @@ from math import inf
 
 from verisphere.decide.point import far_text
 from verisphere.images.select import require_people
+from verisphere.packs.columns import coded
 from verisphere.pairs.pair_term import Training
 from verisphere.report.outcome import VALIDATION
 from verisphere.train.loop import Length
@@ -63,7 +64,7 @@ def check_plateau(recipe: Recipe) -> None:
 
 def training_of(recipe: Recipe) -> Training:
     """The recipe's training on its data, as pair terms are prepared for it."""
-    domains = None if recipe.data.domains is None else tuple(sorted(set(recipe.data.domains)))
+    domains = None if recipe.data.domains is None else tuple(sorted(coded(recipe.data.domains).present()))
     steps_per_epoch = len(recipe.data) // recipe.batch_size
     return training_without_data(recipe, len(recipe.data.people), domains, steps_per_epoch)
 

@@ -70,5 +70,5 @@ def _domain_numbers(faces: Faces) -> torch.Tensor | None:
     if faces.domains is None:
         return None
     column = coded(faces.domains)
-    number = {name: place for place, name in enumerate(sorted(column.values))}
-    return torch.from_numpy(np.array([number[name] for name in column.values], np.int64)[column.codes])
+    number = {name: place for place, name in enumerate(sorted(column.present()))}
+    return torch.from_numpy(np.array([number.get(name, -1) for name in column.values], np.int64)[column.codes])
