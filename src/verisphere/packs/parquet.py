@@ -215,10 +215,10 @@ class _Table:
                 for page in range(len(self._files.pages)):
                     if fault := self._files.find(file.fileno(), page):
                         yield replace(fault, record=self._files.names[int(fault.record)])
-            offsets, sizes = self._files.offsets, self._files.sizes
-            for row in np.flatnonzero((offsets > 0) & ((sizes == 0) | (sizes > MAX_BYTES))).tolist():
-                reason = f"an image of {sizes[row]} bytes; allowed are 1 to {MAX_BYTES}"
-                yield self._fault(reason, self._files.names[row], int(offsets[row]))
+            begins, lengths = self._files.begins, self._files.lengths
+            for row in np.flatnonzero((begins > 0) & ((lengths == 0) | (lengths > MAX_BYTES))).tolist():
+                reason = f"an image of {lengths[row]} bytes; allowed are 1 to {MAX_BYTES}"
+                yield self._fault(reason, self._files.names[row], int(begins[row]))
         elif isinstance(self._files, GroupedImages):
             first = 0
             for group, rows in enumerate(self._footer.rows):

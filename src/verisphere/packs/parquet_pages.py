@@ -8,6 +8,7 @@ PageHeader).
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -119,8 +120,8 @@ class PlainImages:
         rows: row of the file of each image.
         pages: first row, offset, size in bytes and number of rows of each page.
         nullable: each page begins with definition levels.
-        offsets: byte at which the image of each row of the file begins; 0 where it is not known yet.
-        sizes: number of bytes of the image of each row of the file.
+        begins: byte at which the image of each row of the file begins; 0 where it is not known yet.
+        lengths: number of bytes of the image of each row of the file; 0 where it is not known yet.
         unread: always empty.
     """
 
@@ -129,32 +130,44 @@ class PlainImages:
     rows: Int[np.ndarray, " images"]
     pages: Int[np.ndarray, "pages 4"]
     nullable: bool
-    offsets: Int[np.ndarray, " rows"]
-    sizes: Int[np.ndarray, " rows"]
+    begins: Int[np.ndarray, " rows"]
+    lengths: Int[np.ndarray, " rows"]
     unread: Sequence[str] = ()
 
     def keep(self, positions: Positions) -> "PlainImages":
         """The images at these positions."""
         rows = self.rows[np.asarray(positions, np.int64)]
         names = take(self.names, positions)
-        return PlainImages(self.path, names, rows, self.pages, self.nullable, self.offsets, self.sizes)
+        return PlainImages(self.path, names, rows, self.pages, self.nullable, self.begins, self.lengths)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The file, name and place of each image for error messages, and its bytes."""
         chosen = np.asarray(positions, np.int64)
         rows = self.rows[chosen]
-        unknown = rows[self.offsets[rows] == 0]
-        if len(unknown):
-            places = np.searchsorted(self.pages[:, 0], unknown, side="right") - 1
-            try:
-                with open(self.path, "rb", buffering=0, opener=regular) as file:
-                    for page in np.unique(places).tolist():
-                        if fault := self.find(file.fileno(), page):
-                            raise ValueError(str(fault))
-            except OSError as error:
-                raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
-        spans = Spans((self.path,), take(self.names, chosen), self.offsets[rows], self.sizes[rows])
+        self._find_pages_of(rows)
+        spans = Spans((self.path,), take(self.names, chosen), self.begins[rows], self.lengths[rows])
         yield from spans.read(range(len(chosen)))
+
+    def offset(self, position: int) -> int | None:
+        """Byte of the file at which an image begins; None where its page is damaged."""
+        row = self.rows[position : position + 1]
+        with suppress(ValueError):
+            self._find_pages_of(row)
+        return int(self.begins[row[0]]) or None
+
+    def _find_pages_of(self, rows: Int[np.ndarray, " images"]) -> None:
+        """Finds the images in the pages of these rows of the file, as far as they are not known yet."""
+        unknown = rows[self.begins[rows] == 0]
+        if not len(unknown):
+            return
+        places = np.searchsorted(self.pages[:, 0], unknown, side="right") - 1
+        try:
+            with open(self.path, "rb", buffering=0, opener=regular) as file:
+                for page in np.unique(places).tolist():
+                    if fault := self.find(file.fileno(), page):
+                        raise ValueError(str(fault))
+        except OSError as error:
+            raise ValueError(f"{self.path}: cannot be read ({error.strerror})") from None
 
     def find(self, descriptor: int, page: int) -> Fault | None:
         """Finds the images of a page, up to one whose length cannot be; the fault is that of its row."""
@@ -168,8 +181,8 @@ class PlainImages:
                 null = ", or does a row of it have no image" if self.nullable else ""
                 reason = f"no image of {length} bytes, its page ends at byte {end}; is the file damaged{null}?"
                 return Fault(str(self.path), str(row), place, reason)
-            self.sizes[row] = length
-            self.offsets[row] = place + 4
+            self.lengths[row] = length
+            self.begins[row] = place + 4
             place += 4 + length
         if place != end:
             null = "; does a row of the page have no image?" if self.nullable else ""

@@ -2,6 +2,7 @@
 
 from verisphere.packs.image_files import FilesInArchive, FilesOnDisk
 from verisphere.packs.pack import Fault, Pack
+from verisphere.packs.parquet_pages import PlainImages
 
 
 def place_of(pack: Pack, position: int) -> tuple[str, int | None]:
@@ -11,6 +12,8 @@ def place_of(pack: Pack, position: int) -> tuple[str, int | None]:
         return str(files.path), int(files.entries[position, 0])
     if isinstance(files, FilesOnDisk):
         return str(files.root / files.names[position]), None
+    if isinstance(files, PlainImages):
+        return str(files.path), files.offset(position)
     # Every format whose images lie in large files has these columns, as `verisphere.packs.spans.Spans` does.
     paths, parts, offsets = (getattr(files, name, None) for name in ("paths", "parts", "offsets"))
     path = getattr(files, "path", pack.path) if paths is None else paths[0 if parts is None else int(parts[position])]

@@ -24,6 +24,13 @@ def test_figures_of_a_set(make, name: str, tmp_path: Path):
     assert (shown.domains, shown.manifest, shown.known_set) == (None, None, None)
 
 
+@pytest.mark.parametrize("suffix", [".rec", ".tar", ".parquet", ".lmdb"])
+def test_bytes_are_those_of_the_images_or_not_stated(suffix: str, tmp_path: Path):
+    path = tmp_path / f"all{suffix}"
+    convert(folder(tmp_path), path)
+    assert info.data_info(path).bytes in (None, sum(len(row.data) for row in SOUND))
+
+
 def test_nobody_and_domains_and_a_known_name(tmp_path: Path):
     path = tmp_path / "faces_emore.zip"
     root = tmp_path / "source"

@@ -12,7 +12,7 @@ from verisphere.measure.data.convert import convert
 from verisphere.measure.data.labels import repeated_images
 from verisphere.measure.data.verify import verify
 from verisphere.packs.columns import coded
-from verisphere.packs.formats import open_pack
+from verisphere.packs.formats import FORMATS, open_pack
 from verisphere.packs.pack import Row
 
 
@@ -50,6 +50,19 @@ def test_many_faults_in_one_archive_are_all_found(tmp_path: Path):
     result = verify(path)
     assert [fault.record for fault in result.faults] == [row.name for row in SOUND]
     assert [fault.offset for fault in result.faults] == [content.index(row.name.encode()) - 30 for row in SOUND]
+
+
+@pytest.mark.parametrize("known", ["zip", "recordio", "tar", "parquet", "lmdb"])
+def test_a_fault_of_a_label_lies_where_its_image_does(known: str, tmp_path: Path):
+    source, single = folder(tmp_path), image(9)
+    (source / "Solo").mkdir()
+    (source / "Solo" / "1.png").write_bytes(single)
+    path = tmp_path / f"all{next(form.suffix for form in FORMATS if form.name == known)}"
+    convert(source, path)
+    (fault,) = verify(path).faults
+    place = Path(fault.file).read_bytes().index(single)
+    assert fault.offset is not None
+    assert place - 80 < fault.offset <= place
 
 
 def test_processes_find_the_same(tmp_path: Path):
