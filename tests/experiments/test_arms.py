@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from verisphere.experiments.arms import Experiment, as_options, read_experiment
 from verisphere.experiments.grid import (
@@ -16,6 +17,8 @@ from verisphere.experiments.grid import (
     short_names,
     split_options,
 )
+from verisphere.experiments.recipes import MeasuredSet
+from verisphere.images import InMemory
 
 EXPERIMENT = """\
 recipe: base.yaml
@@ -300,3 +303,11 @@ def test_a_plan_that_is_not_there(tmp_path: Path):
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="not UTF-8 text"):
         read_experiment(tmp_path / "bytes.yaml")
+
+
+def test_images_of_nobody_are_no_pair_of_a_domain():
+    pixels = torch.zeros(8, 3, 1, 1, dtype=torch.uint8)
+    people = ("a", "a", "b", "b", "-1", "-1", "c", "d")
+    faces = InMemory(pixels, tuple("stuvwxyz"), people, ("day",) * 4 + ("night",) * 4)
+    with pytest.raises(ValueError, match="domain 'night' has no genuine comparison"):
+        MeasuredSet(faces, one_far="0.1")

@@ -134,6 +134,11 @@ def test_progress_is_shown():
 def test_wrong_calls():
     with pytest.raises(ValueError, match="probes have 5 numbers a row but the gallery has 8"):
         score_probes(ties(4, 2, 0), spread(4, 2, 0))
+    nobody = faces(np.eye(5, dtype=np.float32), np.array(["-1", "-1", "a", "a", "b"]))
+    for searched in (lambda: score_probes(nobody, ties(4, 2, 0)), lambda: score_probes(ties(4, 2, 0), nobody),
+                     lambda: split_gallery(nobody)):  # fmt: skip
+        with pytest.raises(ValueError, match="2 embeddings have the identity -1: nobody is known on them; exclude"):
+            searched()
     with pytest.raises(ValueError, match="there are no probes to search"):
         score_probes(faces(np.empty((0, 5)), np.empty(0, "U1")), ties(4, 2, 0))
 

@@ -74,6 +74,10 @@ def test_where_nothing_is_told_the_best_is_taken(network):
 def test_too_few_people_are_refused(network):
     with pytest.raises(ValueError, match=rf"9 people have two images or more; a probe needs {FEWEST_PEOPLE}"):
         probe(network, people(9))
+    with_nobody = people(10)
+    with_nobody.identities = ("-1", "-1", *with_nobody.identities[2:])
+    with pytest.raises(ValueError, match="9 people have two images or more"):
+        probe(network, with_nobody)
     with pytest.raises(ValueError, match="0 people have two images or more"):
         probe(network, people(20, images=1))
 

@@ -148,6 +148,7 @@ def test_what_cannot_be_made_smaller_or_measured(room, tmp_path, capsys, monkeyp
     for person in ("a", "b", "c"):
         (singles / person).mkdir(parents=True)
         shutil.copy(faces / "p1" / "0.png", singles / person)
+    shutil.copytree(faces / "p1", singles / "-1")  # of nobody, so they make no pair either
     (tmp_path / "theirs.py").write_text("def embed(images):\n    return images.reshape(len(images), -1)[:, :6] * 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     told = ("--size", f"{SIDE}x{SIDE}", "--template", "mine_8x8", "--trust-code", "--out", tmp_path / "function")

@@ -19,6 +19,7 @@ from verisphere.images.faces import Faces
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.train.explain import check_given, explain
 from verisphere.train.recipe import ReadRecipe, read_recipe
+from verisphere.vocabulary import NOBODY
 
 VALIDATION = "validation"
 
@@ -196,8 +197,9 @@ def _check_domains(faces: Faces) -> None:
     if faces.domains is None:
         raise ValueError("one_far asks for one threshold over domains, and the images have none")
     counts: dict[str, list[int]] = {}
-    for (domain, _), number in Counter(zip(faces.domains, faces.identities, strict=True)).items():
-        counts.setdefault(domain, []).append(number)
+    for (domain, person), number in Counter(zip(faces.domains, faces.identities, strict=True)).items():
+        if person != NOBODY:
+            counts.setdefault(domain, []).append(number)
     lacking = {
         domain: [
             kind for kind, any_pair in (("genuine", max(images) > 1), ("impostor", len(images) > 1)) if not any_pair

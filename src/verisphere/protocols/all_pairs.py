@@ -82,12 +82,11 @@ class PairsOfSet:
             world: launched processes that share each pass and ask the same questions; see `AllPairs`.
 
         Raises:
-            ValueError: fewer than two embeddings.
+            ValueError: fewer than two embeddings, or nobody is known on some.
         """
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
-        if nobody := int((embeddings.identities == NOBODY).sum()):
-            raise ValueError(f"{nobody} embeddings have the identity {NOBODY}: nobody is known on them; exclude them")
+        refuse_nobody(embeddings)
         self.people, person = np.unique(embeddings.identities, return_inverse=True)
         self.person: Int64[np.ndarray, " rows"] = person.astype(np.int64)
         self.domains: tuple[str, ...] = ()
@@ -219,6 +218,16 @@ def all_pairs(
         if domains
         else None,
     )
+
+
+def refuse_nobody(embeddings: Embeddings) -> None:
+    """Refuse rows of the identity `NOBODY`, which would count as one person.
+
+    Raises:
+        ValueError: there are such rows; says how many.
+    """
+    if nobody := int((embeddings.identities == NOBODY).sum()):
+        raise ValueError(f"{nobody} embeddings have the identity {NOBODY}: nobody is known on them; exclude them")
 
 
 def require_pairs(embeddings: Embeddings, source: str) -> None:

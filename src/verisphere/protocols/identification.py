@@ -27,6 +27,7 @@ from verisphere.decide.identification import (
     rank_rate,
 )
 from verisphere.decide.point import Far
+from verisphere.protocols.all_pairs import refuse_nobody
 from verisphere.score.exact.screen import Screen, as_product, full_float32, products, rounded, true_places
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
@@ -130,8 +131,10 @@ def score_probes(
         progress: reports the progress over blocks.
 
     Raises:
-        ValueError: there are no probes; the sizes of the embeddings do not agree.
+        ValueError: there are no probes; the sizes of the embeddings do not agree; or nobody is known on some images.
     """
+    for side in (probes, gallery):
+        refuse_nobody(side)
     if not len(probes):
         raise ValueError("there are no probes to search")
     sizes = probes.embeddings.shape[1], gallery.embeddings.shape[1]
@@ -235,8 +238,10 @@ def split_gallery(
         The probes and the gallery, rows in the order of the set.
 
     Raises:
-        ValueError: enrol below 1, a share outside [0, 1), a seed below 0, or a share that leaves nobody to enrol.
+        ValueError: enrol below 1, a share outside [0, 1), a seed below 0, a share that leaves nobody to enrol, or
+            nobody is known on some images.
     """
+    refuse_nobody(embeddings)
     if enrol < 1:
         raise ValueError(f"enrol must be at least 1, got {enrol}")
     if not 0 <= strangers < 1:

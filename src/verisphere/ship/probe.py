@@ -21,7 +21,7 @@ from verisphere.images.faces import Faces
 from verisphere.report.tables import table
 from verisphere.ship.pixels import Pixels, Told
 from verisphere.ship.probe_faces import probe_faces
-from verisphere.vocabulary import Progress, printable, quietly
+from verisphere.vocabulary import NOBODY, Progress, printable, quietly
 
 #: Ways to normalise that published models have.
 NORMALISATIONS = ((127.5, 127.5), (127.5, 128.0), (0.0, 1.0), (0.0, 255.0))
@@ -187,7 +187,8 @@ def _pairs(faces: Faces) -> list[tuple[int, int]]:
     """The first two images of each person, of so many people at most, spread over the set."""
     by_person: dict[str, list[int]] = {}
     for index, person in enumerate(faces.identities):
-        by_person.setdefault(person, []).append(index)
+        if person != NOBODY:
+            by_person.setdefault(person, []).append(index)
     pairs = [(places[0], places[1]) for places in by_person.values() if len(places) >= IMAGES_OF_A_PERSON]
     if len(pairs) < FEWEST_PEOPLE:
         raise ValueError(

@@ -80,7 +80,7 @@ from verisphere.ship.export_inputs import (
     refuse_place,
     shipped_flip,
 )
-from verisphere.vocabulary import Progress, check_word, quietly
+from verisphere.vocabulary import NO_CLASS, Progress, check_word, quietly
 from verisphere.words import DROP_FARS, SmallerPrecision
 
 #: Of the people of a set, those whose images set the ranges of int8: a tenth, at most so many, with so many images.
@@ -266,6 +266,9 @@ def _parts(faces: Faces, precision: SmallerPrecision) -> tuple[Faces, Faces]:
         ValueError: no two of the images to measure on are of one person, or there are too few people.
     """
     require_people(faces, at_least=3 if precision == "int8" else 2)
+    known = faces.labels != NO_CLASS
+    if not known.all():  # the images of nobody make no pair
+        faces = faces.select(known.nonzero().flatten().tolist())
     measured, for_ranges = faces, faces.select([])
     without = ""
     if precision == "int8":
