@@ -500,6 +500,21 @@ def test_neither_a_file_nor_a_companion_is_overwritten(tmp_path: Path, taken: st
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {taken: "mine"}
 
 
+def test_what_another_process_has_written_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    really, out = os.rename, tmp_path / "faces"
+
+    def late(source: Path, target: Path) -> None:
+        if Path(target) == out:
+            out.mkdir()
+            (out / "theirs").touch()
+        really(source, target)
+
+    monkeypatch.setattr(os, "rename", late)
+    with pytest.raises(OSError, match="not empty"):
+        write_with_companions(out, lambda partial: (partial.mkdir(), partial.with_suffix(".idx").touch()))
+    assert [path.name for path in tmp_path.rglob("*")] == ["faces", "theirs"]
+
+
 def test_companions_without_the_main_file_are_refused(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"a\.rec: nothing was written"):
         write_with_companions(tmp_path / "a.rec", lambda path: path.with_suffix(".idx").touch())

@@ -132,11 +132,17 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
         partial.mkdir()
         write(partial / path.name)
 
-    moved: list[Path] = []
+    written: list[Path] = []
+
+    def take_back() -> None:
+        for file in written:
+            if not os.path.lexists(file):  # else its final name, if it exists, is of another process
+                _remove(path.with_name(file.name))
+
     try:
         write_whole(staging, into_folder)
         written = sorted(staging.iterdir(), key=lambda file: (file.name == path.name, file.name))
-        if written[-1].name != path.name:
+        if not written or written[-1].name != path.name:
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
         for file in written:
             if os.path.lexists(path.with_name(file.name)):
@@ -145,19 +151,16 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
                     "while it wrote can have left it"
                 )
         for file in written:
-            moved.append(path.with_name(file.name))
-            os.rename(file, moved[-1])
+            os.rename(file, path.with_name(file.name))
         _sync(path.parent)
     except OSError as error:
-        for file in moved:
-            _remove(file)
+        take_back()
         if str(staging) not in str(error.filename):
             raise
         named = str(error.filename).replace(f"{staging}/{path.name}", str(path)).replace(str(staging), str(path))
         raise OSError(error.errno, error.strerror, named) from None
     except BaseException:
-        for file in moved:
-            _remove(file)
+        take_back()
         raise
     finally:
         _remove(staging)
