@@ -1,5 +1,6 @@
 """Faults in RecordIO files: each planted one is found, by record and place, and hostile files do no harm."""
 
+import os
 import random
 import struct
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 import recordio_writer as writer
 from memory_limit import memory_limit
-from verisphere.packs.recordio import RECORDIO
+from verisphere.packs.pack import Row
+from verisphere.packs.recordio import RECORDIO, write_recordio
 
 
 def content(path: Path) -> list[bytes]:
@@ -204,3 +206,24 @@ def _mutated(data: bytes, source: random.Random, number: int) -> bytes:
             other = source.randrange(len(data))
             changed[place : place + 4], changed[other : other + 4] = data[other : other + 4], data[place : place + 4]
     return bytes(changed)
+
+
+def test_records_that_share_a_chain_of_parts_cost_no_more_than_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each record begins within the one before it, and all go on in the same 2,000 empty parts."""
+    starts, path = 40, tmp_path / "faces.rec"
+    head = struct.pack("<IfQQ", 0, 1.0, 0, 0)
+    firsts = (writer.MAGIC + struct.pack("<I", (1 << 29) + 32 * (starts - row) - 8) for row in range(starts))
+    chain = writer.chunk(2, b"") * 2000 + writer.chunk(3, b"")
+    path.write_bytes(b"".join(first + head for first in firsts) + chain)
+    path.with_suffix(".idx").write_text("".join(f"{row}\t{32 * row}\n" for row in range(starts)))
+    reads = []
+    really = os.pread
+    monkeypatch.setattr(os, "pread", lambda *asked: reads.append(asked[1]) or really(*asked))
+    assert len(reasons(path)) == starts
+    assert (len(reads), sum(reads)) < (20_000, 10_000_000)
+    with pytest.raises(ValueError, match=r"record 0 at byte 0: more than 100 parts"):
+        RECORDIO.read(path)
+    with pytest.raises(ValueError, match=r"^Ann/1: a record of more than 100 parts: its bytes repeat 0xced7230a"):
+        write_recordio(tmp_path / "new.rec", [Row("Ann/1", "Ann", writer.MAGIC * 100)])

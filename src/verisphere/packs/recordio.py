@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Int, Int64
 
 from verisphere.files.disk import regular
+from verisphere.files.errors import errors_naming
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
 from verisphere.packs.columns import Coded, Column, Numbers, Positions, Texts, take
@@ -190,8 +191,8 @@ def write_recordio(path: Path, rows: Iterable[Row]) -> None:
     images on, whose number a float32 label cannot state, there is no identity header.
 
     Raises:
-        ValueError: there are no rows, more than 2**24 identities, an image with no bytes or too many, or a name that a
-            line of a list cannot hold.
+        ValueError: there are no rows, more than 2**24 identities, an image with no bytes or too many, or that needs too
+            many parts, or a name that a line of a list cannot hold.
     """
     label_of: dict[str, int] = {}
     runs: list[int] = []  # key of the first image of each run of one identity
@@ -208,7 +209,8 @@ def write_recordio(path: Path, rows: Iterable[Row]) -> None:
             if row.identity != previous:
                 runs.append(key)
                 previous = row.identity
-            writer.put(key, (label,), row.data)
+            with errors_naming(row.name):
+                writer.put(key, (label,), row.data)
             names.write(f"{key}\t{label}\t{row.name}\n")
         if not key:
             raise ValueError(f"{path}: no images to write")

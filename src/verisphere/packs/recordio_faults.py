@@ -24,7 +24,7 @@ from verisphere.packs.recordio_index import (
 from verisphere.packs.recordio_labels import Identities, identity_header, ids_are_keys, whole
 from verisphere.packs.recordio_layout import EXACT, MAGIC, Surveyed, survey
 
-_STEP = 1 << 20  # bytes searched at a time for the next record after damage
+_FIRST_STEP, _LAST_STEP = 1 << 10, 1 << 20  # bytes searched at a time for the next record after damage
 
 
 @dataclass(eq=False)
@@ -215,13 +215,13 @@ def _unindexed(path: Path, size: int) -> Iterator[Fault]:
 
 def _next_record(file: int, offset: int, size: int) -> int:
     """The next place at a multiple of 4 bytes with the number that begins a record; the end where there is none."""
-    offset = (offset + 3) // 4 * 4
+    offset, step = (offset + 3) // 4 * 4, _FIRST_STEP  # a hostile file can have one in every second word
     while offset < size:
-        data = os.pread(file, min(_STEP, size - offset), offset)
+        data = os.pread(file, min(step, size - offset), offset)
         places = np.flatnonzero(np.frombuffer(data, "<u4", len(data) // 4) == MAGIC)
         if len(places):
             return offset + 4 * int(places[0])
-        offset += _STEP
+        offset, step = offset + step, min(2 * step, _LAST_STEP)
     return size
 
 

@@ -28,6 +28,9 @@ HEADER_BYTES = _HEADER.size
 _LENGTH_BITS = 29
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _USUAL_BYTES = 1 << 14  # of a record with an aligned face
+# Of a record; the bytes of an image are cut once in 16 GiB. Without a limit, records that share a chain of empty parts
+# would take time by the square of the size of the file.
+_MOST_PARTS = 100
 _MOST_BYTES = MAX_BYTES + (1 << 16)  # of a record: an image, its header and labels
 
 EXACT = 1 << 24
@@ -74,7 +77,7 @@ def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
     total, place, begun = 0, offset, False
     if offset % 4:
         raise ValueError("not at a multiple of 4 bytes, where every record begins")
-    while True:
+    for _ in range(_MOST_PARTS):
         head = os.pread(file, _PART.size, place)
         if len(head) < _PART.size:
             raise ValueError(f"the file ends at byte {size}, within the record; is it cut short?")
@@ -101,6 +104,7 @@ def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
         if ends:
             return
         begun, place = True, place + _PART.size + padded
+    raise ValueError(f"more than {_MOST_PARTS} parts, which no image has")
 
 
 def read_record(file: int, offset: int, size: int) -> bytes:
@@ -245,9 +249,15 @@ def record_bytes(data: bytes) -> bytes:
 
     >>> record_bytes(b"face").hex(" ", 4)
     '0a23d7ce 04000000 66616365'
+
+    Raises:
+        ValueError: it would have more parts than a reader takes.
     """
-    pieces, begin = [], 0
+    pieces: list[bytes] = []
+    begin = 0
     for cut in _cuts(data):
+        if len(pieces) == _MOST_PARTS - 1:
+            raise ValueError(f"a record of more than {_MOST_PARTS} parts: its bytes repeat 0x{MAGIC:08x} too often")
         pieces.append(_part(_MIDDLE if begin else _FIRST, data[begin:cut]))
         begin = cut + len(_MAGIC_BYTES)
     pieces.append(_part(_LAST if begin else _WHOLE, data[begin:]))
