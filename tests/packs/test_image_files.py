@@ -41,6 +41,7 @@ def test_images_at_any_depth_sorted_part_by_part(folder, archive):
         assert tuple(files.names) == expected
         assert [data.decode() for _, data in files.read(range(4))] == list(expected)
         assert [name for name, _ in files.read([2])] == [f"{place}/deep/er/c.PNG"]
+        assert files.keep((2, 0)).names == ("deep/er/c.PNG", "a.jpg")
         kept = files.keep([3, 0])
         assert [data.decode() for _, data in kept.read([0, 1])] == ["deep b/a.jpg", "a.jpg"]
 

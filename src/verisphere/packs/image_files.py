@@ -181,7 +181,8 @@ class FilesInArchive:
 
     def keep(self, positions: Positions) -> "FilesInArchive":
         """The image files at these positions."""
-        return FilesInArchive(self.path, take(self.names, positions), self.entries[positions], self.unread)
+        rows = np.asarray(positions, np.int64)  # a tuple of positions would be an index of several dimensions
+        return FilesInArchive(self.path, take(self.names, rows), self.entries[rows], self.unread)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The name of each file for error messages, and its bytes."""
