@@ -28,10 +28,10 @@ HEADER_BYTES = _HEADER.size
 _LENGTH_BITS = 29
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _USUAL_BYTES = 1 << 14  # of a record with an aligned face
+_MOST_BYTES = MAX_BYTES + (1 << 16)  # of a record: an image, its header and labels
 # Of a record; the bytes of an image are cut once in 16 GiB. Without a limit, records that share a chain of empty parts
 # would take time by the square of the size of the file.
 _MOST_PARTS = 100
-_MOST_BYTES = MAX_BYTES + (1 << 16)  # of a record: an image, its header and labels
 
 EXACT = 1 << 24
 """Whole numbers up to here are exact in float32, the type of every label."""
