@@ -206,9 +206,7 @@ def test_a_file_that_has_become_shorter(tmp_path: Path):
     path = write(tmp_path / "set.bin", (IMAGES, GENUINE))
     pack = BIN.read(path)
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(
-        ValueError, match=r"set\.bin: record 0002/right at byte \d+: 0 of 6 bytes; is the file cut short"
-    ):
+    with pytest.raises(ValueError, match=r"set\.bin: has changed since it was opened \([\d,]+ bytes then, 20 now\)"):
         list(pack.files.read([5]))
 
 

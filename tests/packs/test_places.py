@@ -20,7 +20,12 @@ def pack(files) -> Pack:
 
 
 SHARDS = Spans(
-    (Path("0.tar"), Path("1.tar")), Numbers(np.arange(2)), np.array([512, 1024]), np.array([9, 9]), np.array([1, 0])
+    (Path("0.tar"), Path("1.tar")),
+    Numbers(np.arange(2)),
+    np.array([512, 1024]),
+    np.array([9, 9]),
+    np.array([1, 0]),
+    stamps=((0, 0), (0, 0)),
 )
 
 

@@ -36,6 +36,7 @@ def record(name: str, **fields: object) -> Record:
 
 def test_all_faults_and_the_first_one(tmp_path: Path):
     path = tmp_path / "some.pack"
+    path.touch()
     lie = Fault(str(path), "x", 7, "a lie")
     rows = [record("a", domain="x"), lie, record("b", size=2**40), record("a", offset=9, domain="x")]
     with pytest.raises(ValueError, match=r"some\.pack: record x at byte 7: a lie$"):
@@ -53,6 +54,7 @@ def test_all_faults_and_the_first_one(tmp_path: Path):
 
 def test_the_source_is_that_of_the_manifest(tmp_path: Path):
     path = tmp_path / "some.pack"
+    path.touch()
     assert pack_of_records(path, "tar", (path,), [record("a")]).source.place == "some.pack"
     source = {"place": "lfw.zip", "drawn": False, "alignment": "arcface_112x112 by MTCNN"}
     manifest = {"format": 1, "pack": "tar", "images": 1, "sha256": {}, "source": source}
@@ -66,6 +68,8 @@ def test_the_source_is_that_of_the_manifest(tmp_path: Path):
 
 def test_columns_of_a_pack(tmp_path: Path):
     path = tmp_path / "some.pack"
+    path.touch()
+    (tmp_path / "other").touch()
     rows = [record("a", identity="-1", domain="x"), record("b", domain="y", offset=8, size=3, part=1)]
     pack = pack_of_records(path, "tar", (path, tmp_path / "other"), rows)
     assert (list(pack.names), list(pack.identities), pack.domains) == (["a", "b"], ["-1", "Ann"], ("x", "y"))

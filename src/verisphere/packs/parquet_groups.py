@@ -14,6 +14,7 @@ from verisphere.files.disk import check_file
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened
 from verisphere.packs.columns import Positions, take
+from verisphere.packs.spans import Stamp, check_stamp, stamp_of
 
 LARGEST_GROUP = 2 * 2**30
 """Most bytes of images in a row group, which is unpacked whole to read one of them."""
@@ -78,9 +79,11 @@ class GroupedImages:
         rows: Int[np.ndarray, " images"],
         group_ends: Int64[np.ndarray, " groups"],
         leaf: str,
+        stamp: Stamp | None = None,
     ) -> None:
         self.path, self.names, self.rows, self._group_ends, self._leaf = path, names, rows, group_ends, leaf
         self.unread: Sequence[str] = ()
+        self._stamp = stamp_of(path) if stamp is None else stamp
         self._kept: OrderedDict[int, list[bytes | None]] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class GroupedImages:
     def keep(self, positions: Positions) -> "GroupedImages":
         """The images at these positions."""
         rows = self.rows[np.asarray(positions, np.int64)]
-        return GroupedImages(self.path, take(self.names, positions), rows, self._group_ends, self._leaf)
+        return GroupedImages(self.path, take(self.names, positions), rows, self._group_ends, self._leaf, self._stamp)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The file, name and row group of each image for error messages, and its bytes."""
@@ -113,6 +116,7 @@ class GroupedImages:
         if group in self._kept:
             self._kept.move_to_end(group)
             return self._kept[group]
+        check_stamp(self.path, self._stamp, stamp_of(self.path))
         images: list[bytes | None] = []
         size = 0
         with pyarrow_errors(self.path):

@@ -9,7 +9,7 @@ PageHeader).
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from verisphere.files.disk import regular
 from verisphere.packs.columns import Positions, take
 from verisphere.packs.pack import Fault
 from verisphere.packs.parquet_footer import Compact
-from verisphere.packs.spans import Spans
+from verisphere.packs.spans import Spans, Stamp, check_stamp, stamp_of
 
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3
 PLAIN, PREFIXED = 0, 7  # encodings; the latter (DELTA_BYTE_ARRAY) unpacks without a limit
@@ -122,6 +122,7 @@ class PlainImages:
         nullable: each page begins with definition levels.
         begins: byte at which the image of each row of the file begins; 0 where it is not known yet.
         lengths: number of bytes of the image of each row of the file; 0 where it is not known yet.
+        stamps: stamp of the file when its index was read; taken now if none is given.
         unread: always empty.
     """
 
@@ -132,20 +133,25 @@ class PlainImages:
     nullable: bool
     begins: Int[np.ndarray, " rows"]
     lengths: Int[np.ndarray, " rows"]
+    stamps: tuple[Stamp, ...] = ()
     unread: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stamps", self.stamps or (stamp_of(self.path),))
 
     def keep(self, positions: Positions) -> "PlainImages":
         """The images at these positions."""
         rows = self.rows[np.asarray(positions, np.int64)]
         names = take(self.names, positions)
-        return PlainImages(self.path, names, rows, self.pages, self.nullable, self.begins, self.lengths)
+        return replace(self, names=names, rows=rows)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The file, name and place of each image for error messages, and its bytes."""
         chosen = np.asarray(positions, np.int64)
         rows = self.rows[chosen]
         self._find_pages_of(rows)
-        spans = Spans((self.path,), take(self.names, chosen), self.begins[rows], self.lengths[rows])
+        names = take(self.names, chosen)
+        spans = Spans((self.path,), names, self.begins[rows], self.lengths[rows], stamps=self.stamps)
         yield from spans.read(range(len(chosen)))
 
     def offset(self, position: int) -> int | None:
@@ -160,6 +166,7 @@ class PlainImages:
         unknown = rows[self.begins[rows] == 0]
         if not len(unknown):
             return
+        check_stamp(self.path, self.stamps[0], stamp_of(self.path))
         places = np.searchsorted(self.pages[:, 0], unknown, side="right") - 1
         try:
             with open(self.path, "rb", buffering=0, opener=regular) as file:

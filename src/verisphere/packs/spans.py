@@ -14,6 +14,27 @@ from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.json_values import shortened
 from verisphere.packs.columns import Positions, take
 
+Stamp = tuple[int, int]
+"""Size and time of the last change of a file, in bytes and nanoseconds."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file."""
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+def check_stamp(path: Path, stamp: Stamp, now: Stamp) -> None:
+    """Refuses a file that has changed since its index was read: other images could lie at the places in it.
+
+    Raises:
+        ValueError: the file has another stamp now.
+    """
+    if stamp != now:
+        raise ValueError(
+            f"{path}: has changed since it was opened ({stamp[0]:,} bytes then, {now[0]:,} now); open it again"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Spans:
@@ -29,6 +50,10 @@ class Spans:
         sizes: number of bytes of each image.
         parts: position in `paths` of the file of each image; None where there is one file.
         unread: always empty; the images of a pack have no suffix that decides.
+        stamps: stamp of each file when its index was read; taken now if none is given.
+
+    Raises:
+        OSError: a file is not there.
     """
 
     paths: tuple[Path, ...]
@@ -37,12 +62,17 @@ class Spans:
     sizes: Int[np.ndarray, " images"]
     parts: Int[np.ndarray, " images"] | None = None
     unread: Sequence[str] = ()
+    stamps: tuple[Stamp, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stamps", self.stamps or tuple(map(stamp_of, self.paths)))
 
     def keep(self, positions: Positions) -> "Spans":
         """The images at these positions."""
         rows = np.asarray(positions, np.int64)
         parts = None if self.parts is None else self.parts[rows]
-        return Spans(self.paths, take(self.names, rows), self.offsets[rows], self.sizes[rows], parts)
+        names, offsets, sizes = take(self.names, rows), self.offsets[rows], self.sizes[rows]
+        return Spans(self.paths, names, offsets, sizes, parts, stamps=self.stamps)
 
     def read(self, positions: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         """The file, name and place of each image for error messages, and its bytes."""
@@ -60,6 +90,8 @@ class Spans:
                     if part not in opened:
                         file = files.enter_context(open(path, "rb", buffering=0, opener=regular))
                         opened[part] = file.fileno()
+                        status = os.fstat(file.fileno())
+                        check_stamp(path, self.stamps[part], (status.st_size, status.st_mtime_ns))
                     data = os.pread(opened[part], size, offset)
                 except OSError as error:
                     raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
