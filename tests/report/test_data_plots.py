@@ -52,3 +52,16 @@ def test_marks_and_names_do_not_overlap():
             )
             for (start, length), (following, _) in pairwise(boxes):
                 assert start + length <= following, [label.get_text() for label in labels]
+
+
+def test_each_bar_has_its_count_in_the_picture():
+    figure = data_plot("faces", [("9 to 16", 40_000_000)], None, {"day": 10_000_000, "night": 1})
+    figure.draw_without_rendering()
+    counts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert counts == [["40,000,000"], ["10,000,000", "1"]]
+    for axes in figure.axes:
+        panel = axes.get_window_extent()
+        assert all(text.get_window_extent().x1 <= panel.x1 for text in axes.texts)
+        label = axes.yaxis.label.get_window_extent()
+        assert panel.y0 <= label.y0
+        assert label.y1 <= panel.y1

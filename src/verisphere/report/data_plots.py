@@ -47,11 +47,11 @@ def data_plot(
 
 def _draw_images(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
     _draw_across(axes, rows)
-    axes.set_ylabel("images of an identity")
+    axes.set_ylabel("images")
     axes.set_xscale("symlog", linthresh=1)  # a count of 0 has a place on it
-    axes.set_xlim(0, 2 * max([1, *(count for _, count in rows)]))
+    axes.set_xlim(0, 4 * max([1, *(count for _, count in rows)]) ** 1.2)  # a place for the count behind its bar
     axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
-    axes.set_xlabel("identities")
+    axes.set_xlabel("identities with as many images")
 
 
 def _draw_yaw(axes: Axes, rows: Sequence[tuple[int, int, int]]) -> None:
@@ -78,6 +78,7 @@ def _draw_domains(axes: Axes, domains: Mapping[str, int]) -> None:
     _draw_across(axes, rows)
     axes.xaxis.set_major_formatter(lambda value, _: _few_letters(value))
     axes.locator_params(axis="x", nbins=5)
+    axes.set_xlim(0, 1.25 * max(counts))
     axes.set_xlabel("images of a domain")
 
 
@@ -98,9 +99,13 @@ def _short(name: str) -> str:
 
 
 def _draw_across(axes: Axes, rows: Sequence[tuple[str, int]]) -> None:
-    """Bars from left to right, the first at the top: names of any length have a place beside them."""
+    """Bars from left to right, the first at the top: names of any length have a place beside them.
+
+    The count stands at the end of each bar: marks alone do not give the number of a bar between them.
+    """
     places = range(len(rows))
-    axes.barh(places, [count for _, count in rows], height=0.75, color=SERIES[0])
+    bars = axes.barh(places, [count for _, count in rows], height=0.75, color=SERIES[0])
+    axes.bar_label(bars, [f"{count:,}" for _, count in rows], padding=3, fontsize=8, color=INK)
     axes.set_yticks(places, [name for name, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.grid(axis="x", color=LINES, linewidth=0.7)
