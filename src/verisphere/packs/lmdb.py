@@ -29,16 +29,10 @@ from verisphere.files.json_values import shortened, shown
 from verisphere.files.text import text_lines
 from verisphere.packs.columns import Coded, Texts
 from verisphere.packs.lmdb_pages import Value, overflow_fault, values_in
+from verisphere.packs.manifest import read_manifest
 from verisphere.packs.pack import Fault, Format, Pack, Row
-from verisphere.packs.records import (
-    Record,
-    RecordColumns,
-    hashes_of,
-    repeated,
-    source_of,
-    text_fault,
-    too_large,
-)
+from verisphere.packs.records import Record, RecordColumns, hashes_of, repeated, text_fault, too_large
+from verisphere.vocabulary import ImageSource
 
 IDENTITIES, DOMAINS = b"__identities__", b"__domains__"
 _OF_OTHERS = (b"__len__", b"__keys__")
@@ -172,9 +166,11 @@ class _Contents:
     def pack(self) -> Pack:
         """The pack, after all steps have found no fault."""
         files = self._records.spans((self.file,), self._records.names).keep(self._places)
-        names = files.names
+        manifest = read_manifest(self.path, len(files.names))
+        names = files.names if manifest is None or manifest.names is None else Texts.of(manifest.names)
+        source = ImageSource(self.path.name) if manifest is None else manifest.source
         domains = self._domains if self._has_domains else None
-        return Pack(self.path, LMDB.name, names, self._identities, files, source_of(self.path, len(names)), domains)
+        return Pack(self.path, LMDB.name, names, self._identities, files, source, domains)
 
     def _listed(self, keys: Texts) -> tuple[Texts | None, Coded, Coded | None]:
         """Names, None where they are the keys in their order; identities; and domains, None where there are none."""
@@ -309,7 +305,7 @@ def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
             size = 0
             for number, row in enumerate(rows):
                 key = row.name.encode()
-                if not 0 < len(key) <= _LONGEST_KEY or key in (IDENTITIES, DOMAINS, *_OF_OTHERS):
+                if not _can_name(row.name):
                     raise ValueError(
                         f"{path}: the name {shown(row.name, 200)} has {len(key)} bytes; a key of LMDB has 1 to "
                         f"{_LONGEST_KEY}, and is none of the tables"
@@ -331,6 +327,11 @@ def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
             database.sync(True)
     except lmdb.Error as error:
         raise OSError(f"{path}: {error}") from None
+
+
+def _can_name(name: str) -> bool:
+    key = name.encode()
+    return 0 < len(key) <= _LONGEST_KEY and key not in (IDENTITIES, DOMAINS, *_OF_OTHERS)
 
 
 def _put(path: Path, database: Any, entries: Sequence[tuple[bytes, bytes]]) -> None:
@@ -360,4 +361,5 @@ LMDB = Format(
     _faults,
     write_lmdb,
     ".lmdb",
+    can_name=_can_name,
 )

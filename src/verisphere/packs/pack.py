@@ -95,6 +95,8 @@ class Format:
             identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
         suffix: with which the name of a written pack ends; empty for a folder.
         holds: which of "names", "identities", "domains" the format holds by itself; a manifest carries the others.
+        can_name: whether the format can hold a name of an image, where it holds names; the manifest carries all names
+            of a pack where it cannot hold one.
         by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths
             (`verisphere.packs.file_names`).
     """
@@ -107,4 +109,5 @@ class Format:
     write: Callable[[Path, Iterable[Row]], None] | None
     suffix: str = ""
     holds: frozenset[str] = frozenset({"names", "identities", "domains"})
+    can_name: Callable[[str], bool] = bool
     by_path: bool = False

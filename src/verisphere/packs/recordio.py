@@ -237,8 +237,12 @@ class _Writer:
         self.offset += self.records.write(record_bytes(image_record(key, labels, image)))
 
 
+def _can_name(name: str) -> bool:
+    return name != "" and not any(mark in name for mark in "\t\n\r")
+
+
 def _check_row(row: Row, label: int) -> None:
-    if not row.name or any(mark in row.name for mark in "\t\n\r"):
+    if not _can_name(row.name):
         raise ValueError(f"{row.name!r}: a name with a tab or a line end, which the list of a pack cannot hold")
     if not row.data:
         raise ValueError(f"{row.name}: no bytes")
@@ -257,4 +261,5 @@ RECORDIO = Format(
     write_recordio,
     ".rec",
     frozenset({"names"}),
+    _can_name,
 )

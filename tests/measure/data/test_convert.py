@@ -54,6 +54,8 @@ SETS = {
     "domains that are no folders": ["1.png,Ann,day/1", "2.png,Ben,night"],
     "letters": ["Zoë 李.png,Zoë 李", "2.png,李"],
     "hidden": [".a.png,Ann", "b.png,Ann"],
+    "names that not every format holds": ["a\tb.png,Ann", f"{'x' * 250}/{'y' * 250}/{'z' * 20}.png,Ann"],
+    "nobody alone": ["1.png,-1"],
 }
 
 

@@ -99,10 +99,9 @@ def convert(
     if (min_images, max_images) != (1, None):
         pack = pack.keep(positions_with_images(pack.identities, min_images, max_images))
     number_of_people = len(people_of(pack.identities))
-    if "identities" not in origin.holds and not number_of_people:
+    if "identities" not in origin.holds and origin.write is None:
         raise ValueError(
-            f"{source}: {origin.name} without a manifest states no identities, and {target.name} is for images with "
-            "identities"
+            f"{source}: a {origin.name} states no identities, and {target.name} is for images with identities"
         )
     carried: list[str] = []
 
@@ -129,13 +128,14 @@ def convert(
 def _written(pack: Pack, target: Format, partial: Path, progress: Progress) -> list[str]:
     """Writes a pack and its manifest, and compares what was written; returns the columns that the manifest holds."""
     names = file_names(pack.identities, pack.domains) if target.by_path else None
+    holds_names = names is not None or all(map(target.can_name, pack.names))
     digests = np.zeros((len(pack), _DIGEST), np.uint8)
-    rows = _rows(pack, digests, progress)
+    rows = _rows(pack, holds_names, digests, progress)
     assert target.write is not None  # target_format refuses such a format
     target.write(partial, rows if names is None else names.named(rows))
     if next(rows, None) is not None:
         raise ValueError(f"{partial}: {target.name} has not taken all of the images")
-    manifest = _manifest(pack, target, partial, names)
+    manifest = _manifest(pack, target, partial, names, holds_names)
     manifest_path(partial).write_text(manifest.json(), encoding="utf-8")
     _compare(pack, target.read(partial), digests, partial, progress)
     return [key for key in ("names", "people", "domains", "files") if getattr(manifest, key) is not None]
@@ -147,17 +147,17 @@ def target_format(out: Path, to: str | None) -> Format:
     Raises:
         ValueError: there is no such format, or it cannot be written.
     """
+    writable = [known.name for known in FORMATS if known.write is not None]
     if to is None:
         fitting = [known for known in FORMATS if known.fits(out)]
         chosen = (fitting or [known for known in FORMATS if known.name == "folder"])[0]
     else:
         by_name = {known.name: known for known in FORMATS}
         if to not in by_name:
-            raise ValueError(f"--to: {unknown_name('format', to, list(by_name))}")
+            raise ValueError(f"--to: {unknown_name('format', to, writable)}")
         chosen = by_name[to]
     if chosen.write is None:
-        writable = ", ".join(known.name for known in FORMATS if known.write is not None)
-        raise ValueError(f"{out}: a {chosen.name} cannot be written; the formats that can are {writable}")
+        raise ValueError(f"{out}: a {chosen.name} cannot be written; the formats that can are {', '.join(writable)}")
     if chosen.suffix and out.suffix.lower() != chosen.suffix:
         raise ValueError(f"{out}: the name of a pack in format {chosen.name} ends in {chosen.suffix}")
     return chosen
@@ -175,13 +175,15 @@ def _check_place(source: Path, out: Path, target: Format) -> None:
         raise ValueError(f"{out}: it is, or holds, {source}, which is read here; write to another place")
 
 
-def _rows(pack: Pack, digests: UInt8[np.ndarray, "images bytes"], progress: Progress) -> Iterator[Row]:
-    """The images of a pack, one after the other; keeps a digest of the bytes of each."""
+def _rows(
+    pack: Pack, with_names: bool, digests: UInt8[np.ndarray, "images bytes"], progress: Progress
+) -> Iterator[Row]:
+    """The images of a pack, one after the other, named or numbered; keeps a digest of the bytes of each."""
     positions = _read(pack)
     for position, data in progress(positions, "converting", len(pack)):
         digests[position] = _digest(data)
         yield Row(
-            pack.names[position],
+            pack.names[position] if with_names else f"image {position}",
             pack.identities[position],
             data,
             None if pack.domains is None else pack.domains[position],
@@ -200,13 +202,13 @@ def _digest(data: bytes) -> UInt8[np.ndarray, " bytes"]:
     return np.frombuffer(hashlib.blake2b(data, digest_size=_DIGEST).digest(), np.uint8)
 
 
-def _manifest(pack: Pack, target: Format, written: Path, names: FileNames | None) -> Manifest:
+def _manifest(pack: Pack, target: Format, written: Path, names: FileNames | None, holds_names: bool) -> Manifest:
     """The manifest of the pack as it was written."""
     inside = written.is_dir()
     root = written if inside else written.parent
     files = sorted(path for path in root.rglob("*") if path.is_file())
     sorted_by_path = names is None or names.paths == sorted(names.paths, key=lambda path: path.split("/"))
-    holds_names = "names" in target.holds if names is None else not names.names
+    holds_names = holds_names and ("names" in target.holds if names is None else not names.names)
     numbered = "identities" not in target.holds if names is None else names.people is not None
     holds_domains = "domains" in target.holds if names is None else names.domains
     return Manifest(
