@@ -74,6 +74,25 @@ def test_the_json_never_replaces_the_set(verb: str, tmp_path: Path, capsys: pyte
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("part", ["faces.rec.manifest.json", "faces.idx", "faces.lst"])
+def test_the_json_never_replaces_a_file_that_belongs_to_the_set(
+    part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    run("convert", archive(tmp_path), tmp_path / "faces.rec")
+    before = (tmp_path / part).read_bytes()
+    assert run("info", tmp_path / "faces.rec", "--json", tmp_path / part) == 2
+    assert f"{part}: it belongs to" in capsys.readouterr().err
+    assert (tmp_path / part).read_bytes() == before
+    assert run("info", tmp_path / "faces.rec", "--json", tmp_path / "faces.json") == 0
+
+
+def test_the_json_never_replaces_an_image(tmp_path: Path):
+    path = folder(tmp_path)
+    before = (path / "Ann" / "1.png").read_bytes()
+    assert run("info", path, "--json", path / "Ann" / "1.png") == 2
+    assert (path / "Ann" / "1.png").read_bytes() == before
+
+
 @pytest.mark.parametrize("verb", ["info", "verify", "statistics"])
 def test_nothing_is_there(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert run(verb, tmp_path / "none.zip") == 2

@@ -67,13 +67,25 @@ def data_statistics(options: argparse.Namespace) -> str:
     return figures.text()
 
 
-def _check_output(out: Path | None, *inputs: Path | None) -> None:
+def _check_output(out: Path | None, source: Path, landmarks: Path | None = None) -> None:
     """Refuse, before any work, a JSON that cannot be written or would replace an input."""
     from verisphere.files.disk import check_writable, refuse_overwriting
 
     if out is not None:
-        refuse_overwriting(out, inputs)
+        refuse_overwriting(out, [source, landmarks])
+        _refuse_part(out, source)
         check_writable(out)
+
+
+def _refuse_part(out: Path, source: Path) -> None:
+    """Refuse to replace a file that belongs to a set: its manifest, or no JSON and in its folder, or beside it."""
+    from verisphere.files.disk import real_path
+    from verisphere.packs.manifest import manifest_path
+
+    place, pack = real_path(out), real_path(source)
+    inside = place.is_relative_to(pack) or (place.parent == pack.parent and place.stem == pack.stem)
+    if place == real_path(manifest_path(source)) or (inside and place.is_file() and place.suffix.lower() != ".json"):
+        raise FileExistsError(f"{out}: it belongs to {source}, which is read here; write to another name")
 
 
 def add_data(verbs: Verbs) -> None:
