@@ -49,8 +49,8 @@ def test_enough_images():
 def test_impossible_numbers_of_images():
     with pytest.raises(ValueError, match="no person has at least 4 images; the most that one has is 3"):
         with_images(FACES, 4)
-    for at_least, at_most in ((0, None), (2, 1)):
-        with pytest.raises(ValueError, match="allowed is 1 <= at_least <= at_most"):
+    for at_least, at_most, seen in ((0, None, "at least 0 images"), (2, 1, "at least 2 and at most 1 images")):
+        with pytest.raises(ValueError, match=f"people with {seen}; allowed are 1 or more, and a most that is no less"):
             with_images(FACES, at_least, at_most)
 
 

@@ -125,7 +125,10 @@ def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[i
 def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most: int | None = None) -> list[int]:
     """Positions of the images that `with_images` keeps; raises its errors."""
     if at_least < 1 or (at_most is not None and at_most < at_least):
-        raise ValueError(f"at least {at_least} and at most {at_most} images; allowed is 1 <= at_least <= at_most")
+        most_allowed = "" if at_most is None else f" and at most {at_most}"
+        raise ValueError(
+            f"people with at least {at_least}{most_allowed} images; allowed are 1 or more, and a most that is no less"
+        )
     column = coded(identities)
     counts = column.counts()
     nobody = np.array([value == NOBODY for value in column.values], bool)
