@@ -529,3 +529,19 @@ def test_a_full_disk_names_the_file_that_was_asked_for(tmp_path: Path):
         write_with_companions(tmp_path / "a.rec", full)
     assert error.value.filename == str(tmp_path / "a.rec")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_read_only_disk_names_the_file_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """On such a disk, to remove a file that is not there is an error too."""
+
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    def write(path: Path) -> None:
+        refused(path)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    for writer in (write_whole, write_with_companions):
+        with pytest.raises(OSError, match="Read-only") as error:
+            writer(tmp_path / "x", write)
+        assert error.value.filename == str(tmp_path / "x")

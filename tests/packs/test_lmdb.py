@@ -244,3 +244,15 @@ def test_rows_that_lmdb_cannot_hold(tmp_path: Path):
 def test_damaged_in_200_ways(tmp_path: Path):
     write_lmdb(tmp_path / "faces", iter(ROWS))
     check_damaged(LMDB, tmp_path / "faces", tmp_path / "faces" / "data.mdb")
+
+
+def test_a_full_disk_names_the_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import lmdb
+
+    def full(*_: object) -> None:
+        raise lmdb.DiskError("mdb_txn_commit: Input/output error")
+
+    monkeypatch.setattr("verisphere.packs.lmdb._put", full)
+    with pytest.raises(OSError, match="is the disk full") as error:
+        write_lmdb(tmp_path / "faces.lmdb", iter(ROWS))
+    assert error.value.filename == str(tmp_path / "faces.lmdb")

@@ -355,5 +355,5 @@ def _sync(path: Path) -> None:
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
-    else:
+    elif os.path.lexists(path):  # on a read-only disk, to remove what is not there is an error too
         path.unlink(missing_ok=True)

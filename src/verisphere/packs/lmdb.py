@@ -11,6 +11,7 @@ The order of the images is that of `__identities__` or of the list, since LMDB s
 """
 
 import csv
+import errno
 import importlib.util
 import json
 import os
@@ -326,7 +327,7 @@ def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
             _put(path, database, batch + tables)
             database.sync(True)
     except lmdb.Error as error:
-        raise OSError(f"{path}: {error}") from None
+        raise OSError(errno.EIO, f"{error}; is the disk full?", str(path)) from None
 
 
 def _can_name(name: str) -> bool:
