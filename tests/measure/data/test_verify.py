@@ -10,7 +10,7 @@ from measure.data.planted import PLANTS
 from measure.data.planting import SOUND, Plant, archive, folder, image, listed
 from verisphere.measure.data.convert import convert
 from verisphere.measure.data.labels import repeated_images
-from verisphere.measure.data.verify import verify
+from verisphere.measure.data.verify import png_damage, verify
 from verisphere.packs.columns import coded
 from verisphere.packs.formats import FORMATS, open_pack
 from verisphere.packs.pack import Row
@@ -155,3 +155,18 @@ def test_a_damaged_entry_is_one_fault_where_the_manifest_has_its_name(tmp_path: 
     path.write_bytes(content)
     damaged, changed = verify(path).faults
     assert (damaged.record, changed.record) == ("Ann/2.png", "out.zip")
+
+
+def test_a_png_that_differs_from_its_checksums_is_a_fault(tmp_path: Path):
+    """Such a PNG is decoded without an error, with other pixels or with none of its end."""
+    sound = image(1)
+    content = sound.index(b"IDAT") + 4
+    changed = sound[:content] + bytes([sound[content] ^ 0x80]) + sound[content + 1 :]
+    cut = sound[:-12]
+    assert [png_damage(data) for data in (sound, b"\xff\xd8\xff")] == ["", ""]
+    assert "'IDAT' at byte 33 differs from its CRC-32" in png_damage(changed)
+    assert all("without its end chunk" in png_damage(sound[:size]) for size in range(8, len(sound)))
+    path = folder(tmp_path)
+    (path / "Ann" / "1.png").write_bytes(cut)
+    (fault,) = verify(path).faults
+    assert (fault.record, fault.reason) == ("Ann/1.png", "a PNG without its end chunk IEND; is it cut short?")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import signal
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from jaxtyping import Int32, UInt64
 from torch.utils.data import DataLoader, Dataset
 
 from verisphere.files.disk import write_whole
+from verisphere.files.json_values import shown
 from verisphere.images.decode import decode
 from verisphere.measure.data.labels import label_faults, repeated_images
 from verisphere.measure.data.manifests import manifest_faults
@@ -163,11 +165,32 @@ class _Images(Dataset[_Seen]):
                 digests[row] = digest_of(data)
                 try:
                     sizes[row] = decode(data, name).shape[:2]
+                    if damage := png_damage(data):
+                        wrong.append((position, damage))
                 except ValueError as error:
                     wrong.append((position, str(error).removeprefix(f"{name}: ")))
             except (ValueError, OSError) as error:
                 wrong.append((position, str(error)))
         return _Seen(start, sizes, digests, wrong)
+
+
+def png_damage(data: bytes) -> str:
+    """Where a PNG is damaged by its own checksums, which decoding does not compare; empty for none, and for no PNG.
+
+    Layout: a signature of 8 bytes, then chunks of size, kind, content and CRC-32 up to IEND (RFC 2083, section 3).
+    """
+    if not data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return ""
+    begin, kind = 8, b""
+    while kind != b"IEND":
+        end = begin + 12 + int.from_bytes(data[begin : begin + 4], "big")
+        kind = data[begin + 4 : begin + 8]
+        if end > len(data) or len(kind) < 4:
+            return "a PNG without its end chunk IEND; is it cut short?"
+        if zlib.crc32(data[begin + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
+            return f"a PNG whose chunk {shown(kind.decode('latin-1'))} at byte {begin} differs from its CRC-32"
+        begin = end
+    return ""
 
 
 def digest_of(data: bytes) -> UInt64[np.ndarray, "2"]:
