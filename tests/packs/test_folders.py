@@ -84,3 +84,17 @@ def test_several_faults_of_one_entry_are_all_found(tmp_path: Path):
         Fault(str(tmp_path / "faces.zip"), "Ben/1.png", offset, "is encrypted; unpack it and use the folder"),
         Fault(str(tmp_path / "faces.zip"), "Ben/1.png", offset, "is compressed by method 14; use store or deflate"),
     ]
+
+
+def test_bytes_behind_an_archive_are_a_fault(tmp_path: Path):
+    path = tmp_path / "faces.zip"
+    ZIP.write(path, [Row("Ann/1.png", "Ann", b"1")])
+    sound = path.read_bytes()
+    assert list(ZIP.faults(path)) == []
+    path.write_bytes(sound + bytes(7))
+    (fault,) = ZIP.faults(path)
+    assert (fault.offset, fault.reason) == (len(sound), "7 bytes behind the end of the archive")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("Ann/1.png", b"1")
+        archive.comment = b"of faces" * 100
+    assert list(ZIP.faults(path)) == []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from verisphere.files.disk import regular
 from verisphere.files.image_suffixes import MAX_BYTES, SUFFIXES, why_unread
 from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
@@ -30,6 +31,7 @@ from verisphere.vocabulary import NOBODY
 
 log = logging.getLogger(__name__)
 
+_LONGEST_END = 22 + (1 << 16) - 1  # bytes of the record with which an archive ends, and of the longest comment
 _MOST_LEVELS = 16  # levels of folders; a link that points back at a folder above it ends here
 
 
@@ -200,6 +202,7 @@ def _faults_in_archive(path: Path) -> Iterator[Fault]:
     except (ValueError, OSError) as error:
         yield Fault(str(path), "", None, str(error).removeprefix(f"{path}: "))
         return
+    yield from _behind_the_end(path)
     size, sound, first, at_offset = path.stat().st_size, [], dict[str, int](), dict[int, str]()
     for info in infos:
         reasons = list(entry_faults(info, size))
@@ -217,6 +220,18 @@ def _faults_in_archive(path: Path) -> Iterator[Fault]:
     for info, reason in damaged_entries(path, sound):
         yield Fault(str(path), info.filename, info.header_offset, reason)
     yield from _wrong_depths(path, [info.filename for info in sound if _is_image(info.filename)], first)
+
+
+def _behind_the_end(path: Path) -> Iterator[Fault]:
+    """Bytes behind the record with which an archive ends: 22 bytes, of which the last two state those of a comment."""
+    with open(path, "rb", opener=regular) as file:
+        size = file.seek(0, os.SEEK_END)
+        begin = file.seek(max(size - _LONGEST_END, 0))
+        tail = file.read()
+    record = tail.rfind(b"PK\x05\x06")
+    end = begin + record + 22 + int.from_bytes(tail[record + 20 : record + 22], "little")
+    if record >= 0 and end < size:
+        yield Fault(str(path), "", end, f"{size - end:,} bytes behind the end of the archive")
 
 
 def _wrong_depths(path: Path, names: Sequence[str], offsets: dict[str, int]) -> Iterator[Fault]:
