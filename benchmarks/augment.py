@@ -37,6 +37,15 @@ def main() -> None:
         "images",
         21,
     )
+    decoded = images.contiguous(memory_format=torch.channels_last)  # as images come from their files
+    compare(
+        "augment",
+        "batch of 64, 112 x 112, channels last",
+        {"flip + normalise": lambda: augment(decoded, Augment(), 0)},
+        BATCH,
+        "images",
+        21,
+    )
 
 
 if __name__ == "__main__":

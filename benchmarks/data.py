@@ -1,11 +1,13 @@
 """Reading and decoding images: each format of packs beside the usual DataLoaders, and opening a very large pack.
 
-    python benchmarks/data.py FACES [--images 4000] [--rounds 5]
+    python benchmarks/data.py FACES [--images 2000] [--rounds 7]
 
 FACES, a folder or an archive of aligned faces, is converted into every format. All variants read the same images in the
-same shuffled order, in batches of 128, in one thread of this process; the DataLoaders also with two workers. The two
-decoders alone decode the same images from memory. OpenCV takes part where it is installed. The pack of ten million
-records is a sparse file whose images are holes; it is opened in a process of its own, whose memory stands in the row.
+same shuffled order, in batches of 128, in one thread; the DataLoaders also with two workers. The two decoders alone
+decode the same images from memory. OpenCV takes part where it is installed. Each figure is the median over processes of
+their own, interleaved: where the buffers of a process happen to lie changes the speed of Pillow by up to a half, for as
+long as the process lives. The pack of ten million records is a sparse file whose images are holes; the memory of the
+process that opens it stands in the row.
 """
 
 import argparse
@@ -16,15 +18,17 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from harness import compare, write
+from harness import cpu_seconds, write
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
+from verisphere.device import keep_memory
 from verisphere.images import Photos, batches, epoch_order
 from verisphere.images.decode import decode
 from verisphere.measure.data.convert import convert
@@ -136,43 +140,62 @@ def open_large(folder: Path, rounds: int) -> None:
     write("data", "open 10 million records", "recordio", seconds, seconds, RECORDS, "records", rounds, memory)
 
 
+def variants(folder: Path, count: int) -> dict[str, Callable[[], object]]:
+    """What is timed, by name."""
+    packs = {known.name: Photos(folder / f"faces{known.suffix}") for known in FORMATS if known.write is not None}
+    whole = packs["folder"]
+    order = epoch_order(len(whole), seed=0, epoch=0)[:count]
+    positions = order.tolist()
+    held = [data for _, data in whole.pack.files.read(positions)]
+    files = [folder / "faces" / name for name in whole.names]
+    timed: dict[str, Callable[[], object]] = {
+        "Pillow alone": lambda: [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in held],
+        "our decoder alone": lambda: [decode(data, "") for data in held],
+        "DataLoader, Pillow": usual(WithPillow(files), positions, 0),
+        "DataLoader, Pillow, two workers": usual(WithPillow(files), positions, 2),
+    }
+    if cv2 is not None:
+        timed["OpenCV alone"] = lambda: [
+            cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+            for data in held
+        ]
+        timed["DataLoader, OpenCV"] = usual(WithOpenCV(files), positions, 0)
+        timed["DataLoader, OpenCV, two workers"] = usual(WithOpenCV(files), positions, 2)
+    timed |= {name: ours(faces, order, 0) for name, faces in packs.items()}
+    return timed | {f"{name}, two workers": ours(packs[name], order, 2) for name in ("folder", "zip", "recordio")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("faces", type=Path)
-    parser.add_argument("--images", type=int, default=4000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--images", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--variant", help="time this one alone, on packs in the folder FACES, and print the seconds")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.variant is not None:
+        keep_memory()
+        run = variants(options.faces, options.images)[options.variant]
+        run()
+        before = time.perf_counter(), cpu_seconds()
+        run()
+        print(time.perf_counter() - before[0], cpu_seconds() - before[1])
+        return
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
-        packs = {}
         for known in FORMATS:
             if known.write is not None:
                 convert(options.faces, folder / f"faces{known.suffix}", known.name)
-                packs[known.name] = Photos(folder / f"faces{known.suffix}")
-        whole = packs["folder"]
-        order = epoch_order(len(whole), seed=0, epoch=0)[: options.images]
-        positions = order.tolist()
-        held = [data for _, data in whole.pack.files.read(positions)]
-        files = [folder / "faces" / name for name in whole.names]
-        variants: dict[str, Callable[[], object]] = {
-            "Pillow alone": lambda: [np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data in held],
-            "our decoder alone": lambda: [decode(data, "") for data in held],
-            "DataLoader, Pillow": usual(WithPillow(files), positions, 0),
-        }
-        if cv2 is not None:
-            variants["OpenCV alone"] = lambda: [
-                cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
-                for data in held
-            ]
-            variants["DataLoader, OpenCV"] = usual(WithOpenCV(files), positions, 0)
-        variants |= {name: ours(faces, order, 0) for name, faces in packs.items()}
-        compare("data", "112-pixel JPEGs, shuffled, one thread", variants, len(order), "images", options.rounds)
-        workers = {"DataLoader, Pillow": usual(WithPillow(files), positions, 2)}
-        if cv2 is not None:
-            workers["DataLoader, OpenCV"] = usual(WithOpenCV(files), positions, 2)
-        workers |= {name: ours(packs[name], order, 2) for name in ("folder", "zip", "recordio")}
-        compare("data", "the same, two workers", workers, len(order), "images", options.rounds)
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in variants(folder, 1)}
+        for _ in range(options.rounds):
+            for name in taken:
+                command = [sys.executable, __file__, folder, "--images", options.images, "--variant", name]
+                done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+                wall, cpu = map(float, done.stdout.split())
+                taken[name].append((wall, cpu))
+        for name, times in taken.items():
+            wall, cpu = (statistics.median(column) for column in zip(*times, strict=True))
+            write("data", "112-pixel JPEGs, shuffled", name, wall, cpu, options.images, "images", options.rounds)
         open_large(folder, 3)
 
 
