@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int64, UInt64
@@ -27,7 +28,7 @@ _HEADER = struct.Struct("<IfQQ")
 HEADER_BYTES = _HEADER.size
 _LENGTH_BITS = 29
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
-_USUAL_BYTES = 1 << 14  # of a record with an aligned face
+_USUAL_BYTES = 1 << 13  # of a record with an aligned face
 _MOST_BYTES = MAX_BYTES + (1 << 16)  # of a record: an image, its header and labels
 # Of a record; the bytes of an image are cut once in 16 GiB. Without a limit, records that share a chain of empty parts
 # would take time by the square of the size of the file.
@@ -37,19 +38,18 @@ EXACT = 1 << 24
 """Whole numbers up to here are exact in float32, the type of every label."""
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """The header of an image.
 
     Attributes:
         labels: the first two labels at most.
-        count: number of labels that are stated behind the header; 0 where the one label stands in it.
+        behind: number of labels that are stated behind the header; 0 where the one label stands in it.
         id: number of the record, for most writers its key in the index.
         image: byte of the record's data at which the image begins.
     """
 
     labels: tuple[float, ...]
-    count: int
+    behind: int
     id: int
     image: int
 
