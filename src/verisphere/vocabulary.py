@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
@@ -214,6 +214,16 @@ class Embeddings:
         if len(unique) != rows:
             again = np.setdiff1d(np.arange(rows), first)[0]
             raise ValueError(f"names must be unique, but {str(self.names[again])[:200]!r} appears again at row {again}")
+
+    def take(self, rows: np.ndarray) -> "Embeddings":
+        """These rows, by their positions in the order wanted, or by a truth for each row."""
+        return replace(
+            self,
+            embeddings=self.embeddings[rows],
+            names=self.names[rows],
+            identities=self.identities[rows],
+            domains=None if self.domains is None else self.domains[rows],
+        )
 
     def _first(self, rows: np.ndarray) -> str:
         return f"{str(self.names[rows[0]])[:200]!r} (row {rows[0]})"

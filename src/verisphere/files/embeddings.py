@@ -92,13 +92,7 @@ def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
     if not known.any():
         raise ValueError(f"{excluded}, so there is nothing to compare; a list of pairs compares them all the same")
     log.info("%s and are excluded", excluded)
-    return replace(
-        embeddings,
-        embeddings=embeddings.embeddings[known],
-        names=embeddings.names[known],
-        identities=embeddings.identities[known],
-        domains=None if embeddings.domains is None else embeddings.domains[known],
-    )
+    return embeddings.take(known)
 
 
 def read_embeddings(path: str | Path) -> Embeddings:

@@ -167,13 +167,7 @@ def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
     """The same images in the order of the reference, which changes no figure but lets a bootstrap draw for both."""
     row = {str(name): number for number, name in enumerate(other.names)}
     rows = np.array([row[str(name)] for name in reference.names])
-    return replace(
-        other,
-        embeddings=other.embeddings[rows],
-        names=other.names[rows],
-        identities=other.identities[rows],
-        domains=None if other.domains is None else other.domains[rows],
-    )
+    return other.take(rows)
 
 
 def _comparisons(

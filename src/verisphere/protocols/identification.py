@@ -6,7 +6,7 @@ the mate or higher, pairs that rounding leaves open are scored exactly, and each
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -259,17 +259,7 @@ def split_gallery(
     turn = np.empty(len(order), dtype=np.int64)
     turn[order] = np.arange(len(order)) - first
     enrolled = known[person] & (turn < enrol)
-    return _rows(embeddings, ~enrolled), _rows(embeddings, enrolled)
-
-
-def _rows(embeddings: Embeddings, chosen: np.ndarray) -> Embeddings:
-    return replace(
-        embeddings,
-        embeddings=embeddings.embeddings[chosen],
-        names=embeddings.names[chosen],
-        identities=embeddings.identities[chosen],
-        domains=None if embeddings.domains is None else embeddings.domains[chosen],
-    )
+    return embeddings.take(~enrolled), embeddings.take(enrolled)
 
 
 def _mate_scores(
