@@ -89,3 +89,10 @@ def test_images_of_nobody_are_all_kept():
     assert (faces.people, faces.labels.tolist()) == (("a", "b"), [-1, 0, -1, 1, 0])
     assert with_images(faces, 2).names == ("v", "w", "x", "z")
     assert with_images(faces, 1, 1).names == ("v", "w", "x", "y")
+
+
+def test_a_set_of_nobody_alone_says_so():
+    faces = InMemory(torch.zeros(2, 3, 1, 1, dtype=torch.uint8), ("a", "b"), ("-1", "-1"))
+    for refused in (lambda: require_people(faces), lambda: with_images(faces, 2)):
+        with pytest.raises(ValueError, match=r"nobody is known on any of 2 images \(identity -1\); a verification set"):
+            refused()

@@ -13,6 +13,10 @@ from verisphere.images.faces import Faces
 from verisphere.packs.columns import coded
 from verisphere.vocabulary import NOBODY
 
+_NOBODY = (
+    f"nobody is known on any of {{}} images (identity {NOBODY}); a verification set (.bin) states pairs, not people"
+)
+
 
 def with_people(faces: Faces, people: Collection[str]) -> Faces:
     """The images of these people, in the order of the set.
@@ -89,6 +93,8 @@ def require_people(faces: Faces, at_least: int = 2) -> None:
     Raises:
         ValueError: the set has fewer than `at_least` people; names the first few.
     """
+    if len(faces) and not faces.people:
+        raise ValueError(_NOBODY.format(f"{len(faces):,}"))
     if len(faces.people) < at_least:
         seen = ", ".join(repr(person) for person in faces.people[:3]) or "none"
         raise ValueError(
@@ -134,6 +140,8 @@ def positions_with_images(identities: Sequence[str], at_least: int = 1, at_most:
     nobody = np.array([value == NOBODY for value in column.values], bool)
     counts[nobody] = 0
     most = int(counts.max(initial=0))
+    if nobody.any() and most == 0:
+        raise ValueError(_NOBODY.format(f"{len(column):,}"))
     if most < at_least:
         raise ValueError(f"no person has at least {at_least} images; the most that one has is {most}")
     chosen = ((counts >= at_least) | nobody)[column.codes]
