@@ -500,6 +500,15 @@ def test_neither_a_file_nor_a_companion_is_overwritten(tmp_path: Path, taken: st
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {taken: "mine"}
 
 
+def test_a_companion_of_the_same_bytes_is_what_a_killed_process_has_left(tmp_path: Path):
+    (tmp_path / "a.idx").write_text("index")
+    write_with_companions(tmp_path / "a.rec", _with_companion)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.rec": "main", "a.idx": "index"}
+    (tmp_path / "b.idx").symlink_to(tmp_path / "a.idx")
+    with pytest.raises(FileExistsError, match=r"b\.idx: exists already, and is never overwritten"):
+        write_with_companions(tmp_path / "b.rec", _with_companion)
+
+
 def test_what_another_process_has_written_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     really, out = os.rename, tmp_path / "faces"
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import filecmp
 import hashlib
 import os
 import secrets
@@ -111,6 +112,9 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
     """Writes a file or a folder, and companion files beside it, none of which exists yet; `path` appears last.
 
+    A companion that is there already with the very bytes that are written is replaced: a process that was killed while
+    it wrote the same can have left it.
+
     All are written and synchronised in a temporary folder beside `path`, whose name begins with a dot, and renamed one
     by one. After any interruption nothing is under the name `path`, or everything is in place. Only a killed process
     leaves the temporary folder behind, or companions without `path`.
@@ -120,7 +124,7 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
         write: writes to the path that it receives, which has the name of `path`, and companions into its folder.
 
     Raises:
-        FileExistsError: `path`, or the name of a companion, exists.
+        FileExistsError: `path` exists, or a companion with other content.
         OSError: the errors of `write_whole`.
     """
     path = Path(path)
@@ -145,10 +149,11 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
         if not written or written[-1].name != path.name:
             raise FileNotFoundError(f"{path}: nothing was written at the temporary path that `write` was given")
         for file in written:
-            if os.path.lexists(path.with_name(file.name)):
+            place = path.with_name(file.name)
+            if os.path.lexists(place) and (place == path or not _same_file(file, place)):
                 raise FileExistsError(
-                    f"{path.with_name(file.name)}: exists already, and is never overwritten; a process that was killed "
-                    "while it wrote can have left it"
+                    f"{place}: exists already, and is never overwritten; a process that was killed "
+                    "while it wrote something else can have left it"
                 )
         for file in written:
             os.rename(file, path.with_name(file.name))
@@ -164,6 +169,12 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
         raise
     finally:
         _remove(staging)
+
+
+def _same_file(written: Path, there: Path) -> bool:
+    """Whether both are plain files, not links, with the same bytes."""
+    plain = all(stat.S_ISREG(path.lstat().st_mode) for path in (written, there))
+    return plain and filecmp.cmp(written, there, shallow=False)
 
 
 def _exchanged(left: Path, right: Path) -> bool:

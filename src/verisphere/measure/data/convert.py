@@ -85,14 +85,14 @@ def convert(
         progress: reports the progress.
 
     Raises:
-        FileExistsError: `out` exists, or its manifest does.
+        FileExistsError: `out` exists, or a file beside it that would be written, with other content.
         FileNotFoundError: there is no `source`.
         ValueError: the source is malformed or has no identities, the format cannot be written, one of the two paths
             lies in the other, or the written pack does not read back alike.
     """
     origin = format_of(source)
     target = target_format(out, to)
-    _check_place(source, out, target)
+    _check_place(source, out)
     pack = origin.read(source)
     if people is not None:
         pack = pack.keep(positions_of_listed(pack.identities, people))
@@ -163,12 +163,10 @@ def target_format(out: Path, to: str | None) -> Format:
     return chosen
 
 
-def _check_place(source: Path, out: Path, target: Format) -> None:
+def _check_place(source: Path, out: Path) -> None:
     """Refuses, before any work, a place for the new pack that is taken, or lies in the source."""
-    beside = () if target.name in ("folder", "lmdb") else (manifest_path(out),)  # in a folder, it lies inside
-    for place in (out, *beside):
-        if place.exists() or place.is_symlink():
-            raise FileExistsError(f"{place}: exists already, and is never overwritten; choose another name")
+    if out.exists() or out.is_symlink():
+        raise FileExistsError(f"{out}: exists already, and is never overwritten; choose another name")
     if source.is_dir() and real_path(out).is_relative_to(real_path(source)):
         raise ValueError(f"{out}: lies in {source}, which is read here; write to another place")
     if real_path(source).is_relative_to(real_path(out)):
