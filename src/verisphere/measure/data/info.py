@@ -47,7 +47,7 @@ class Info:
         nobody: number of images of nobody who is known (identity -1).
         domains: number of images of each domain, by falling number; None for a set without domains.
         images_per_identity: None where all images are of nobody.
-        bytes: of all images as they are encoded; None where the index does not state them.
+        bytes: size of all images together, as they are encoded; None where the index does not state them.
         source: source of the images.
         manifest: path of the manifest beside the set; None where there is none.
         known_set: the published set that the name means; None for any other name.
