@@ -12,8 +12,9 @@ from verisphere.experiments.arms import read_experiment
 from verisphere.files.calibration import read_calibration
 from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
-from verisphere.files.lists import read_pairs, read_people
 from verisphere.files.npz import read_npz
+from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.files.people_lists import read_people
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.photos import Photos

@@ -36,9 +36,10 @@ from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
-from verisphere.files.lists import read_pairs, read_people
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
+from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.files.people_lists import read_people
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.images.decode import decode

@@ -7,7 +7,8 @@ import pytest
 
 from verisphere.decide import kfold_accuracy, operating_point
 from verisphere.files.embeddings import read_embeddings
-from verisphere.files.lists import PairList, read_pairs
+from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.protocols import all_pairs, listed_folds, listed_pairs, score_listed
 from verisphere.protocols.listed_pairs import listed_operating_points
 from verisphere.vocabulary import FARS, RULES, Comparisons, Embeddings

@@ -13,7 +13,7 @@ MOVED = {
     "verisphere.data": "verisphere.images",
     "verisphere.data.embeddings_file": "verisphere.files.embeddings",
     "verisphere.data.landmarks_file": "verisphere.files.landmarks",
-    "verisphere.data.lists": "verisphere.files.lists",
+    "verisphere.data.lists": "verisphere.files.people_lists",
     "verisphere.data.memory": "verisphere.images.decoded_faces",
     "verisphere.data.scores_file": "verisphere.files.scores",
     "verisphere.data.seeds": "verisphere.seeds",

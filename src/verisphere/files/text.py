@@ -10,6 +10,7 @@ from verisphere.files.json_values import shown
 
 Line = tuple[int, str]  # number, from 1; text without the line end
 
+MOST_DIGITS = 18  # most digits of a whole number, which 64 bits can hold
 LONGEST_LINE = 1 << 20  # characters; a line of pairs or scores has about a hundred
 #: Characters of the name of a person or a domain. Every entry of an array of text takes the space of the longest one:
 #: without a limit, one long name in a small file could take all memory.
@@ -68,3 +69,12 @@ def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
         if name in first:
             raise ValueError(f"{path}: line {number}: {shown(name, 200)} is already on line {first[name]}")
         first[name] = number
+
+
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number from 0 in ASCII digits that 64 bits can hold.
+
+    >>> is_count("12"), is_count("-1"), is_count("\u0665")
+    (True, False, False)
+    """
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS

@@ -42,7 +42,7 @@ class Photos(Faces):
 
     Args:
         path: the folder, archive, list or pack.
-        people: a list of people, as `verisphere.files.lists.read_people` reads it; other people are excluded.
+        people: a list of people, as `verisphere.files.people_lists.read_people` reads it; other people are excluded.
         min_images: people with fewer images are excluded.
         max_images: largest number of images of a person; the first ones in order are used. None sets no limit.
         size: (height, width) of the images; images of another size are resampled to it by a bilinear filter, with

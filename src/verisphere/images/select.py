@@ -8,7 +8,7 @@ import torch
 
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
-from verisphere.files.lists import read_people
+from verisphere.files.people_lists import read_people
 from verisphere.images.faces import Faces
 from verisphere.packs.columns import coded
 from verisphere.vocabulary import NOBODY
@@ -117,7 +117,7 @@ def positions_of_people(identities: Sequence[str], people: Collection[str]) -> l
 
 
 def positions_of_listed(identities: Sequence[str], people: str | Path) -> list[int]:
-    """Positions of the images of the people that a file lists, as `verisphere.files.lists.read_people` reads it.
+    """Positions of the images of the people that a file lists, as `verisphere.files.people_lists.read_people` reads it.
 
     Raises:
         FileNotFoundError: there is no such file.

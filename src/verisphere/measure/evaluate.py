@@ -33,7 +33,7 @@ from verisphere.distributed import world
 from verisphere.files.disk import digest
 from verisphere.files.embeddings import pool_embeddings, read_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.lists import read_pairs
+from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores

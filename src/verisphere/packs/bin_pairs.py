@@ -15,7 +15,7 @@ from jaxtyping import Int
 
 from verisphere.files.image_suffixes import MAX_BYTES
 from verisphere.files.images_json import read_source
-from verisphere.files.lists import PairList
+from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.packs.columns import Coded, Positions, Texts
 from verisphere.packs.pack import Fault, Format, Pack
 from verisphere.packs.pickled_pairs import ESCAPED, LATIN_1, PLAIN, RAW_UNICODE, Bytes, find_pairs

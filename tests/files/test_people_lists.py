@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from verisphere.files.image_lists import faults_of_images, read_images
-from verisphere.files.lists import PairList, read_pairs, read_people
+from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.files.pair_lists.pair_list import PairList
+from verisphere.files.people_lists import read_people
 
 
 def write(folder: Path, text: str, name: str = "list.txt") -> Path:
@@ -129,7 +131,7 @@ def test_a_fold_with_a_control_character_behind_it(tmp_path: Path):
         (FOLDS.replace("Ada\t1\tBo\t3", "Ada\t1\t3"), "line 3: .* where the header puts an impostor pair"),
         (FOLDS.replace("3\t12", "3\tx"), "line 4: .* where the header puts a genuine pair"),
         (FOLDS.replace("Cy", "Bo"), "line 5: .* cannot be an impostor pair"),
-        ("first,second,label\na,b,1\n", "line 1: neither an LFW header .* no column 'left'"),
+        ("first,second,label\na,b,1\n", "line 1: no column 'left' among"),
         ("left,right,label\na,b,1\na,b,2\n", "line 3: label '2'; allowed are 1"),
         ("left,right,label\na,b,1.0\n", "line 2: label '1.0'"),
         ("left,right,label\na,b\n", "line 2: label None"),
@@ -138,8 +140,8 @@ def test_a_fold_with_a_control_character_behind_it(tmp_path: Path):
         ("left,right,label,fold\na,b,1,99999999999999999999\n", "line 2: fold '9{20}' is not .* at most 18 digits"),
         (f"left,right,label,fold\na,b,1,{'9' * 5000}\n", r"line 2: fold '9+\.\.\. is not a whole number"),
         (f"left,right,label\na,b,{'9' * 5000}\n", r"line 2: label '9+\.\.\.; allowed are 1"),
-        (f"left,{'x' * 5000},label\na,b,1\n", "line 1: neither an LFW header"),
-        (f"{'9' * 5000}\nAda\t1\t2\n", "line 1: neither an LFW header"),
+        (f"left,{'x' * 5000},label\na,b,1\n", "line 1: no column 'right' among"),
+        (f"{'9' * 5000}\nAda\t1\t2\n", "line 1: no known layout of a list of pairs: begins with '9+"),
         (FOLDS.replace("3\t12", "3\t" + "1" * 5000), r"line 4: 'Bo\\t3\\t1+\.\.\. where the header puts"),
         ("a " * 700_000, "line 1: longer than 1,048,576 characters; is it a list"),
         ("left,right,label\na,b,1\n" + "," * 1_100_000, "line 3: longer than 1,048,576 characters"),

@@ -1,0 +1,38 @@
+"""The table of layouts, and a list of pairs in any of them."""
+
+import itertools
+from pathlib import Path
+
+from verisphere.files.disk import check_file
+from verisphere.files.json_values import shown
+from verisphere.files.pair_lists.lfw import LFW
+from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.table import TABLE
+from verisphere.files.text import text_lines
+
+#: In the order in which they are tried. A new layout is one file that ends in its `Layout`, and its name here.
+LAYOUTS: tuple[Layout, ...] = (TABLE, LFW)
+_LINES_LOOKED_AT = 8
+
+
+def read_pairs(path: str | Path) -> PairList:
+    """The pairs of a list in any layout of `LAYOUTS`, recognised by its first lines, or its name for a folder.
+
+    Raises:
+        FileNotFoundError: there is nothing at the path.
+        ValueError: no layout looks like it, or a line is malformed or missing; names the line.
+    """
+    path = Path(path)
+    head: list[str] = []
+    if not path.is_dir():
+        check_file(path)
+        with text_lines(path) as lines:
+            head = [line.strip() for line in itertools.islice(filter(str.strip, lines), _LINES_LOOKED_AT)]
+        if not head:
+            raise ValueError(f"{path}: no pairs; the file is empty")
+    for layout in LAYOUTS:
+        if layout.looks(path, head):
+            return layout.read(path)
+    begins = "a folder" if path.is_dir() else f"begins with {shown(head[0], 100)}"
+    known = "; ".join(f"{layout.name} ({layout.example})" for layout in LAYOUTS)
+    raise ValueError(f"{path}: line 1: no known layout of a list of pairs: {begins}; known are {known}")
