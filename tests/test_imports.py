@@ -27,6 +27,7 @@ FLOORS = (
     ("decide", "score"),
     ("collectives", "device"),
     ("vocabulary", "compiling", "distributed"),
+    ("provenance",),
     ("arrays", "seeds", "words"),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.arrays import rows_of_numbers, text_column
+from verisphere.provenance import ImageSource, Origin, TrainingRecord  # noqa: F401  # other files import them from here
 from verisphere.seeds import check_seed
 from verisphere.words import (  # noqa: F401  # other files import them from here
     FARS,
@@ -53,99 +53,6 @@ def quietly(items: Iterable[T], description: str, total: int | None = None, done
     return items
 
 
-@dataclass(frozen=True)
-class ImageSource:
-    """Where a set of images comes from, as far as that was recorded.
-
-    Attributes:
-        place: name of the folder, archive or list that the images were read from, or of the class that makes them.
-        drawn: True for renderings of people who do not exist, False where the record denies it, None where nothing was
-            recorded.
-        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None where nothing was
-            recorded.
-    """
-
-    place: str
-    drawn: bool | None = None
-    alignment: str | None = None
-
-    def described(self, people: int | None = None) -> str:
-        """The source in words, with the number of people where it is given.
-
-        >>> ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN").described(1711)
-        'images of 1,711 people from lfw.zip, aligned to arcface_112x112 by MTCNN'
-        >>> ImageSource("verisphere.images.SyntheticFaces", True).described()
-        'drawn faces of people who do not exist'
-        """
-        count = "" if people is None else f"{people:,} "
-        if self.drawn:
-            return f"drawn faces of {count}people who do not exist"
-        images = f"images of {count}people from {self.place}" if count else f"images from {self.place}"
-        aligned = "alignment not recorded" if self.alignment is None else f"aligned to {self.alignment}"
-        return printable(f"{images}, {aligned}")
-
-
-@dataclass(frozen=True)
-class TrainingRecord:
-    """What the checkpoint says of the training; None where it says nothing.
-
-    Attributes:
-        step: steps made.
-        images: number of images that the network was trained on.
-        people: number of people on these images.
-        seed: seed of the recipe.
-        sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
-    """
-
-    step: int | None = None
-    images: int | None = None
-    people: int | None = None
-    seed: int | None = None
-    sources: tuple[ImageSource, ...] = ()
-
-    @property
-    def drawn(self) -> bool:
-        """Whether the network was last trained on drawn faces."""
-        return bool(self.sources) and bool(self.sources[-1].drawn)
-
-    def described(self) -> str:
-        """On what the network was trained, in words."""
-        if not self.sources:
-            return "on images of which nothing is recorded"
-        earlier = "".join(f", after a training on {source.described()}" for source in self.sources[-2::-1])
-        return f"on {self.sources[-1].described(self.people)}{earlier}"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What made a set of embeddings: ties a threshold found on them to the model it holds for.
-
-    Attributes:
-        model: SHA-256 of the file with the backbone's weights, in hexadecimal.
-        flip: the embedding of the mirror image was added.
-        precision: precision of the network: float32, bfloat16, or that of a smaller model (fp16, int8).
-        images: where the images were read from, as it was given.
-        drawn: as in `ImageSource`.
-        alignment: as in `ImageSource`.
-    """
-
-    model: str
-    flip: bool
-    precision: str
-    images: str
-    drawn: bool | None = None
-    alignment: str | None = None
-
-    @property
-    def source(self) -> ImageSource:
-        """Where the images come from; of a path its last part, since the record travels further than the images."""
-        return ImageSource(Path(self.images).name, self.drawn, self.alignment)
-
-    def made_alike(self, other: "Origin") -> bool:
-        """Whether the same weights made both sets in the same way, on whatever images."""
-        return (self.model, self.flip, self.precision) == (other.model, other.flip, other.precision)
-
-
 @dataclass(frozen=True, eq=False, init=False)
 class Embeddings:
     """One embedding a row, each with a name and an identity; made from arrays, tensors or lists.
@@ -158,7 +65,7 @@ class Embeddings:
         embeddings: numbers of any real type and any device; they are rounded to float32.
         names: text or whole numbers; None numbers the rows.
         identities: text or whole numbers.
-        domains: text or whole numbers, or None.
+        domains, media, templates: text or whole numbers, or None.
         origin: see below.
 
     Attributes:
@@ -167,6 +74,8 @@ class Embeddings:
         identities: the data set's name of the person; compared as strings, and never empty.
         domains: group of each row (capture condition, source, ...), where the set has groups.
         origin: what made them, where that is known.
+        media: name of the still image or video of each row, where rows belong together.
+        templates: name of the template that each row is part of, where rows belong together; see `templates_of`.
 
     Raises:
         TypeError: there are no identities.
@@ -179,19 +88,29 @@ class Embeddings:
     identities: np.ndarray
     domains: np.ndarray | None = None
     origin: Origin | None = None
+    media: np.ndarray | None = None
+    templates: np.ndarray | None = None
 
     def __init__(
-        self, embeddings: Any, names: Any = None, identities: Any = None, domains: Any = None, origin: Any = None
+        self,
+        embeddings: Any,
+        names: Any = None,
+        identities: Any = None,
+        domains: Any = None,
+        origin: Any = None,
+        media: Any = None,
+        templates: Any = None,
     ) -> None:
         if identities is None:
             raise TypeError("identities are missing; each row takes one: Embeddings(embeddings, identities=people)")
         numbers = rows_of_numbers(embeddings)
         rows = len(numbers)
-        columns = {
+        columns: dict[str, np.ndarray | None] = {
             "names": np.arange(rows).astype(str) if names is None else text_column("names", names, rows),
             "identities": text_column("identities", identities, rows),
-            "domains": None if domains is None else text_column("domains", domains, rows),
         }
+        for field, column in (("domains", domains), ("media", media), ("templates", templates)):
+            columns[field] = None if column is None else text_column(field, column, rows)
         for field, value in {"embeddings": numbers, **columns, "origin": origin}.items():
             object.__setattr__(self, field, value)
         self._check()
@@ -223,6 +142,8 @@ class Embeddings:
             names=self.names[rows],
             identities=self.identities[rows],
             domains=None if self.domains is None else self.domains[rows],
+            media=None if self.media is None else self.media[rows],
+            templates=None if self.templates is None else self.templates[rows],
         )
 
     def _first(self, rows: np.ndarray) -> str:
@@ -242,6 +163,7 @@ class Comparisons:
         genuine: True where both show the same person.
         folds: number of the fold each pair belongs to, where the list has folds.
         lines: line of the list each pair stands on, for errors; None for pairs made otherwise.
+        domains: domain of each pair, where the list states it; None leaves it to the domains of the two images.
     """
 
     left: Int64[np.ndarray, " pairs"]
@@ -249,9 +171,10 @@ class Comparisons:
     genuine: Bool[np.ndarray, " pairs"]
     folds: Int64[np.ndarray, " pairs"] | None = None
     lines: Sequence[int] | None = None
+    domains: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for field in ("right", "genuine", "folds", "lines"):
+        for field in ("right", "genuine", "folds", "lines", "domains"):
             column = getattr(self, field)
             if column is not None and len(column) != len(self.left):
                 raise ValueError(f"{len(self.left)} pairs but {len(column)} entries of {field}")

@@ -9,6 +9,9 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 #: Type of the products that screen pairs of rows: it sets speed and memory, and changes no figure.
 Precision = Literal["int8", "bfloat16", "float32", "float64"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+#: How the rows of a template are pooled: as they are, or at length 1.
+FeatureNorm = Literal["keep", "drop"]
+FEATURE_NORMS: tuple[FeatureNorm, ...] = get_args(FeatureNorm)
 #: Precision of an exported network that is smaller than float32.
 SmallerPrecision = Literal["fp16", "int8"]
 SMALLER_PRECISIONS: tuple[SmallerPrecision, ...] = get_args(SmallerPrecision)

@@ -201,7 +201,7 @@ def test_the_verbs():
         (("evaluate", "scores", "plain.npz"), "plain.npz: no array score and no array label; it has embeddings, names"),
         (("evaluate", "all-pairs", "none.npz"), "none.npz: there is no such file"),
         (("evaluate", "scores", "none.csv"), "none.csv: there is no such file"),
-        (("evaluate", "pairs", "plain.npz", "--pairs", "none.csv"), "none.csv: No such file or directory"),
+        (("evaluate", "pairs", "plain.npz", "--pairs", "none.csv"), "none.csv: there is no such file"),
         (("evaluate", "all-pairs", "domains.npz", "--calibration", "none.npz"), "none.npz: there is no such file"),
         (("evaluate", "all-pairs", "plain.npz", "--json", "scores.csv/deep.json"), "scores.csv"),
     ],

@@ -90,7 +90,7 @@ def test_embeddings_of_any_float_become_float32(tmp_path: Path, dtype):
 
 
 def test_numbers_become_strings_and_other_arrays_are_passed_over(tmp_path: Path):
-    arrays = three(names=np.arange(3), identities=np.array([7, 7, 11]), domains=np.array([0, 0, 1]), media=np.eye(2))
+    arrays = three(names=np.arange(3), identities=np.array([7, 7, 11]), domains=np.array([0, 0, 1]), quality=np.eye(2))
     read = read_embeddings(save(tmp_path, **arrays))
     assert (read.names.tolist(), read.identities.tolist()) == (["0", "1", "2"], ["7", "7", "11"])
     assert read.domains.tolist() == ["0", "0", "1"]

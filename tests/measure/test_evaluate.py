@@ -14,9 +14,9 @@ from verisphere.measure.evaluate import (
     Options,
     evaluate_all_pairs,
     evaluate_one_threshold,
-    evaluate_pairs,
     evaluate_scores,
 )
+from verisphere.measure.listed import evaluate_pairs
 from verisphere.protocols import PairsOfSet, listed_folds
 from verisphere.vocabulary import Comparisons, Embeddings, Redrawing
 

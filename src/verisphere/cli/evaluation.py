@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.identification import add_identification
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
-from verisphere.words import FARS, PRECISIONS, REPLICATES, RULES
+from verisphere.words import FARS, REPLICATES
 
 if TYPE_CHECKING:
     from verisphere.measure.evaluate import Evaluation, Options
@@ -22,11 +24,11 @@ def evaluate_scores(options: argparse.Namespace) -> str:
 
 def evaluate_pairs(options: argparse.Namespace) -> str:
     """Accuracy and operating points of listed pairs."""
-    from verisphere.measure import evaluate
+    from verisphere.measure import listed
 
     return _show(
         options,
-        evaluate.evaluate_pairs(
+        listed.evaluate_pairs(
             options.embeddings,
             options.pairs,
             _options(options, options.embeddings, options.pairs, *options.against),
@@ -51,49 +53,12 @@ def evaluate_one_threshold(options: argparse.Namespace) -> str:
     return _show(options, evaluate.evaluate_one_threshold(options.embeddings, asked))
 
 
-def evaluate_identification(options: argparse.Namespace) -> str:
-    """Identification: probes searched in galleries (1:N)."""
-    from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
-    from verisphere.protocols.identification import FPIRS, RANKS
-
-    _check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
-    if bool(options.top) != (options.candidates is not None):
-        raise ValueError("--top says how many candidates --candidates lists: give both or neither")
-    if options.closed_set and options.fpir:
-        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
-    asked = IdentificationOptions(
-        fpirs=() if options.closed_set else options.fpir or FPIRS,
-        ranks=options.rank or RANKS,
-        rule=options.rule,
-        open_rank=options.open_rank,
-        top=options.top,
-        screen=options.screen,
-        progress=progress(),
-    )
-    names = ("enrol", "strangers", "seed", "galleries")
-    drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
-    if options.gallery and drawing:
-        raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; leave it out beside --gallery")
-    if options.gallery:
-        result = evaluate_galleries(options.probes, options.gallery, asked)
-    else:
-        result = evaluate_split(options.probes, asked, **drawing)
-    for out, write in (
-        (options.json, result.write_json),
-        (options.candidates, result.write_candidates),
-        (options.plot, result.write_plot),
-    ):
-        if out is not None:
-            write(out)
-    return result.text()
-
-
 def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     """The options of an evaluation of these files."""
     from verisphere.measure.evaluate import Options
     from verisphere.vocabulary import Redrawing
 
-    _check_outputs(options, ("json", "curve", "plot", "state"), [*inputs, options.calibration])
+    check_outputs(options, ("json", "curve", "plot", "state"), [*inputs, options.calibration])
     return Options(
         fars=options.far or FARS,
         rule=options.rule,
@@ -111,26 +76,8 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         state=options.state,
         points_only=options.points_only,
         keep_repeated=options.keep_repeated,
+        feature_norm=options.feature_norm,
     )
-
-
-def _check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
-    """Refuse, before any work, an output that cannot be written, or that would replace an input or another output."""
-    from verisphere.files.disk import check_writable, real_path, refuse_overwriting
-
-    outputs = [out for name in names if (out := getattr(options, name)) is not None]
-    for number, out in enumerate(outputs):
-        refuse_overwriting(out, inputs)
-        check_writable(out)
-        place = real_path(out)
-        if place in [real_path(other) for other in outputs[:number]]:
-            listed = [f"--{name}" for name in names]
-            raise ValueError(f"{out}: two of {', '.join(listed[:-1])} and {listed[-1]} would be written to it")
-        for other in outputs:
-            if real_path(other) in place.parents:
-                raise ValueError(f"{out}: {other} above it is a file to be written, no folder; choose another name")
-    if options.plot is not None and options.plot.suffix not in (".png", ".svg"):
-        raise ValueError(f"{options.plot}: a picture's name must end in .png or .svg")
 
 
 def _show(options: argparse.Namespace, result: "Evaluation") -> str:
@@ -199,6 +146,7 @@ def add_evaluate(verbs: Verbs) -> None:
         "otherwise refused",
     )
     _against(verb)
+    add_feature_norm(verb)
     _redrawing(verb)
     _curve(verb)
     verb = _evaluation(
@@ -213,6 +161,7 @@ def add_evaluate(verbs: Verbs) -> None:
     )
     verb.add_argument("embeddings", type=Path, help="embeddings file")
     _against(verb)
+    add_feature_norm(verb)
     _redrawing(verb)
     _curve(verb)
     _scan(verb)
@@ -227,9 +176,10 @@ def add_evaluate(verbs: Verbs) -> None:
         ),
     )
     verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings files, each a domain; or one with domains")
+    add_feature_norm(verb)
     _redrawing(verb)
     _scan(verb)
-    _identification(kinds)
+    add_identification(kinds)
 
 
 def _evaluation(
@@ -254,7 +204,7 @@ def _evaluation(
         metavar="F",
         help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
     )
-    _rule(verb)
+    add_rule(verb)
     verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
     verb.add_argument(
         "--calibration",
@@ -287,17 +237,8 @@ def _evaluation(
         device="cpu",
         state=None,
     )
-    verb.set_defaults(points_only=False, keep_repeated=False)
+    verb.set_defaults(points_only=False, keep_repeated=False, feature_norm="keep")
     return verb
-
-
-def _rule(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--rule",
-        choices=RULES,
-        default="at_most",
-        help="how the threshold is chosen; all but at_most exist to compare with published numbers",
-    )
 
 
 def _against(verb: argparse.ArgumentParser) -> None:
@@ -328,23 +269,13 @@ def _scan(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
     )
-    _screen(verb)
+    add_screen(verb)
     verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")
     verb.add_argument(
         "--state",
         type=Path,
         metavar="FILE",
         help="save the state of the comparison in this file every 20 seconds; an interrupted one continues from it",
-    )
-
-
-def _screen(verb: argparse.ArgumentParser, default: str | None = None) -> None:
-    verb.add_argument(
-        "--screen",
-        choices=PRECISIONS,
-        default=default,
-        help="type of the products that screen the pairs; the figures are the same "
-        f"({default or 'the fastest, by a sample'})",
     )
 
 
@@ -356,48 +287,3 @@ def _curve(verb: argparse.ArgumentParser) -> None:
         help="also write the ROC and DET curve: threshold, FAR, TAR, FRR and their counts, FAR descending",
     )
     verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw ROC and DET (.png or .svg)")
-
-
-def _identification(kinds: Verbs) -> None:
-    verb = new_verb(
-        kinds,
-        "identification",
-        evaluate_identification,
-        examples=(
-            "verisphere evaluate identification probes.npz --gallery gallery.npz --fpir 1e-2",
-            "verisphere evaluate identification embeddings.npz --galleries 5 --closed-set",
-        ),
-    )
-    verb.add_argument("probes", type=Path, help="embeddings file to search with; without --gallery to draw one from")
-    verb.add_argument(
-        "--gallery",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="embeddings file of the enrolled people; repeat for several, whose figures are averaged",
-    )
-    verb.add_argument(
-        "--fpir", action="append", metavar="F", help="target FPIR, a decimal number; repeat (1e-1 1e-2 1e-3)"
-    )
-    verb.add_argument(
-        "--rank", type=int, action="append", metavar="K", help="closed-set rank; repeat for several (1 5 10)"
-    )
-    verb.add_argument(
-        "--open-rank", type=int, default=1, metavar="R", help="TPIR counts a mate among the R best people (1)"
-    )
-    verb.add_argument("--closed-set", action="store_true", help="ranks alone: no probe need be non-mated")
-    _rule(verb)
-    verb.add_argument("--enrol", type=int, metavar="N", help="without --gallery: images of a person enrolled (1)")
-    verb.add_argument(
-        "--strangers", type=float, metavar="S", help="without --gallery: share of the people not enrolled (0.5)"
-    )
-    verb.add_argument("--seed", type=int, help="without --gallery: seed of the draw (0)")
-    verb.add_argument(
-        "--galleries", type=int, metavar="G", help="without --gallery: how many to draw, with the seeds that follow (1)"
-    )
-    verb.add_argument("--top", type=int, default=0, metavar="K", help="list each probe's K best images in --candidates")
-    verb.add_argument("--candidates", type=Path, metavar="OUT.csv", help="where to list them")
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw CMC and TPIR over FPIR (.png or .svg)")
-    _screen(verb, "float32")

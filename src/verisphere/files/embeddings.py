@@ -16,12 +16,14 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import names_in_npz, read_npz
 from verisphere.files.vectors import is_table, read_vectors
+from verisphere.score.templates import templates_of
 from verisphere.vocabulary import NOBODY, Embeddings, Origin
+from verisphere.words import FeatureNorm
 
 log = logging.getLogger(__name__)
 
 REQUIRED = ("embeddings", "names", "identities")
-OPTIONAL = ("domains",)
+OPTIONAL = ("domains", "media", "templates")
 #: A missing value of numpy or pandas as text (by `astype(str)`).
 MISSING = ("nan", "NaN", "<NA>", "NaT", "None")
 _SURROGATES = range(0xD800, 0xE000)  # halves of characters, which no UTF-8 text can hold
@@ -66,13 +68,28 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
     return text
 
 
-def read_known_people(path: str | Path) -> Embeddings:
-    """The rows of an embeddings file whose person is known, for whatever compares people; see `known_people`.
+def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
+    """What an embeddings file has to compare: its templates, where it has templates or media, else its rows.
+
+    Args:
+        path: embeddings file.
+        feature_norm: how the rows of a template are pooled; see `templates_of`.
 
     Raises:
-        FileNotFoundError, ValueError: those of `read_embeddings`; or nobody is known on any image.
+        FileNotFoundError, ValueError: those of `read_embeddings` and `templates_of`.
     """
-    return known_people(read_embeddings(path), path)
+    embeddings = read_embeddings(path)
+    with errors_naming(path):
+        return templates_of(embeddings, feature_norm)
+
+
+def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
+    """What an embeddings file has to compare where its person is known; see `read_templates` and `known_people`.
+
+    Raises:
+        FileNotFoundError, ValueError: those of `read_templates`; or nobody is known on any image.
+    """
+    return known_people(read_templates(path, feature_norm), path)
 
 
 def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
@@ -137,12 +154,15 @@ def read_embeddings(path: str | Path) -> Embeddings:
     with errors_naming(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
         origin = None if made_by is None else _read_origin(made_by)
         embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
-    if embeddings.domains is not None and (embeddings.domains == "").any():
-        row = int((embeddings.domains == "").argmax())
-        raise ValueError(
-            f"{path}: {shown(str(embeddings.names[row]), 200)} (row {row}) has an empty domain; name one for every "
-            "row, or leave the array out (in a scores file an empty domain marks a pair across domains)"
-        )
+    for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
+        column = getattr(embeddings, field)
+        if column is not None and (column == "").any():
+            row = int((column == "").argmax())
+            scores = " (in a scores file an empty domain marks a pair across domains)" if field == "domains" else ""
+            raise ValueError(
+                f"{path}: {shown(str(embeddings.names[row]), 200)} (row {row}) has an empty {word}; name one for every "
+                f"row, or leave the array out{scores}"
+            )
     return embeddings
 
 
@@ -181,8 +201,9 @@ def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
     if Path(path).suffix != ".npz":
         raise ValueError(f"{path}: an embeddings file ends in .npz")
     columns: dict[str, Any] = {"names": embeddings.names, "identities": embeddings.identities}
-    if embeddings.domains is not None:
-        columns["domains"] = embeddings.domains
+    for field in OPTIONAL:
+        if (column := getattr(embeddings, field)) is not None:
+            columns[field] = column
     if embeddings.origin is not None:
         columns["origin"] = np.array(json.dumps(asdict(embeddings.origin)))
     write_whole(path, lambda partial: np.savez(partial, embeddings=embeddings.embeddings, **columns))

@@ -1,8 +1,8 @@
 """Embeddings that were made elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data).
 
-The list, or the table, has a row for each image: its `name`, its `identity`, and, where there are domains, its
-`domain`. In a CSV all other columns are the numbers of the embedding, in their order, and are called alike but for a
-number that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
+The list, or the table, has a row for each image: its `name`, its `identity`, and, where there are such, its `domain`,
+`medium` and `template`. In a CSV all other columns are the numbers of the embedding, in their order, and are called
+alike but for a number that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
 """
 
 import csv
@@ -23,7 +23,13 @@ from verisphere.files.text import text_lines
 
 SUFFIXES = (".npy", ".csv", ".tsv", ".parquet")
 LISTS = (".csv", ".tsv", ".txt", ".lst")
-_COLUMNS = {"name": "names", "identity": "identities", "domain": "domains"}
+_COLUMNS = {
+    "name": "names",
+    "identity": "identities",
+    "domain": "domains",
+    "medium": "media",
+    "template": "templates",
+}
 _LONGEST_EMBEDDING = 1 << 16
 _HEADS = ("name", "file", "filename", "path", "image")  # what the column of names is called in lists of others
 _INDEX = ("Unnamed: ", "__index_level_")  # what pandas calls the numbers of rows

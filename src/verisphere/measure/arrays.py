@@ -6,11 +6,12 @@ from typing import Any, overload
 from verisphere.decide import Far, exact_rate
 from verisphere.files.embeddings import known_people
 from verisphere.protocols import all_pairs, require_pairs
+from verisphere.score.templates import templates_of
 from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, quietly
 
 
 def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
-    """A set from arrays, or as it was given.
+    """A set from arrays, or as it was given; of its templates, where it has templates or media.
 
     Args:
         embeddings: `Embeddings`, or whatever they can be made of.
@@ -34,7 +35,7 @@ def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
         raise ValueError("embeddings are empty; give at least two rows of one person and one of another")
     if identities is not None:
         raise TypeError("identities came beside Embeddings, which have their own; give one of the two")
-    return known_people(embeddings, "embeddings")
+    return known_people(templates_of(embeddings), "embeddings")
 
 
 @overload

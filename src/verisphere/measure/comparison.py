@@ -15,11 +15,12 @@ from verisphere.decide import (
     whole_thresholds,
 )
 from verisphere.decide.point import far_text
-from verisphere.files.embeddings import read_embeddings
+from verisphere.files.embeddings import read_templates
 from verisphere.measure.evaluation import Difference
 from verisphere.protocols import ListedPairsResult, PairsOfSet
 from verisphere.protocols.redrawn import tar_differences
 from verisphere.vocabulary import REDRAWING, Embeddings, Progress, Redrawing, quietly
+from verisphere.words import FeatureNorm
 
 
 def difference(figure: str, far: Far | None, against: Path, paired: PairedDifference) -> Difference:
@@ -48,13 +49,14 @@ def all_pairs_against(
     fars: Sequence[Far],
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
+    feature_norm: FeatureNorm = "keep",
 ) -> list[Difference]:
     """TAR over all pairs, at each target FAR and against each other model.
 
     Raises:
         ValueError: a model misses images, or gives one to another person.
     """
-    others = [PairsOfSet(same_rows(embeddings, file), progress) for file in against]
+    others = [PairsOfSet(same_rows(embeddings, file, feature_norm), progress) for file in against]
     differences = tar_differences(pairs, others, fars, redrawing, progress)
     return [
         difference("tar", far, file, row[place])
@@ -98,13 +100,13 @@ def listed_against(
     return differences
 
 
-def same_rows(embeddings: Embeddings, file: Path) -> Embeddings:
+def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
     """Another model's embeddings of the same images, in the same order.
 
     Raises:
         ValueError: it misses images, or gives one to another person.
     """
-    other = read_embeddings(file)
+    other = read_templates(file, feature_norm)
     row = {str(name): number for number, name in enumerate(other.names)}
     missing = [str(name) for name in embeddings.names if str(name) not in row]
     if missing:

@@ -4,25 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from verisphere.decide import (
     Curve,
     Far,
     GroupDifferences,
     OneThreshold,
     Ordered,
-    PairScores,
-    PointIntervals,
     ScoresLike,
     SortedScores,
-    accuracy_interval,
     differences_of,
     enough,
     exact_rate,
     one_threshold,
     operating_point,
-    point_intervals,
     roc,
     split_domains,
     thinned_roc,
@@ -31,32 +25,23 @@ from verisphere.decide import (
 from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import pool_embeddings, read_embeddings, read_known_people
+from verisphere.files.embeddings import pool_embeddings, read_known_people
 from verisphere.files.errors import errors_naming
-from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
-from verisphere.measure.comparison import Difference, all_pairs_against, listed_against
+from verisphere.measure.comparison import Difference, all_pairs_against
 from verisphere.measure.evaluation import Evaluation
-from verisphere.packs.bin_pairs import SUFFIX as BIN_SUFFIX
-from verisphere.packs.bin_pairs import read_bin_pairs
 from verisphere.protocols import (
-    ListedPairsResult,
     PairsOfSet,
     all_pairs,
     calibration_impostors,
-    listed_operating_points,
-    listed_pairs,
-    repeated_text,
     require_pairs,
 )
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
 from verisphere.protocols.score_distribution import thinned_curve
 from verisphere.vocabulary import (
-    NOBODY,
     REDRAWING,
-    Comparisons,
     Embeddings,
     OperatingPoint,
     Origin,
@@ -68,6 +53,7 @@ from verisphere.vocabulary import (
     Union,
     quietly,
 )
+from verisphere.words import FeatureNorm
 
 __all__ = [
     "Difference",
@@ -75,7 +61,6 @@ __all__ = [
     "Options",
     "evaluate_all_pairs",
     "evaluate_one_threshold",
-    "evaluate_pairs",
     "evaluate_scores",
 ]
 
@@ -103,6 +88,7 @@ class Options:
         state: file that keeps the state of the scan of all pairs, so that an interrupted one can continue.
         points_only: find only operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
+        feature_norm: how the rows of a template are pooled, where a file has templates or media.
     """
 
     fars: Sequence[Far]
@@ -121,6 +107,7 @@ class Options:
     state: Path | None = None
     points_only: bool = False
     keep_repeated: bool = False
+    feature_norm: FeatureNorm = "keep"
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -150,88 +137,26 @@ def evaluate_scores(path: Path, options: Options) -> Evaluation:
         kind, other_kind = ("genuine", "impostor") if scores.genuine.any() else ("impostor", "genuine")
         raise ValueError(f"{path}: all {len(scores.score)} comparisons are {kind}; rates need {other_kind} ones too")
     with errors_naming(path):
-        points, common = _points(scores, options), _by_domain(scores, options, calibration)
+        points, common = _points(scores, options), at_one_threshold(scores, options, calibration)
     return Evaluation(
         points,
         (evaluated(path),),
         one_threshold=common,
-        group_differences=_apart(common, options),
-        curve=_curve(scores, points) if options.curve else None,
+        group_differences=groups_apart(common, options),
+        curve=curve_of(scores, points) if options.curve else None,
         people_known=False,
-    )
-
-
-def evaluate_pairs(path: Path, pairs: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
-    """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points.
-
-    `pairs` is a list as `read_pairs` reads it, or a verification set of InsightFace (.bin), whose images have the names
-    that its pack gives them. A pair with an image of `NOBODY` is what the list says it is.
-    """
-    _check_redrawing(options)
-    embeddings = read_embeddings(path)
-    comparisons, people = _comparisons(embeddings, pairs, path)
-    if (options.intervals or against) and (nobody := int((embeddings.identities == NOBODY).sum())):
-        raise ValueError(
-            f"{path}: {nobody} embeddings have the identity {NOBODY}: nobody is known on them, so no people can be "
-            "redrawn; leave --intervals and --against out"
-        )
-    kept = repeated_text(embeddings, comparisons) if options.keep_repeated else ""
-    notes = (f"repeated pairs were kept: {kept}",) if kept else ()
-    if options.points_only:
-        if against or options.calibration or options.intervals or options.curve:
-            raise ValueError(
-                "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
-                "--plot need"
-            )
-        with errors_naming(pairs):
-            points = listed_operating_points(
-                embeddings, comparisons, options.fars, options.rule, options.progress, options.keep_repeated
-            )
-        return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)), notes=notes)
-    with errors_naming(pairs):
-        result = listed_pairs(embeddings, comparisons, options.fars, options.rule, options.keep_repeated)
-    resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
-    differences: list[Difference] = []
-    for file in against:
-        rows = read_embeddings(file)
-        theirs, _ = _comparisons(rows, pairs, file)
-        other = listed_pairs(rows, theirs, options.fars, options.rule, options.keep_repeated)
-        differences += listed_against(
-            result,
-            other,
-            people,
-            file,
-            resolved if options.rule == "at_most" else (),
-            options.redrawing,
-            options.progress,
-        )
-    calibration = _calibration_impostors(embeddings, path, options)
-    common = _by_domain(result.scores, options, calibration)
-    return Evaluation(
-        result.operating_points,
-        (evaluated(path, embeddings.origin), evaluated(pairs)),
-        result.accuracy,
-        common,
-        tuple(differences) or None,
-        _apart(common, options),
-        _listed_intervals(result, people, resolved, options) if options.intervals else None,
-        accuracy_interval(result.right_decisions, people, result.weights, options.redrawing)
-        if options.intervals
-        else None,
-        _curve(result.scores, result.operating_points) if options.curve else None,
-        notes=notes,
     )
 
 
 def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
     """Figures of all pairs of an embeddings file; with domains also at one threshold."""
-    embeddings = read_known_people(path)
+    embeddings = read_known_people(path, options.feature_norm)
     return _all_pairs(embeddings, [evaluated(path, embeddings.origin)], str(path), options, against)
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
     """Figures of several embeddings files, each a domain, or of one with domains, at one threshold."""
-    sets = [(path.stem, read_known_people(path)) for path in paths]
+    sets = [(path.stem, read_known_people(path, options.feature_norm)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
     sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
@@ -248,8 +173,8 @@ def _all_pairs(
     require_pairs(embeddings, source)
     if against and options.rule != "at_most":
         raise ValueError(f"--against compares at the rule at_most; leave --rule {options.rule} out")
-    _check_redrawing(options)
-    calibration = _calibration_impostors(embeddings, source, options)
+    check_redrawing(options)
+    calibration = calibration_of(embeddings, source, options)
     store = None if options.state is None else ScanState(options.state)
     device = choose_device(options.device)
     with errors_naming(source):
@@ -264,7 +189,7 @@ def _all_pairs(
             options.progress,
         )
     how = options.redrawing, options.progress
-    groups, intervals, notes = _apart(result.one_threshold, options), None, list[str]()
+    groups, intervals, notes = groups_apart(result.one_threshold, options), None, list[str]()
     if options.intervals:
         within, notes = _within_memory(result.operating_points)
         intervals = intervals_of_set(pairs, within, *how)
@@ -282,7 +207,9 @@ def _all_pairs(
                 else one
                 for one in groups
             )
-    differences = all_pairs_against(pairs, embeddings, against, options.fars, *how) if against else []
+    differences = (
+        all_pairs_against(pairs, embeddings, against, options.fars, *how, options.feature_norm) if against else []
+    )
     return Evaluation(
         result.operating_points,
         tuple(sources),
@@ -298,7 +225,7 @@ def _all_pairs(
 # --- over redrawn people ---
 
 
-def _check_redrawing(options: Options) -> None:
+def check_redrawing(options: Options) -> None:
     """Refuse intervals at another rule, before minutes of work."""
     if options.intervals and options.rule != "at_most":
         raise ValueError(f"--intervals redraws people at the rule at_most; leave --rule {options.rule} out")
@@ -316,21 +243,15 @@ def _within_memory(points: Sequence[OperatingPoint]) -> tuple[list[str], list[st
     return [far for far, count in resolved.items() if count <= MOST_SCORES], notes
 
 
-def _listed_intervals(
-    result: ListedPairsResult, people: np.ndarray, fars: Sequence[str], options: Options
-) -> tuple[PointIntervals, ...]:
-    scores = PairScores.of_list(result.scores.score, result.scores.genuine, people)
-    return point_intervals(scores, fars, options.redrawing, options.progress) if fars else ()
-
-
 # --- groups and curves ---
 
 
-def _apart(common: Sequence[OneThreshold] | None, options: Options) -> tuple[GroupDifferences, ...] | None:
+def groups_apart(common: Sequence[OneThreshold] | None, options: Options) -> tuple[GroupDifferences, ...] | None:
+    """How far the domains are apart at each one threshold."""
     return None if common is None else tuple(differences_of(one, options.alpha) for one in common)
 
 
-def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
+def curve_of(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
     """The curve of scores in memory; of many of them thinned, but for the operating points."""
     genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
     if len(scores.score) <= MOST_CURVE_POINTS:
@@ -338,33 +259,15 @@ def _curve(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
     return with_points(thinned_roc(SortedScores(genuine), SortedScores(impostor)), points)
 
 
-def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Comparisons, np.ndarray]:
-    listed = read_bin_pairs(pairs) if pairs.suffix.lower() == BIN_SUFFIX else read_pairs(pairs)
-    with errors_naming(path):
-        left, right = listed.positions([str(name) for name in embeddings.names])
-    folds = None if listed.folds is None else np.array(listed.folds, np.int64)
-    comparisons = Comparisons(left, right, np.array(listed.genuine), folds, listed.lines)
-    _, person = np.unique(embeddings.identities, return_inverse=True)
-    known = embeddings.identities != NOBODY
-    wrong = np.flatnonzero(known[left] & known[right] & ((person[left] == person[right]) != comparisons.genuine))
-    if len(wrong):
-        says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
-        line = f"line {listed.lines[wrong[0]]}: " if listed.lines else ""
-        raise ValueError(
-            f"{pairs}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such "
-            f"{'pair' if len(wrong) == 1 else 'pairs'})"
-        )
-    return comparisons, np.stack([person[left], person[right]], 1).astype(np.int64)
-
-
 def _points(scores: Scores, options: Options) -> tuple[OperatingPoint, ...]:
     genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
     return tuple(operating_point(genuine, impostor, far, options.rule) for far in options.fars)
 
 
-def _by_domain(
+def at_one_threshold(
     scores: Scores, options: Options, calibration: "ScoresLike | Ordered | None"
 ) -> tuple[OneThreshold, ...] | None:
+    """The domains of the scores at one threshold, for each target FAR; None without domains."""
     if scores.domains is None or not scores.domains.astype(bool).any():
         if calibration is not None:
             raise ValueError("--calibration sets the one threshold of domains, but there are no domains here")
@@ -384,7 +287,7 @@ def _by_domain(
     )
 
 
-def _calibration_impostors(embeddings: Embeddings, source: str | Path, options: Options) -> Ordered | None:
+def calibration_of(embeddings: Embeddings, source: str | Path, options: Options) -> Ordered | None:
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
 
     Raises:
@@ -394,7 +297,7 @@ def _calibration_impostors(embeddings: Embeddings, source: str | Path, options: 
         return None
     if embeddings.domains is None:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
-    calibration = read_known_people(options.calibration)
+    calibration = read_known_people(options.calibration, options.feature_norm)
     ours, theirs = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]
     if ours != theirs:
         raise ValueError(

@@ -27,6 +27,7 @@ from verisphere.report.plots import save_plot
 from verisphere.score.pairs import unit_rows
 from verisphere.score.top_k import top_k
 from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
+from verisphere.words import FeatureNorm
 
 CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
 
@@ -41,6 +42,7 @@ class IdentificationOptions:
         open_rank: in open-set points a mate counts where its rank is no higher.
         top: how many images of the gallery to list for each probe.
         screen: type of the products that screen; changes speed, never a figure.
+        feature_norm: how the rows of a template are pooled, where a file has templates or media.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -50,6 +52,7 @@ class IdentificationOptions:
     top: int = 0
     screen: Precision = "float32"
     progress: Progress = quietly
+    feature_norm: FeatureNorm = "keep"
 
     def __post_init__(self) -> None:
         for fpir in self.fpirs:
@@ -189,11 +192,11 @@ def evaluate_galleries(
     names = [path.stem for path in galleries]
     if len(set(names)) < len(names):
         raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
-    shown = read_known_people(probes)
+    shown = read_known_people(probes, options.feature_norm)
     sources = [EvaluatedFile(probes.name, digest(probes), shown.origin)]
     sides = []
     for name, path in zip(names, galleries, strict=True):
-        enrolled = read_known_people(path)
+        enrolled = read_known_people(path, options.feature_norm)
         _check_sides(probes, shown, path, enrolled)
         sources.append(EvaluatedFile(path.name, digest(path), enrolled.origin))
         sides.append((name, f"{probes} searched in {path}", shown, enrolled))
@@ -224,7 +227,7 @@ def evaluate_split(
     """
     if galleries < 1:
         raise ValueError(f"galleries must be at least 1, got {galleries}")
-    whole = read_known_people(path)
+    whole = read_known_people(path, options.feature_norm)
     seeds = tuple(range(seed, seed + galleries))
     sides = []
     for number in seeds:

@@ -57,11 +57,11 @@ def listed_folds(comparisons: Comparisons) -> np.ndarray:
 
 
 def score_listed(embeddings: Embeddings, comparisons: Comparisons) -> Scores:
-    """Score of each listed pair; its domain is the two images' domain, empty where they differ."""
+    """Score of each listed pair; its domain is the list's, else that of the two images, empty where they differ."""
     left, right = torch.from_numpy(comparisons.left), torch.from_numpy(comparisons.right)
     score = pair_scores(unit_rows(embeddings.embeddings), left, right).numpy()
-    domains = None
-    if embeddings.domains is not None:
+    domains = comparisons.domains
+    if domains is None and embeddings.domains is not None:
         home, away = embeddings.domains[comparisons.left], embeddings.domains[comparisons.right]
         domains = np.where(home == away, home, "")
     return Scores(score, comparisons.genuine, domains)

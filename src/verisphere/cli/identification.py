@@ -1,0 +1,93 @@
+"""Identification of probes in galleries: `evaluate identification`."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Verbs, new_verb
+
+
+def evaluate_identification(options: argparse.Namespace) -> str:
+    """Identification: probes searched in galleries (1:N)."""
+    from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
+    from verisphere.protocols.identification import FPIRS, RANKS
+
+    check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
+    if bool(options.top) != (options.candidates is not None):
+        raise ValueError("--top says how many candidates --candidates lists: give both or neither")
+    if options.closed_set and options.fpir:
+        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
+    asked = IdentificationOptions(
+        fpirs=() if options.closed_set else options.fpir or FPIRS,
+        ranks=options.rank or RANKS,
+        rule=options.rule,
+        open_rank=options.open_rank,
+        top=options.top,
+        screen=options.screen,
+        progress=progress(),
+        feature_norm=options.feature_norm,
+    )
+    names = ("enrol", "strangers", "seed", "galleries")
+    drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.gallery and drawing:
+        raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; leave it out beside --gallery")
+    if options.gallery:
+        result = evaluate_galleries(options.probes, options.gallery, asked)
+    else:
+        result = evaluate_split(options.probes, asked, **drawing)
+    for out, write in (
+        (options.json, result.write_json),
+        (options.candidates, result.write_candidates),
+        (options.plot, result.write_plot),
+    ):
+        if out is not None:
+            write(out)
+    return result.text()
+
+
+def add_identification(kinds: Verbs) -> None:
+    """Add `evaluate identification`."""
+    verb = new_verb(
+        kinds,
+        "identification",
+        evaluate_identification,
+        examples=(
+            "verisphere evaluate identification probes.npz --gallery gallery.npz --fpir 1e-2",
+            "verisphere evaluate identification embeddings.npz --galleries 5 --closed-set",
+        ),
+    )
+    verb.add_argument("probes", type=Path, help="embeddings file to search with; without --gallery to draw one from")
+    verb.add_argument(
+        "--gallery",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="embeddings file of the enrolled people; repeat for several, whose figures are averaged",
+    )
+    verb.add_argument(
+        "--fpir", action="append", metavar="F", help="target FPIR, a decimal number; repeat (1e-1 1e-2 1e-3)"
+    )
+    verb.add_argument(
+        "--rank", type=int, action="append", metavar="K", help="closed-set rank; repeat for several (1 5 10)"
+    )
+    verb.add_argument(
+        "--open-rank", type=int, default=1, metavar="R", help="TPIR counts a mate among the R best people (1)"
+    )
+    verb.add_argument("--closed-set", action="store_true", help="ranks alone: no probe need be non-mated")
+    add_rule(verb)
+    add_feature_norm(verb)
+    verb.add_argument("--enrol", type=int, metavar="N", help="without --gallery: images of a person enrolled (1)")
+    verb.add_argument(
+        "--strangers", type=float, metavar="S", help="without --gallery: share of the people not enrolled (0.5)"
+    )
+    verb.add_argument("--seed", type=int, help="without --gallery: seed of the draw (0)")
+    verb.add_argument(
+        "--galleries", type=int, metavar="G", help="without --gallery: how many to draw, with the seeds that follow (1)"
+    )
+    verb.add_argument("--top", type=int, default=0, metavar="K", help="list each probe's K best images in --candidates")
+    verb.add_argument("--candidates", type=Path, metavar="OUT.csv", help="where to list them")
+    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
+    verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw CMC and TPIR over FPIR (.png or .svg)")
+    add_screen(verb, "float32")

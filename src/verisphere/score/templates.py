@@ -1,0 +1,125 @@
+"""Templates: the embeddings of several images of one person pooled into one row.
+
+The rows of a medium (a still image, or the frames of a video) are averaged first, the media of a template then, so that
+a long video counts as much as one photograph (Whitelam et al. 2017, IARPA Janus Benchmark-B, section 4; InsightFace's
+evaluation of IJB pools so). Both means are linear, so a template is one sum over its rows with coefficients that are
+known beforehand: rows can come in any order, in portions, and are never held together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+from scipy.sparse import csr_array
+
+from verisphere.vocabulary import Embeddings, check_word
+from verisphere.words import FeatureNorm
+
+ROWS_AT_ONCE = 1 << 12  # rows converted to float64 at once, so that they stay in a core's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Membership:
+    """Which rows make which templates; a row may be part of several templates.
+
+    Attributes:
+        row: row of each entry.
+        template: number of its template, from 0.
+        medium: number of its medium; equal numbers within a template are one medium.
+        weight: factor of its embedding before any mean is taken, such as the score of a detector; None for 1.
+    """
+
+    row: Int64[np.ndarray, " entries"]
+    template: Int64[np.ndarray, " entries"]
+    medium: Int64[np.ndarray, " entries"]
+    weight: Float64[np.ndarray, " entries"] | None = None
+
+    def coefficients(self) -> Float64[np.ndarray, " entries"]:
+        """The factor of each entry: its weight / (entries of its medium x media of its template)."""
+        order = np.lexsort((self.medium, self.template))
+        template, medium = self.template[order], self.medium[order]
+        first = np.ones(len(order), bool)
+        first[1:] = (template[1:] != template[:-1]) | (medium[1:] != medium[:-1])
+        within = np.cumsum(first) - 1
+        media = np.bincount(template[first])
+        factor = np.empty(len(order))
+        factor[order] = 1.0 / (np.bincount(within)[within] * media[template])
+        return factor if self.weight is None else factor * self.weight
+
+
+def pool_rows(
+    portions: Iterable[Float32[np.ndarray, "portion dim"]],
+    membership: Membership,
+    templates: int,
+    feature_norm: FeatureNorm = "keep",
+) -> Float32[np.ndarray, "templates dim"]:
+    """The embedding of each template, summed in float64 and rounded once.
+
+    >>> rows = np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]], np.float32)
+    >>> frames_and_still = Membership(np.arange(3), np.zeros(3, np.int64), np.array([7, 7, 8]))
+    >>> pool_rows([rows], frames_and_still, templates=1)
+    array([[1.5, 0.5]], dtype=float32)
+
+    Args:
+        portions: the rows in their order, some at a time.
+        membership: which rows make which templates.
+        templates: number of templates; each has a row.
+        feature_norm: `keep` pools embeddings as they are, so that longer ones weigh more; `drop` pools unit rows.
+    """
+    check_word("feature_norm", feature_norm, FeatureNorm)
+    order = np.argsort(membership.row, kind="stable")
+    row, template, factor = membership.row[order], membership.template[order], membership.coefficients()[order]
+    total: Float64[np.ndarray, "templates dim"] | None = None
+    start = 0
+    for portion in portions:
+        if total is None:
+            total = np.zeros((templates, portion.shape[1]))
+        for first in range(0, len(portion), ROWS_AT_ONCE):
+            rows = portion[first : first + ROWS_AT_ONCE].astype(np.float64)
+            low, high = np.searchsorted(row, [start + first, start + first + len(rows)])
+            coefficients = factor[low:high]
+            if feature_norm == "drop":
+                coefficients = coefficients / np.linalg.norm(rows, axis=1)[row[low:high] - start - first]
+            met, place = np.unique(template[low:high], return_inverse=True)
+            chosen = csr_array((coefficients, (place, row[low:high] - start - first)), shape=(len(met), len(rows)))
+            total[met] += chosen @ rows
+        start += len(portion)
+    assert total is not None, "there is at least one portion"
+    return total.astype(np.float32)
+
+
+def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> Embeddings:
+    """The templates of a set: one row each, named by the template, in the order of their first rows.
+
+    A set with media and no templates has a template for each medium; a set with neither is returned as it is.
+
+    >>> frames = Embeddings([[3.0, 4.0], [0.0, 5.0]], identities=["Ann", "Ann"], media=["video 1", "video 1"])
+    >>> templates_of(frames).embeddings, templates_of(frames).names
+    (array([[1.5, 4.5]], dtype=float32), array(['video 1'], dtype='<U7'))
+
+    Raises:
+        ValueError: the rows of a template show different people, lie in different domains, or add up to nothing.
+    """
+    groups = embeddings.media if embeddings.templates is None else embeddings.templates
+    if groups is None:
+        check_word("feature_norm", feature_norm, FeatureNorm)
+        return embeddings
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    template, first = place[number], np.sort(first)
+    for kind, column in (("identities", embeddings.identities), ("domains", embeddings.domains)):
+        wrong = np.empty(0, np.int64) if column is None else np.flatnonzero(column != column[first][template])
+        if column is not None and len(wrong):
+            name, both = str(groups[wrong[0]])[:200], (str(column[first][template][wrong[0]]), str(column[wrong[0]]))
+            raise ValueError(
+                f"template {name!r} has rows of two {kind}, {both[0][:200]!r} and {both[1][:200]!r} (row {wrong[0]}); "
+                "a template shows one person in one domain"
+            )
+    media = groups if embeddings.media is None else embeddings.media
+    membership = Membership(np.arange(len(embeddings)), template, np.unique(media, return_inverse=True)[1])
+    if embeddings.media is None:
+        membership = replace(membership, medium=np.arange(len(embeddings)))
+    rows = pool_rows([embeddings.embeddings], membership, len(first), feature_norm)
+    return replace(embeddings.take(first), embeddings=rows, names=groups[first], media=None, templates=None)
