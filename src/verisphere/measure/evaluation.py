@@ -137,8 +137,8 @@ class Evaluation:
         elif accuracy is not None and 4 * accuracy.standard_error > THIRD_DECIMAL:  # two of them on each side
             yield f"third decimal inside the noise (standard error {accuracy.standard_error:.5f}): accuracy"
 
-    def write_json(self, path: Path) -> None:
-        """Write the figures; figures that were not requested have no key."""
+    def fields(self) -> dict[str, Any]:
+        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
         present = {name: value for name, value in vars(self).items() if value not in (None, ())}
         for name in ("curve", "people_known", "group_differences"):
             present.pop(name, None)
@@ -148,7 +148,11 @@ class Evaluation:
                 asdict(result) | ({} if differences is None else {"group_differences": _without_gaps(differences)})
                 for result, differences in zip(self.one_threshold, groups, strict=True)
             ]
-        write_whole(path, lambda partial: partial.write_text(json_text(present)))
+        return present
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures."""
+        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
 
     def write_curve(self, path: Path) -> None:
         """Write the curve as CSV; see `curve_csv`."""

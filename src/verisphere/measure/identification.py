@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -144,8 +145,8 @@ class IdentificationEvaluation:
         parts.append(ranks_table(ranks, self.result.mean_ranks))
         return "\n\n".join(parts)
 
-    def write_json(self, path: Path) -> None:
-        """Write the figures; figures that were not asked for have no key."""
+    def fields(self) -> dict[str, Any]:
+        """The figures as JSON has them, for `json_text`; figures that were not asked for have no key."""
         present = {
             "rule": self.options.rule,
             "sources": self.sources,
@@ -154,8 +155,11 @@ class IdentificationEvaluation:
             "mean_points": self.result.mean_points,
             "mean_ranks": self.result.mean_ranks,
         }
-        requested = {name: value for name, value in present.items() if value is not None}
-        write_whole(path, lambda partial: partial.write_text(json_text(requested)))
+        return {name: value for name, value in present.items() if value is not None}
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures."""
+        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
 
     def write_candidates(self, path: Path) -> None:
         """Write every probe's candidates as CSV."""
