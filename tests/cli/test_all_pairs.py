@@ -93,3 +93,25 @@ def test_an_edited_state_file_is_refused(edited: str, tmp_path: Path, capsys, mo
     code, out, err = call(capsys, *asked)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "kept.npz: its arrays do not match their seal, so the file was edited or damaged; name" in err
+
+
+def test_rates_of_each_person(tmp_path: Path, capsys):
+    rows, out = saved(tmp_path / "rows.npz"), tmp_path / "people.csv"
+    asked = ["all-pairs", rows, "--far", "1e-1", "--far", "1e-2", "--by-person", out, "--json", tmp_path / "out.json"]
+    code, text, _ = call(capsys, *asked)
+    assert code == 0
+    assert "rates of each person, rule: at_most" in text
+    assert "worst decile by FAR at FAR 1e-1: " in text
+    assert "OPIS " in text
+    lines = [line.split(",") for line in out.read_text().splitlines()]
+    assert lines[0][:4] == ["far_target", "threshold", "person", "frr"]
+    read = json.loads((tmp_path / "out.json").read_text())
+    for point, spread in zip(read["operating_points"], read["by_person"]["thresholds"], strict=True):
+        people = [line for line in lines[1:] if line[0] == point["far_target"]]
+        assert len(people) == spread["far"]["people"] == 40
+        assert sum(int(line[7]) for line in people) == 2 * point["impostor_accepted"]
+        assert sum(int(line[4]) for line in people) == point["genuine_accepted"]
+        rates = sorted((float(line[6]) for line in people), reverse=True)
+        assert sum(rates[:4]) / 4 == pytest.approx(spread["far"]["worst_decile_rate"], rel=1e-12)
+    assert read["by_person"]["opis"]["fars"] == ["1e-1", "1e-2"]
+    assert call(capsys, *asked[:-1], out)[0] == 2  # two outputs in one place

@@ -44,6 +44,13 @@ def found(far: tuple[int, ...], frr: tuple[int, ...], alpha: float = 0.5) -> Gro
 # --- values ---
 
 
+def test_differentials_by_hand():
+    ratios = found((1, 2, 4), (100, 300, 0)).differentials
+    assert [ratio.far_ratio for ratio in ratios.values()] == pytest.approx([0.5, 1, 2])  # the mean of 1, 2, 4 is 2
+    assert [ratio.frr_ratio for ratio in ratios.values()] == [None] * 3  # c rejects nobody, so that mean is 0
+    assert (ratios["b"].far, ratios["b"].frr) == (0.002, 0.3)
+
+
 def test_figures_by_hand():
     far, frr = np.array([0.001, 0.002, 0.004]), np.array([0.10, 0.30, 0.20])
     assert max_over_min(far) == pytest.approx(4)

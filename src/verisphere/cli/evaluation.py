@@ -58,7 +58,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
     from verisphere.measure.evaluate import Options
     from verisphere.vocabulary import Redrawing
 
-    check_outputs(options, ("json", "curve", "plot", "state"), [*inputs, options.calibration])
+    check_outputs(options, ("json", "curve", "plot", "by_person", "state"), [*inputs, options.calibration])
     return Options(
         fars=options.far or FARS,
         rule=options.rule,
@@ -77,6 +77,7 @@ def _options(options: argparse.Namespace, *inputs: Path) -> "Options":
         points_only=options.points_only,
         keep_repeated=options.keep_repeated,
         feature_norm=options.feature_norm,
+        by_person=options.by_person is not None,
     )
 
 
@@ -91,6 +92,8 @@ def _show(options: argparse.Namespace, result: "Evaluation") -> str:
         result.write_curve(options.curve)
     if options.plot is not None:
         result.write_plot(options.plot)
+    if options.by_person is not None and result.by_person is not None:
+        result.write_people(options.by_person)
     return result.text()
 
 
@@ -232,6 +235,7 @@ def _evaluation(
         seed=0,
         curve=None,
         plot=None,
+        by_person=None,
         processes=1,
         screen=None,
         device="cpu",
@@ -266,6 +270,12 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
 
 
 def _scan(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--by-person",
+        type=Path,
+        metavar="OUT.csv",
+        help="also write each person's own FAR and FRR, and show how they spread, the worst decile by name, and OPIS",
+    )
     verb.add_argument(
         "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
     )

@@ -17,7 +17,7 @@ def check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Seq
         check_writable(out)
         place = real_path(out)
         if place in [real_path(other) for other in outputs[:number]]:
-            listed = [f"--{name}" for name in names]
+            listed = [f"--{name.replace('_', '-')}" for name in names]
             raise ValueError(f"{out}: two of {', '.join(listed[:-1])} and {listed[-1]} would be written to it")
         for other in outputs:
             if real_path(other) in place.parents:

@@ -6,7 +6,7 @@ one exists. Bounds come from exact binomial bounds of the groups' rates, widened
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -94,6 +94,22 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class Differential:
+    """How one group's error rates stand to those of all groups.
+
+    Attributes:
+        far, frr: the group's rates.
+        far_ratio, frr_ratio: the group's rate / the geometric mean of all groups' rates; None where a group has none of
+            these errors, which makes that mean 0.
+    """
+
+    far: float
+    frr: float
+    far_ratio: float | None
+    frr_ratio: float | None
+
+
+@dataclass(frozen=True)
 class GroupDifferences:
     """How far apart the groups lie at one threshold; see `group_figures.py` for each figure.
 
@@ -108,6 +124,7 @@ class GroupDifferences:
         groups: names of the groups.
         alpha: weight of FAR in `fdr`, `inequity_rate` and `garbe`; FRR has 1 - alpha.
         bounds: how the figures' bounds were found, in words.
+        differentials: how each group stands to the others, by its name.
     """
 
     far_target: str
@@ -123,6 +140,7 @@ class GroupDifferences:
     fdr: Measure
     inequity_rate: Measure
     garbe: Measure
+    differentials: dict[str, Differential] = field(default_factory=dict)
 
     @property
     def measures(self) -> dict[str, Measure]:
@@ -181,7 +199,12 @@ def group_differences(
         if alone
         else f"exact binomial, for {len(groups)} groups together with 95 %, comparisons taken as independent"
     )
-    return GroupDifferences(far_target, rule, threshold, tuple(groups), alpha, text, **measures)
+    ratios = (_to_geometric_mean(far), _to_geometric_mean(frr))
+    columns = zip(groups, far.tolist(), frr.tolist(), *ratios, strict=True)
+    differentials = {name: Differential(*figures) for name, *figures in columns}
+    return GroupDifferences(
+        far_target, rule, threshold, tuple(groups), alpha, text, **measures, differentials=differentials
+    )
 
 
 def differences_of(result: OneThreshold, alpha: float = 0.5) -> GroupDifferences:
@@ -256,6 +279,13 @@ def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], a
         elif divides and zeros[kind] and name != "garbe":  # a Gini coefficient divides by the mean alone
             reasons.append(f"no false {error} in {', '.join(zeros[kind])}")
     return "; ".join(reasons)
+
+
+def _to_geometric_mean(rates: Float64[np.ndarray, " groups"]) -> list[float | None]:
+    """Each rate over the geometric mean of all; None for each where one of them is 0."""
+    if not rates.all():
+        return [None] * len(rates)
+    return [float(ratio) for ratio in rates / np.exp(np.log(rates).mean())]
 
 
 def _finite(number: float) -> float | None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from verisphere.decide import Curve
+from verisphere.decide import Curve, PeopleAtThreshold, PersonCounts
 from verisphere.vocabulary import OperatingPoint, Origin
 
 CURVE_COLUMNS = (
@@ -25,6 +25,17 @@ CURVE_COLUMNS = (
     "genuine_total",
     "far_target",
     "rule",
+)
+PEOPLE_COLUMNS = (
+    "far_target",
+    "threshold",
+    "person",
+    "frr",
+    "genuine_accepted",
+    "genuine_total",
+    "far",
+    "impostor_accepted",
+    "impostor_total",
 )
 
 
@@ -106,4 +117,28 @@ def curve_csv(curve: Curve, points: Sequence[OperatingPoint] = ()) -> str:
         marks = [" ".join(targets[threshold]), rules] if threshold in targets else ["", ""]
         counts = [passed, curve.impostor_total, accepted, curve.genuine_total]
         lines.writerow([repr(threshold), repr(far), repr(tar), repr(frr), *counts, *marks])
+    return text.getvalue()
+
+
+def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonCounts]) -> str:
+    """Each person's comparisons and error rates at each threshold, as CSV.
+
+    The rate of a person without such comparisons is empty.
+
+    Args:
+        thresholds: the thresholds.
+        counts: what each of them accepts of each person's comparisons.
+    """
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(PEOPLE_COLUMNS)
+    for at, people in zip(thresholds, counts, strict=True):
+        columns = (people.genuine_accepted, people.genuine_total, people.impostor_accepted, people.impostor_total)
+        rates = zip(people.frr.tolist(), people.far.tolist(), strict=True)
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        for name, (frr, far), (same, of_same, other, of_other) in zip(people.people, rates, numbers, strict=True):
+            cells = [repr(rate) if total else "" for rate, total in ((frr, of_same), (far, of_other))]
+            lines.writerow(
+                [at.far_target, repr(at.threshold), name, cells[0], same, of_same, cells[1], other, of_other]
+            )
     return text.getvalue()

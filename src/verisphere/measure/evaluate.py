@@ -38,6 +38,7 @@ from verisphere.protocols import (
     calibration_impostors,
     require_pairs,
 )
+from verisphere.protocols.people import people_of_set
 from verisphere.protocols.redrawn import domain_bounds, intervals_of_set
 from verisphere.protocols.score_distribution import thinned_curve
 from verisphere.vocabulary import (
@@ -89,6 +90,7 @@ class Options:
         points_only: find only operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
         feature_norm: how the rows of a template are pooled, where a file has templates or media.
+        by_person: also find each person's own error rates at each threshold.
     """
 
     fars: Sequence[Far]
@@ -108,6 +110,7 @@ class Options:
     points_only: bool = False
     keep_repeated: bool = False
     feature_norm: FeatureNorm = "keep"
+    by_person: bool = False
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -207,6 +210,16 @@ def _all_pairs(
                 else one
                 for one in groups
             )
+    people = None
+    if options.by_person:
+        fit = [point for point in result.operating_points if point.impostor_accepted <= MOST_SCORES]
+        notes += [
+            f"no rates of each person at FAR {point.far_target}: {point.impostor_accepted:,} impostors are accepted, "
+            f"more than the {MOST_SCORES:,} that are held in memory"
+            for point in result.operating_points
+            if point not in fit
+        ]
+        people = people_of_set(pairs, fit) if fit else None
     differences = (
         all_pairs_against(pairs, embeddings, against, options.fars, *how, options.feature_norm) if against else []
     )
@@ -218,6 +231,7 @@ def _all_pairs(
         group_differences=groups,
         intervals=intervals,
         curve=with_points(thinned_curve(pairs), result.operating_points) if options.curve else None,
+        by_person=people,
         notes=tuple(notes),
     )
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
 from verisphere.files.disk import write_whole
-from verisphere.files.results import EvaluatedFile, curve_csv, json_text
+from verisphere.files.results import EvaluatedFile, curve_csv, json_text, people_csv
+from verisphere.protocols.people import PeopleOfSet
+from verisphere.report.people_tables import people_table
 from verisphere.report.plots import save_plot
 from verisphere.report.score_plots import curve_plot
 from verisphere.report.tables import (
@@ -83,6 +85,7 @@ class Evaluation:
         accuracy_interval: the interval of the accuracy over redrawn people, if requested.
         curve: the curve of all thresholds, if requested; not part of the JSON.
         people_known: whether the people of each comparison are known; not part of the JSON.
+        by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
         notes: requested figures that were not computed, and why.
     """
 
@@ -96,6 +99,7 @@ class Evaluation:
     accuracy_interval: Interval | None = None
     curve: Curve | None = None
     people_known: bool = True
+    by_person: PeopleOfSet | None = None
     notes: tuple[str, ...] = ()
 
     def text(self) -> str:
@@ -108,6 +112,8 @@ class Evaluation:
         parts += [one_threshold_table(result) for result in self.one_threshold or ()]
         if self.group_differences:
             parts.append(group_differences_table(self.group_differences))
+        if self.by_person:
+            parts.append(people_table(self.by_person.spreads, self.by_person.opis))
         if self.differences:
             parts.append(_differences_text(self.differences))
         parts += ["\n".join(lines) for lines in (list(self._third_decimals()), list(self.notes)) if lines]
@@ -140,8 +146,10 @@ class Evaluation:
     def fields(self) -> dict[str, Any]:
         """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
         present = {name: value for name, value in vars(self).items() if value not in (None, ())}
-        for name in ("curve", "people_known", "group_differences"):
+        for name in ("curve", "people_known", "group_differences", "by_person"):
             present.pop(name, None)
+        if self.by_person is not None:
+            present["by_person"] = {"thresholds": self.by_person.spreads, "opis": self.by_person.opis}
         if self.one_threshold:
             groups = self.group_differences or (None,) * len(self.one_threshold)
             present["one_threshold"] = [
@@ -158,6 +166,12 @@ class Evaluation:
         """Write the curve as CSV; see `curve_csv`."""
         assert self.curve is not None, "the evaluation was not asked for a curve"
         text = curve_csv(self.curve, self.operating_points)
+        write_whole(path, lambda partial: partial.write_text(text))
+
+    def write_people(self, path: Path) -> None:
+        """Write each person's comparisons and error rates at each threshold, as CSV."""
+        assert self.by_person is not None, "the evaluation was not asked for each person's rates"
+        text = people_csv(self.by_person.spreads, self.by_person.counts)
         write_whole(path, lambda partial: partial.write_text(text))
 
     def write_plot(self, path: Path) -> None:
@@ -195,4 +209,6 @@ def _without_gaps(differences: GroupDifferences) -> dict[str, Any]:
     fields = asdict(differences)
     for name in differences.measures:
         fields[name] = {key: value for key, value in fields[name].items() if value is not None}
+    for name, ratios in fields["differentials"].items():
+        fields["differentials"][name] = {key: value for key, value in ratios.items() if value is not None}
     return fields

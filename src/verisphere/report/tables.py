@@ -1,7 +1,7 @@
 """Results as plain tables for a terminal, a log or a README."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from verisphere.decide import Accuracy, GroupDifferences, Interval, Measure, OneThreshold, PointIntervals
 from verisphere.decide.intervals import MEASURED_COVERAGE
@@ -23,6 +23,8 @@ GROUP_FIGURES = {
     "inequity_rate": "IR",
     "garbe": "GARBE",
 }
+
+_GROUPS_NAMED = 10  # groups that a line names
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -217,6 +219,7 @@ def group_differences_table(results: Sequence[GroupDifferences]) -> str:
         f"IR = (max/min FAR)^{first.alpha:g} (max/min FRR)^{away:g}; "
         f"GARBE = {first.alpha:g} Gini(FAR) + {away:g} Gini(FRR)"
     )
+    text += "".join(f"\n{line}" for one in results for line in _differentials(one))
     text += "".join(f"\nbounds: {printable(words)}" for words in dict.fromkeys(one.bounds for one in results))
     reasons: dict[str, list[str]] = {}
     for one in results:
@@ -226,6 +229,17 @@ def group_differences_table(results: Sequence[GroupDifferences]) -> str:
     return text + "".join(
         f"\nundefined at FAR {', '.join(fars)}: {printable(reason)}" for reason, fars in reasons.items()
     )
+
+
+def _differentials(differences: GroupDifferences) -> Iterator[str]:
+    """A line for each error rate: each group's rate over the geometric mean of all groups', the highest first."""
+    for rate, field in (("FAR", "far_ratio"), ("FRR", "frr_ratio")):
+        ratios = {name: getattr(one, field) for name, one in differences.differentials.items()}
+        if len(ratios) > 1 and None not in ratios.values():
+            ordered = sorted(ratios.items(), key=lambda ratio: -ratio[1])
+            shown = ", ".join(f"{printable(name)} {small(ratio)}" for name, ratio in ordered[:_GROUPS_NAMED])
+            more = f" and {len(ordered) - _GROUPS_NAMED} more" if len(ordered) > _GROUPS_NAMED else ""
+            yield f"{rate} / geometric mean at FAR {differences.far_target}: {shown}{more}"
 
 
 def measure_text(measure: Measure, write: Callable[[float], str] = small) -> str:
