@@ -64,7 +64,10 @@ def test_the_same_figures_by_every_way(options: list[str], tmp_path: Path, capsy
         (["--state", "rows.npz"], "rows.npz: "),
         (["--state", "notes.txt"], "rows.npz: notes.txt: not an .npz file of plain arrays"),
         (["--state", "other.state"], "rows.npz: other.state: the state of a scan of other embeddings"),
-        (["--state", "same", "--json", "same"], "same: two of --json, --curve, --plot and --state would be written"),
+        (
+            ["--state", "same", "--json", "same"],
+            "same: two of --json, --curve, --plot, --by-person and --state would be written",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_line(
