@@ -162,7 +162,8 @@ class Comparisons:
         right: row of the second.
         genuine: True where both show the same person.
         folds: number of the fold each pair belongs to, where the list has folds.
-        lines: line of the list each pair stands on, for errors; None for pairs made otherwise.
+        lines: line of the list each pair stands on, for errors, or its place in words where the list is several files;
+            None for pairs made otherwise.
         domains: domain of each pair, where the list states it; None leaves it to the domains of the two images.
     """
 
@@ -170,7 +171,7 @@ class Comparisons:
     right: Int64[np.ndarray, " pairs"]
     genuine: Bool[np.ndarray, " pairs"]
     folds: Int64[np.ndarray, " pairs"] | None = None
-    lines: Sequence[int] | None = None
+    lines: Sequence[int] | Sequence[str] | None = None
     domains: np.ndarray | None = None
 
     def __post_init__(self) -> None:

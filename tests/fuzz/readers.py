@@ -138,8 +138,10 @@ def _with_second_file(files: Files) -> Files:
 
 
 def _pairs(folder: Path) -> None:
-    (path,) = folder.glob("pairs.*")
-    read_pairs(path)
+    (path,) = [*folder.glob("pairs.*"), *folder.glob("Protocol/Split/FP")]
+    pairs = read_pairs(path)
+    with contextlib.suppress(ValueError):
+        pairs.positions([name.rpartition("/")[2] for name in pairs.left])
 
 
 def _landmarks(folder: Path) -> None:
@@ -248,7 +250,22 @@ READERS = {
     "embeddings": Reader(("embeddings", "plain embeddings"), lambda folder: read_embeddings(folder / "set.npz")),
     "scores csv": Reader(("scores.csv",), lambda folder: read_scores(folder / "scores.csv")),
     "scores npz": Reader(("scores.npz",), lambda folder: read_scores(folder / "scores.npz")),
-    "pair lists": Reader(("lfw pairs", "lfw pairs without folds", "pairs.csv"), _pairs),
+    "pair lists": Reader(
+        (
+            "lfw pairs",
+            "lfw pairs without folds",
+            "lfw pairs without header",
+            "pairs.csv",
+            "sllfw pairs",
+            "calfw pairs",
+            "label last",
+            "label first",
+            "ytf pairs",
+            "rfw pairs",
+            "cfp pairs",
+        ),
+        _pairs,
+    ),
     "lists of people": Reader(
         ("people", "people with counts", "people in sections"), lambda folder: read_people(folder / "people.txt")
     ),

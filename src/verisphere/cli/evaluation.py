@@ -31,7 +31,7 @@ def evaluate_pairs(options: argparse.Namespace) -> str:
         listed.evaluate_pairs(
             options.embeddings,
             options.pairs,
-            _options(options, options.embeddings, options.pairs, *options.against),
+            _options(options, *options.embeddings, *options.pairs, *options.against),
             options.against,
         ),
     )
@@ -127,15 +127,20 @@ def add_evaluate(verbs: Verbs) -> None:
         evaluate_pairs,
         examples=(
             "verisphere evaluate pairs embeddings.npz --pairs pairs.txt",
-            "verisphere evaluate pairs new.npz --pairs pairs.csv --against old.npz --far 1e-3",
+            "verisphere evaluate pairs lfw.npz agedb.npz --pairs lfw.bin agedb_30.bin",
         ),
     )
-    verb.add_argument("embeddings", type=Path, help="embeddings file")
+    verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings file for all lists, or one for each")
     verb.add_argument(
         "--pairs",
         type=Path,
+        nargs="+",
+        action="extend",
         required=True,
-        help="LFW pairs list, CSV with left,right,label[,fold], or a verification set of InsightFace (.bin)",
+        metavar="LIST",
+        help="a list as LFW, SLLFW, CALFW, CPLFW, XQLFW, YouTube Faces (videos), CFP (folder Split/FP or Split/FF) or "
+        "RFW (a group, or the folder of all) publish it, two images and a label a line, CSV with "
+        "left,right,label[,fold], or a verification set of InsightFace (.bin); several are also taken as one",
     )
     verb.add_argument(
         "--points-only",

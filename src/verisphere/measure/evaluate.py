@@ -301,15 +301,23 @@ def at_one_threshold(
     )
 
 
-def calibration_of(embeddings: Embeddings, source: str | Path, options: Options) -> Ordered | None:
+def calibration_of(
+    embeddings: Embeddings, source: str | Path, options: Options, listed_domains: bool = False
+) -> Ordered | None:
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
+
+    Args:
+        embeddings: the rows.
+        source: their file, for errors.
+        options: the options with the calibration file.
+        listed_domains: a list of pairs states the domains, so that the rows need none.
 
     Raises:
         ValueError: it is of another size, or has no impostor pair; there are no domains to decide at its threshold.
     """
     if options.calibration is None:
         return None
-    if embeddings.domains is None:
+    if embeddings.domains is None and not listed_domains:
         raise ValueError(f"{source}: --calibration sets the one threshold of domains, but there are no domains here")
     calibration = read_known_people(options.calibration, options.feature_norm)
     ours, theirs = embeddings.embeddings.shape[1], calibration.embeddings.shape[1]

@@ -1,8 +1,10 @@
 """The results of one evaluation: as tables, as JSON, as a curve and as its picture."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean, pvariance, variance
 from typing import Any
 
 from verisphere.decide import Accuracy, Curve, GroupDifferences, Interval, OneThreshold, PointIntervals
@@ -71,6 +73,32 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class AccuracyOverDomains:
+    """Mean and spread of the accuracies of several lists or groups, each decided at the thresholds of its own folds.
+
+    Attributes:
+        mean: mean of the accuracies.
+        std_population: standard deviation, divided by their number, as OneFace's tables 2 and 3 have it.
+        std_sample: standard deviation, divided by their number - 1, as the rows of its table 5 fit that are quoted from
+            Xu et al. 2021; None for one domain.
+        domains: their number.
+    """
+
+    mean: float
+    std_population: float
+    std_sample: float | None
+    domains: int
+
+
+def accuracy_over_domains(accuracies: Sequence[Accuracy]) -> AccuracyOverDomains:
+    """The mean of accuracies and both standard deviations."""
+    means = [accuracy.mean for accuracy in accuracies]
+    return AccuracyOverDomains(
+        fmean(means), math.sqrt(pvariance(means)), math.sqrt(variance(means)) if len(means) > 1 else None, len(means)
+    )
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """The results of one call of `verisphere evaluate`.
 
@@ -86,7 +114,9 @@ class Evaluation:
         curve: the curve of all thresholds, if requested; not part of the JSON.
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
-        notes: requested figures that were not computed, and why.
+        notes: requested figures that were not computed, and why; how images were found; what was not used.
+        domain_accuracy: the accuracy of each list, or of each group that a list states, over its own folds.
+        accuracy_over_domains: mean and spread of these.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -101,14 +131,19 @@ class Evaluation:
     people_known: bool = True
     by_person: PeopleOfSet | None = None
     notes: tuple[str, ...] = ()
+    domain_accuracy: dict[str, Accuracy] | None = None
+    accuracy_over_domains: AccuracyOverDomains | None = None
 
     def text(self) -> str:
         """The figures as tables, and a sentence for each figure that is inside the noise."""
         parts = [operating_points_table(self.operating_points, self.intervals)]
         if self.intervals:
             parts.append(intervals_table(self.intervals))
+        if self.domain_accuracy is not None and self.accuracy_over_domains is not None:
+            parts.append(_accuracies_text(self.domain_accuracy, self.accuracy_over_domains))
         if self.accuracy is not None:
-            parts.append(accuracy_line(self.accuracy))
+            together = "" if self.domain_accuracy is None else "combined, all pairs in one list: "
+            parts.append(together + accuracy_line(self.accuracy))
         parts += [one_threshold_table(result) for result in self.one_threshold or ()]
         if self.group_differences:
             parts.append(group_differences_table(self.group_differences))
@@ -202,6 +237,26 @@ def _differences_text(differences: tuple[Difference, ...]) -> str:
         if difference.inside_noise
     ]
     return "\n".join(lines)
+
+
+def _accuracies_text(accuracies: dict[str, Accuracy], over_domains: AccuracyOverDomains) -> str:
+    rows = [
+        [
+            name,
+            f"{accuracy.mean:.5f}",
+            f"{accuracy.std:.5f}",
+            f"{accuracy.standard_error:.5f}",
+            f"{accuracy.folds}",
+            f"{accuracy.pairs:,}",
+        ]
+        for name, accuracy in accuracies.items()
+    ]
+    sample = "" if over_domains.std_sample is None else f", {over_domains.std_sample:.5f} (sample)"
+    return (
+        table(["domain", "accuracy", "standard deviation", "standard error", "folds", "pairs"], rows)
+        + f"\nmean over {over_domains.domains} domains {over_domains.mean:.5f}, standard deviation "
+        f"{over_domains.std_population:.5f} (population){sample}"
+    )
 
 
 def _without_gaps(differences: GroupDifferences) -> dict[str, Any]:

@@ -1,14 +1,17 @@
-"""From an embeddings file and a list of pairs to figures."""
+"""From embeddings files and lists of pairs to figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from verisphere.decide import PairScores, PointIntervals, accuracy_interval, point_intervals
-from verisphere.files.embeddings import read_templates
+from verisphere.decide import Accuracy, PairScores, PointIntervals, accuracy_interval, kfold_accuracy, point_intervals
+from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.files.pair_lists.pair_list import PairList
+from verisphere.files.results import EvaluatedFile
 from verisphere.measure.comparison import Difference, listed_against
 from verisphere.measure.evaluate import (
     Options,
@@ -19,73 +22,145 @@ from verisphere.measure.evaluate import (
     evaluated,
     groups_apart,
 )
-from verisphere.measure.evaluation import Evaluation
+from verisphere.measure.evaluation import Evaluation, accuracy_over_domains
+from verisphere.measure.listed_rows import ListedRows, as_one_list, rows_of_list
 from verisphere.packs.bin_pairs import SUFFIX as BIN_SUFFIX
 from verisphere.packs.bin_pairs import read_bin_pairs
-from verisphere.protocols import ListedPairsResult, listed_operating_points, listed_pairs, repeated_text
+from verisphere.protocols import ListedPairsResult, listed_folds, listed_operating_points, listed_pairs
 from verisphere.vocabulary import NOBODY, Comparisons, Embeddings
 
 
-def evaluate_pairs(path: Path, pairs: Path, options: Options, against: Sequence[Path] = ()) -> Evaluation:
+def evaluate_pairs(
+    path: Path | Sequence[Path], pairs: Path | Sequence[Path], options: Options, against: Sequence[Path] = ()
+) -> Evaluation:
     """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points.
 
-    `pairs` is a list as `read_pairs` reads it, or a verification set of InsightFace (.bin), whose images have the names
+    A list is one as `read_pairs` reads it, or a verification set of InsightFace (.bin), whose images have the names
     that its pack gives them. A pair with an image of `NOBODY` is what the list says it is.
+
+    Several lists are pooled into one, in which each list is a domain by the name of its file: fold i of the pooled list
+    is the i-th folds of all lists together. A list with groups of its own has a domain for each.
+
+    Args:
+        path: an embeddings file for all lists, or one for each.
+        pairs: lists of pairs.
+        options: the options of every evaluation.
+        against: other models' embeddings of the same images, each in one file for all lists.
+
+    Raises:
+        ValueError: the files do not fit the lists, the folds of the lists differ in number, two lists have one name, or
+            what a reader or a protocol refuses.
     """
     check_redrawing(options)
-    embeddings = read_templates(path, options.feature_norm)
-    comparisons, people = _comparisons(embeddings, pairs, path)
-    if (options.intervals or against) and (nobody := int((embeddings.identities == NOBODY).sum())):
+    paths, lists = _several(path), _several(pairs)
+    if len(paths) not in (1, len(lists)):
         raise ValueError(
-            f"{path}: {nobody} embeddings have the identity {NOBODY}: nobody is known on them, so no people can be "
-            "redrawn; leave --intervals and --against out"
+            f"{len(paths)} embeddings files for {len(lists)} {'list' if len(lists) == 1 else 'lists'} of pairs; name "
+            "one file for all lists, or one for each"
         )
-    kept = repeated_text(embeddings, comparisons) if options.keep_repeated else ""
-    notes = (f"repeated pairs were kept: {kept}",) if kept else ()
+    if against and len(paths) > 1:
+        raise ValueError("--against takes one embeddings file for all lists; name one of ours for all lists, too")
+    if options.points_only and (against or options.calibration or options.intervals or options.curve):
+        raise ValueError(
+            "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
+            "--plot need"
+        )
+    if len(set(lists)) < len(lists):
+        raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
+    read = {file: _read(file) for file in lists}
+    opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
+    files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
+    ours = _rows(read, files, options, options.intervals or bool(against))
+    source = ", ".join(map(str, lists))
+    sources = [evaluated(file, embeddings.origin) for file, embeddings in opened.items()]
+    sources += [_evaluated_list(part, file) for file in lists for part in read[file].files or (file,)]
     if options.points_only:
-        if against or options.calibration or options.intervals or options.curve:
-            raise ValueError(
-                "--points-only makes no score of each pair, which --against, --calibration, --intervals, --curve and "
-                "--plot need"
-            )
-        with errors_naming(pairs):
+        with errors_naming(source):
             points = listed_operating_points(
-                embeddings, comparisons, options.fars, options.rule, options.progress, options.keep_repeated
+                ours.embeddings, ours.comparisons, options.fars, options.rule, options.progress, keep_repeated=True
             )
-        return Evaluation(points, (evaluated(path, embeddings.origin), evaluated(pairs)), notes=notes)
-    with errors_naming(pairs):
-        result = listed_pairs(embeddings, comparisons, options.fars, options.rule, options.keep_repeated)
+        return Evaluation(points, tuple(sources), notes=ours.notes)
+    with errors_naming(source):
+        result = listed_pairs(ours.embeddings, ours.comparisons, options.fars, options.rule, keep_repeated=True)
     resolved = [point.far_target for point in result.operating_points if not point.below_resolution]
     differences: list[Difference] = []
     for file in against:
-        rows = read_templates(file, options.feature_norm)
-        theirs, _ = _comparisons(rows, pairs, file)
-        other = listed_pairs(rows, theirs, options.fars, options.rule, options.keep_repeated)
+        rows = read_embeddings(file)
+        theirs = _rows(read, [(file, rows)] * len(lists), options, redrawn=False)
         differences += listed_against(
             result,
-            other,
-            people,
+            listed_pairs(theirs.embeddings, theirs.comparisons, options.fars, options.rule, keep_repeated=True),
+            ours.people,
             file,
             resolved if options.rule == "at_most" else (),
             options.redrawing,
             options.progress,
         )
-    calibration = calibration_of(embeddings, path, options)
+    calibration = calibration_of(ours.embeddings, paths[0], options, ours.comparisons.domains is not None)
     common = at_one_threshold(result.scores, options, calibration)
+    by_domain = _accuracies(ours.comparisons, result)
     return Evaluation(
         result.operating_points,
-        (evaluated(path, embeddings.origin), evaluated(pairs)),
+        tuple(sources),
         result.accuracy,
         common,
         tuple(differences) or None,
         groups_apart(common, options),
-        _listed_intervals(result, people, resolved, options) if options.intervals else None,
-        accuracy_interval(result.right_decisions, people, result.weights, options.redrawing)
+        _listed_intervals(result, ours.people, resolved, options) if options.intervals else None,
+        accuracy_interval(result.right_decisions, ours.people, result.weights, options.redrawing)
         if options.intervals
         else None,
         curve_of(result.scores, result.operating_points) if options.curve else None,
-        notes=notes,
+        notes=ours.notes,
+        domain_accuracy=by_domain,
+        accuracy_over_domains=None if by_domain is None else accuracy_over_domains(list(by_domain.values())),
     )
+
+
+def _several(given: Path | Sequence[Path]) -> list[Path]:
+    return [given] if isinstance(given, Path) else list(given)
+
+
+def _read(path: Path) -> PairList:
+    return read_bin_pairs(path) if path.suffix.lower() == BIN_SUFFIX else read_pairs(path)
+
+
+def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:
+    """The record of a list, or of a file of a list that is a folder, by its path from there."""
+    record = evaluated(part)
+    if not path.is_dir():
+        return record
+    folder = path.resolve()
+    below = part.resolve().relative_to(folder) if part.resolve().is_relative_to(folder) else Path(part.name)
+    return replace(record, file=str(Path(path.name) / below))
+
+
+def _rows(
+    lists: Mapping[Path, PairList], files: Sequence[tuple[Path, Embeddings]], options: Options, redrawn: bool
+) -> ListedRows:
+    """The rows and pairs of all lists as one list; `redrawn` says whether its people are to be redrawn."""
+    parts = []
+    for (path, listed), (file, embeddings) in zip(lists.items(), files, strict=True):
+        nobody = int((embeddings.identities == NOBODY).sum())
+        if redrawn and nobody and listed.people is None:
+            raise ValueError(
+                f"{file}: {nobody} embeddings have the identity {NOBODY}: nobody is known on them, so no people can be "
+                "redrawn; leave --intervals and --against out"
+            )
+        parts.append((path, rows_of_list(listed, path, embeddings, file, options.feature_norm, options.keep_repeated)))
+    return as_one_list(parts)
+
+
+def _accuracies(comparisons: Comparisons, result: ListedPairsResult) -> dict[str, Accuracy] | None:
+    """The accuracy of each domain that the list states, over its part of each fold, in the order of the list."""
+    if comparisons.domains is None:
+        return None
+    folds, accuracies = listed_folds(comparisons), {}
+    for domain in dict.fromkeys(comparisons.domains.tolist()):
+        inside = comparisons.domains == domain
+        with errors_naming(domain):
+            accuracies[domain] = kfold_accuracy(result.scores.score[inside], comparisons.genuine[inside], folds[inside])
+    return accuracies
 
 
 def _listed_intervals(
@@ -93,23 +168,3 @@ def _listed_intervals(
 ) -> tuple[PointIntervals, ...]:
     scores = PairScores.of_list(result.scores.score, result.scores.genuine, people)
     return point_intervals(scores, fars, options.redrawing, options.progress) if fars else ()
-
-
-def _comparisons(embeddings: Embeddings, pairs: Path, path: Path) -> tuple[Comparisons, np.ndarray]:
-    listed = read_bin_pairs(pairs) if pairs.suffix.lower() == BIN_SUFFIX else read_pairs(pairs)
-    with errors_naming(path):
-        left, right = listed.positions([str(name) for name in embeddings.names])
-    folds = None if listed.folds is None else np.array(listed.folds, np.int64)
-    domains = None if listed.domains is None else np.array(listed.domains)
-    comparisons = Comparisons(left, right, np.array(listed.genuine), folds, listed.lines, domains)
-    _, person = np.unique(embeddings.identities, return_inverse=True)
-    known = embeddings.identities != NOBODY
-    wrong = np.flatnonzero(known[left] & known[right] & ((person[left] == person[right]) != comparisons.genuine))
-    if len(wrong):
-        says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
-        line = f"line {listed.lines[wrong[0]]}: " if listed.lines else ""
-        raise ValueError(
-            f"{pairs}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such "
-            f"{'pair' if len(wrong) == 1 else 'pairs'})"
-        )
-    return comparisons, np.stack([person[left], person[right]], 1).astype(np.int64)

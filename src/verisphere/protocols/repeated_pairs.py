@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.files.pair_lists.pair_list import place_text
 from verisphere.score.listing import shares, side_of
 from verisphere.vocabulary import Comparisons, Embeddings
 
@@ -121,4 +122,4 @@ def _image(embeddings: Embeddings, row: int) -> str:
 
 
 def _place(comparisons: Comparisons, pair: int) -> str:
-    return f"pair {pair + 1:,}" if comparisons.lines is None else f"line {comparisons.lines[pair]}"
+    return f"pair {pair + 1:,}" if comparisons.lines is None else place_text(comparisons.lines[pair])

@@ -5,13 +5,19 @@ from pathlib import Path
 
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shown
+from verisphere.files.pair_lists.calfw import CALFW
+from verisphere.files.pair_lists.cfp import CFP
+from verisphere.files.pair_lists.labels import LABEL_FIRST, LABEL_LAST
 from verisphere.files.pair_lists.lfw import LFW
 from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.rfw import RFW
+from verisphere.files.pair_lists.sllfw import SLLFW
 from verisphere.files.pair_lists.table import TABLE
+from verisphere.files.pair_lists.ytf import YTF
 from verisphere.files.text import text_lines
 
 #: In the order in which they are tried. A new layout is one file that ends in its `Layout`, and its name here.
-LAYOUTS: tuple[Layout, ...] = (TABLE, LFW)
+LAYOUTS: tuple[Layout, ...] = (TABLE, CFP, RFW, YTF, LABEL_LAST, LABEL_FIRST, LFW, SLLFW, CALFW)
 _LINES_LOOKED_AT = 8
 
 
@@ -23,6 +29,8 @@ def read_pairs(path: str | Path) -> PairList:
         ValueError: no layout looks like it, or a line is malformed or missing; names the line.
     """
     path = Path(path)
+    if path.suffix == ".mat":
+        raise ValueError(f"{path}: MATLAB files are not read; write the pairs as CSV with left,right,label,fold")
     head: list[str] = []
     if not path.is_dir():
         check_file(path)
@@ -33,6 +41,6 @@ def read_pairs(path: str | Path) -> PairList:
     for layout in LAYOUTS:
         if layout.looks(path, head):
             return layout.read(path)
-    begins = "a folder" if path.is_dir() else f"begins with {shown(head[0], 100)}"
+    begins = "a folder" if path.is_dir() else f"begins with {shown(head[0], 60)}"
     known = "; ".join(f"{layout.name} ({layout.example})" for layout in LAYOUTS)
     raise ValueError(f"{path}: line 1: no known layout of a list of pairs: {begins}; known are {known}")

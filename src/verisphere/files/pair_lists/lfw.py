@@ -1,6 +1,8 @@
-"""LFW's lists of pairs: a header with numbers of folds and pairs, names of people and numbers of images.
+"""LFW's lists of pairs: names of people and numbers of images, below a header with the numbers of folds and pairs.
 
-Layout: `pairs.txt`, `pairsDevTrain.txt` and `pairsDevTest.txt` (Huang et al. 2007, Labeled Faces in the Wild).
+Layout: `pairs.txt`, `pairsDevTrain.txt` and `pairsDevTest.txt` (Huang et al. 2007, Labeled Faces in the Wild), and
+`xqlfw_pairs.txt` (Knoche et al. 2021, Cross-Quality LFW). Copies circulate without the header, with the names of
+columns in its place, or with commas.
 """
 
 from collections.abc import Sequence
@@ -8,21 +10,46 @@ from pathlib import Path
 
 from verisphere.files.json_values import shown
 from verisphere.files.pair_lists.pair_list import Layout, PairList
+from verisphere.files.pair_lists.runs import folds_of_runs
 from verisphere.files.text import Line, is_count, numbered_lines
 
 
-def _looks(path: Path, head: Sequence[str]) -> bool:
-    words = head[0].split(maxsplit=2) if head else []
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split(maxsplit=4)
+
+
+def _is_header(words: Sequence[str]) -> bool:
     return 1 <= len(words) <= 2 and all(map(is_count, words))
+
+
+def _is_pair(words: Sequence[str]) -> bool:
+    return len(words) in (3, 4) and is_count(words[1]) and is_count(words[-1])
+
+
+def _names_columns(words: Sequence[str]) -> bool:
+    return len(words) in (3, 4) and not any(map(is_count, words))
+
+
+def _looks(path: Path, head: Sequence[str]) -> bool:
+    rows = [_words(line) for line in head[:2]]
+    if not rows:
+        return False
+    return (
+        _is_header(rows[0]) or _is_pair(rows[0]) or (len(rows) == 2 and _names_columns(rows[0]) and _is_pair(rows[1]))
+    )
 
 
 def _read(path: Path) -> PairList:
     """A line `folds<TAB>count`, or `count` alone; then, for each fold, `count` genuine pairs and as many impostors.
 
-    A genuine pair is `Name i j`, an impostor pair `Name i Other j`. Image i of Name is `Name/Name_000i.jpg`.
+    A genuine pair is `Name i j`, an impostor pair `Name i Other j`. Image i of Name is `Name/Name_000i.jpg`. Without
+    the header, the folds are the runs of genuine and impostor pairs, which must be of equal length.
     """
     lines = numbered_lines(path)
-    header = [int(word) for word in lines[0][1].split()]
+    first = _words(lines[0][1])
+    if not _is_header(first):
+        return rows_without_header(path, lines[1:] if _names_columns(first) else lines)
+    header = [int(word) for word in first]
     folds, count = header if len(header) == 2 else (1, header[0])
     rows = lines[1:]
     if len(rows) != folds * 2 * count:
@@ -31,7 +58,10 @@ def _read(path: Path) -> PairList:
             f"but {len(rows)} follow"
         )
     genuine = [row // count % 2 == 0 for row in range(len(rows))]
-    pairs = [_pair(path, line, kind) for line, kind in zip(rows, genuine, strict=True)]
+    pairs = [
+        _pair(path, line, _words(line[1]), "where the header puts ", kind)
+        for line, kind in zip(rows, genuine, strict=True)
+    ]
     return PairList(
         left=tuple(left for left, _ in pairs),
         right=tuple(right for _, right in pairs),
@@ -42,12 +72,40 @@ def _read(path: Path) -> PairList:
     )
 
 
-def _pair(path: str | Path, line: Line, genuine: bool) -> tuple[str, str]:
+def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None = None) -> PairList:
+    """The pairs of rows that say by their number of fields which kind of pair they are.
+
+    Args:
+        path: the list, for errors.
+        rows: its rows.
+        separator: what stands between fields; None for white space or commas.
+
+    Raises:
+        ValueError: a row is malformed, or a run of pairs of one kind is not as long as the others; names the line.
+    """
+    pairs, genuine = [], []
+    for line in rows:
+        words = _words(line[1]) if separator is None else line[1].split(separator)
+        genuine.append(len(words) == 3)
+        pairs.append(_pair(path, line, words, "is not ", None if len(words) not in (3, 4) else genuine[-1]))
+    numbers = tuple(number for number, _ in rows)
+    return PairList(
+        left=tuple(left for left, _ in pairs),
+        right=tuple(right for _, right in pairs),
+        genuine=tuple(genuine),
+        folds=folds_of_runs(path, genuine, numbers) if rows else None,
+        lines=numbers,
+        source=str(path),
+    )
+
+
+def _pair(path: Path, line: Line, words: Sequence[str], expecting: str, genuine: bool | None) -> tuple[str, str]:
+    """The names of the two images of a row; `genuine` is the kind that is expected, None where it may be either."""
     number, text = line
-    words = text.split(maxsplit=4)
-    expected = "a genuine pair, `Name i j`" if genuine else "an impostor pair, `Name i Other j`"
-    if len(words) != (3 if genuine else 4) or not (is_count(words[1]) and is_count(words[-1])):
-        raise ValueError(f"{path}: line {number}: {shown(text, 100)} where the header puts {expected}")
+    kinds = {True: "a genuine pair, `Name i j`", False: "an impostor pair, `Name i Other j`"}
+    expected = " or ".join(kinds.values()) if genuine is None else kinds[genuine]
+    if genuine is None or len(words) != (3 if genuine else 4) or not (is_count(words[1]) and is_count(words[-1])):
+        raise ValueError(f"{path}: line {number}: {shown(text, 100)} {expecting}{expected}")
     left, right = (words[0], words[1]), (words[-2] if not genuine else words[0], words[-1])
     if not genuine and left[0] == right[0]:
         raise ValueError(f"{path}: line {number}: {shown(text)} cannot be {expected}")
@@ -55,4 +113,4 @@ def _pair(path: str | Path, line: Line, genuine: bool) -> tuple[str, str]:
     return first, second
 
 
-LFW = Layout("LFW", "Abel_Pacheco\t1\t4 below a header `10\t300`", _looks, _read)
+LFW = Layout("LFW, XQLFW", "Ann 1 4", _looks, _read)

@@ -1,6 +1,6 @@
 """Pairs of images to compare, whatever the layout of their list."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from verisphere.files.json_values import shown
+from verisphere.files.pair_lists.matching import find_rows
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,14 @@ class PairList:
         left, right: name of each image, such as `Abel_Pacheco/Abel_Pacheco_0001.jpg`.
         genuine: whether both images show the same person.
         folds: number of the fold of each pair; None where the list has no folds.
-        lines: line of each pair in the list, for errors; None for pairs from elsewhere.
+        lines: line of each pair in the list, for errors, or its place in words where the list is several files; None
+            for pairs from elsewhere.
         domains: group of each pair, such as RFW's; None where the list has no groups.
         videos: whether a name is that of a folder, whose images are the frames of a video: one template each.
+        people: the two people of each pair, where the names say who they are and the folders of the published images
+            do not; they then take the place of the identities of the embeddings, whose domains are not used either.
+        files: the files that the list consists of, where it is a folder.
+        remark: what errors about the pairs should add, such as a fault that the published list is known to have.
         source: name of the list for error messages.
     """
 
@@ -46,15 +52,18 @@ class PairList:
     right: tuple[str, ...]
     genuine: tuple[bool, ...]
     folds: tuple[int, ...] | None = None
-    lines: tuple[int, ...] | None = None
+    lines: tuple[int, ...] | tuple[str, ...] | None = None
     source: str = "pairs"
     domains: tuple[str, ...] | None = None
     videos: bool = False
+    people: tuple[tuple[str, str], ...] | None = None
+    files: tuple[Path, ...] = ()
+    remark: str = ""
 
     def __post_init__(self) -> None:
         if not self.left:
             raise ValueError(f"{self.source}: no pairs; is the list empty?")
-        for field in ("right", "genuine", "folds", "lines", "domains"):
+        for field in ("right", "genuine", "folds", "lines", "domains", "people"):
             values = getattr(self, field)
             if values is not None and len(values) != len(self.left):
                 raise ValueError(f"{self.source}: {field} has {len(values)} entries but left has {len(self.left)}")
@@ -62,28 +71,96 @@ class PairList:
     def __len__(self) -> int:
         return len(self.left)
 
-    def positions(self, names: Sequence[str]) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"]]:
-        """Positions of the left and the right image of each pair among the names of a set.
+    @property
+    def _things(self) -> str:
+        return "videos" if self.videos else "images"
 
-        Names must agree exactly, suffix included.
+    def place(self, pair: int) -> str:
+        """Where a pair stands in the list, in words.
 
-        Raises:
-            ValueError: the set does not have some images; names the first one with its line, and states their number.
+        >>> PairList(("a",), ("b",), (True,), lines=(3,)).place(0)
+        'line 3'
         """
-        position = {name: index for index, name in enumerate(names)}
-        sides = self.left, self.right
-        try:
-            left, right = (np.fromiter(map(position.__getitem__, side), np.int64, len(side)) for side in sides)
-        except KeyError:
-            missing = {name for side in sides for name in side if name not in position}
-            raise ValueError(self._missing(missing, names)) from None
+        return f"pair {pair + 1:,}" if self.lines is None else place_text(self.lines[pair])
+
+    def positions(self, names: Sequence[str]) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"]]:
+        """Positions of the left and the right image of each pair among the names of a set; see `positions_and_note`."""
+        left, right, _ = self.positions_and_note(names)
         return left, right
 
-    def _missing(self, missing: set[str], names: Sequence[str]) -> str:
-        pair, first = next(
-            (pair, name) for pair, both in enumerate(zip(self.left, self.right, strict=True)) for name in both
-            if name in missing
-        )  # fmt: skip
-        line = "" if self.lines is None else f" on line {self.lines[pair]}"
+    def positions_and_note(
+        self, names: Sequence[str]
+    ) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"], str]:
+        """The positions, and a sentence where images are found under names that are spelt otherwise; else empty.
+
+        An image is found by its exact name, else as `verisphere.files.pair_lists.matching.find_rows` says: without its
+        suffix, and below or above folders that all names share (in a list with groups, all names of a group).
+
+        Raises:
+            ValueError: the set does not have some images, and the first is named with its line; or a name fits several
+                images, or one image fits several names.
+        """
+        position = {name: index for index, name in enumerate(names)}
+        try:
+            left, right = self._rows(position)
+        except KeyError:
+            position = self._found(names)
+            left, right = self._rows(position)
+            otherwise = [name for name, row in position.items() if names[row] != name]
+            found = names[position[otherwise[0]]]
+            return (
+                left,
+                right,
+                f"{len(otherwise):,} of {len(position):,} {self._things} are found under names that are spelt "
+                f"otherwise, such as {shown(found, 200)} for {shown(otherwise[0], 200)}",
+            )
+        return left, right, ""
+
+    def _rows(self, position: Mapping[str, int]) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"]]:
+        left, right = (
+            np.fromiter(map(position.__getitem__, side), np.int64, len(side)) for side in (self.left, self.right)
+        )
+        return left, right
+
+    def _found(self, names: Sequence[str]) -> dict[str, int]:
+        """The row of each listed image, in the order of the list; the names of each group are looked up together."""
+        groups: dict[str, dict[str, int]] = {}  # the pair in which each name stands first
+        for pair, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
+            group = groups.setdefault("" if self.domains is None else self.domains[pair], {})
+            group.setdefault(left, pair)
+            group.setdefault(right, pair)
+        rows: dict[str, int] = {}
+        missing: dict[str, int] = {}
+        for group in groups.values():
+            found = find_rows(list(group), names)
+            rows |= found.rows
+            missing |= {name: group[name] for name in found.missing}
+            for name, candidates in found.ambiguous.items():
+                several = " or ".join(shown(candidate, 200) for candidate in candidates[:2])
+                raise ValueError(
+                    f"{self.source}: {self.place(group[name])}: {shown(name, 200)} could be {several}, for the set has "
+                    "no image of exactly this name; rename its images as the list names them"
+                )
+        if missing:
+            raise ValueError(self._missing(missing, names))
+        taken: dict[int, str] = {}
+        for name, row in rows.items():
+            if row in taken:
+                raise ValueError(
+                    f"{self.source}: {shown(taken[row], 200)} and {shown(name, 200)} are two images, but both names "
+                    f"fit {shown(names[row], 200)}; name the images of the set as the list names them"
+                )
+            taken[row] = name
+        return rows
+
+    def _missing(self, missing: dict[str, int], names: Sequence[str]) -> str:
+        first = min(missing, key=missing.__getitem__)
+        line = "" if self.lines is None else f" on {self.place(missing[first])}"
         spelled = f"names there look like {shown(names[0], 200)}" if len(names) else "the set is empty"
-        return f"{self.source}: {len(missing)} images are not in the set, first {shown(first, 200)}{line}; {spelled}"
+        lacking = f"{len(missing)} {self._things} are not in the set, first {shown(first, 200)}{line}"
+        return f"{self.source}: {lacking}; {spelled}"
+
+
+def place_text(line: int | str) -> str:
+    """The place of a pair in words, from an entry of `PairList.lines`."""
+    return f"line {line}" if isinstance(line, int) else line

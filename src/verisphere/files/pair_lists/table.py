@@ -80,4 +80,4 @@ def _check_pair_row(path: str | Path, number: int, columns: list[str], cells: li
         )
 
 
-TABLE = Layout("CSV", "left,right,label[,fold] as its header", _looks, _read)
+TABLE = Layout("CSV", "left,right,label[,fold]", _looks, _read)

@@ -1,0 +1,116 @@
+"""Finding the images of a list in a set whose names are spelt otherwise: another suffix, or other folders above."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from verisphere.files.image_suffixes import SUFFIXES
+
+
+def without_suffix(name: str) -> str:
+    """A name without the suffix of an image file; other endings are part of the name.
+
+    >>> without_suffix("Ann/Ann_0001.jpg"), without_suffix("m.0abc12")
+    ('Ann/Ann_0001', 'm.0abc12')
+    """
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and f".{suffix.lower()}" in SUFFIXES else name
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the images of a list are in a set.
+
+    Attributes:
+        rows: row of each image that is found.
+        missing: names for which the set has nothing.
+        ambiguous: names that fit several images, and the names of those.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    ambiguous: dict[str, list[str]] = field(default_factory=dict)
+
+
+def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
+    """The row of each listed name, by the first of these spellings in which the set has every one of them.
+
+    1. The name as listed: exactly; else without the suffix of an image file, on both sides.
+    2. Without the leading folders that all listed names share: one of them, two, and so on.
+    3. Below one folder of the set, the same for all: `test/data/Ann/1.jpg` for `Ann/1.jpg`.
+    4. With the person's folder, where the listed names have no folder (`Ann/Ann_0001.jpg` for `Ann_0001.jpg`); without
+       it, where they do and each file is named like its folder; each of these also by 2 and 3.
+
+    Where no spelling finds all names, the result is that of the spelling which finds the most, with the others missing.
+    A name that fits several images, because they differ in their suffixes or lie below several folders that would do,
+    is ambiguous.
+
+    Args:
+        listed: distinct names.
+        names: the names of the set.
+    """
+    exact = {name: row for row, name in enumerate(names)}
+    stems: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        stems.setdefault(without_suffix(name), []).append(row)
+
+    def look_up(spelled: Sequence[str]) -> Found:
+        found = Found()
+        for name, spelling in zip(listed, spelled, strict=True):
+            row = exact.get(spelling)
+            rows = stems.get(without_suffix(spelling), []) if row is None else [row]
+            if len(rows) == 1:
+                found.rows[name] = rows[0]
+            elif rows:
+                found.ambiguous[name] = [names[row] for row in rows]
+            else:
+                found.missing.append(name)
+        return found
+
+    best: Found | None = None
+    for alternatives in _spellings(listed, list(stems)):
+        results = [look_up(spelled) for spelled in alternatives]
+        whole = [result for result in results if not result.missing]
+        if len(whole) > 1:  # below two folders
+            first = listed[0]
+            rows = [result.rows.get(first) for result in whole]
+            return Found(ambiguous={first: [names[row] for row in rows if row is not None]})
+        if whole:
+            return whole[0]
+        for result in results:
+            if best is None or len(result.missing) < len(best.missing):
+                best = result
+    assert best is not None, "the names as they are listed are always tried"
+    return best
+
+
+def _spellings(listed: Sequence[str], stems: Sequence[str]) -> Iterator[list[list[str]]]:
+    """The spellings of all listed names that are tried, one after another; several at once are alternatives."""
+    yield [list(listed)]
+    for names in (list(listed), *_with_or_without_person(listed)):
+        if names != list(listed):
+            yield [names]
+        for shared in range(1, _shared_folders(names) + 1):
+            yield [[name.split("/", shared)[shared] for name in names]]
+        end = f"/{without_suffix(names[0])}"
+        above = dict.fromkeys(stem.removesuffix(end) for stem in stems if stem.endswith(end))
+        yield [[f"{folder}/{name}" for name in names] for folder in above]
+
+
+def _with_or_without_person(listed: Sequence[str]) -> Iterator[list[str]]:
+    if not any("/" in name for name in listed):
+        people = [without_suffix(name).rpartition("_")[0] for name in listed]
+        if all(people):
+            yield [f"{person}/{name}" for person, name in zip(people, listed, strict=True)]
+        return
+    split = [name.split("/") for name in listed]
+    if all(len(parts) > 1 and parts[-1].startswith(f"{parts[-2]}_") for parts in split):
+        yield ["/".join([*parts[:-2], parts[-1]]) for parts in split]
+
+
+def _shared_folders(names: Sequence[str]) -> int:
+    """The number of leading folders that all names share."""
+    split = [name.split("/")[:-1] for name in names]
+    shared = 0
+    while all(len(folders) > shared and folders[shared] == split[0][shared] for folders in split):
+        shared += 1
+    return shared
