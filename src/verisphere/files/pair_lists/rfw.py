@@ -35,7 +35,7 @@ def _looks(path: Path, head: Sequence[str]) -> bool:
 
 
 def _read(path: Path) -> PairList:
-    """Image i of a person is `Group/person/person_000i.jpg`; each group is a domain, with folds of its own."""
+    """Image i of a person is `Group/person/person_000i.jpg`; in a folder each group is a domain with its own folds."""
     if not path.is_dir():
         return _one_group(path)
     files = _files(path)
@@ -68,7 +68,7 @@ def _read(path: Path) -> PairList:
             for file, listed in zip(files, lists, strict=True)
             for line in listed.lines or ()
         ),
-        domains=joined("domains"),
+        domains=tuple(name for name, listed in zip(names, lists, strict=True) for _ in range(len(listed))),
         people=joined("people"),
         files=tuple(files),
         source=str(path),
@@ -84,7 +84,6 @@ def _one_group(path: Path) -> PairList:
         listed,
         left=tuple(f"{group}/{name}" for name in listed.left),
         right=tuple(f"{group}/{name}" for name in listed.right),
-        domains=(group,) * len(listed),
         people=tuple((f"{group}/{left}", f"{group}/{right}") for left, right in people),
     )
 
