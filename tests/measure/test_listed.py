@@ -1,6 +1,7 @@
 """Published lists of pairs, from files to figures: several lists as one, videos, names that are spelt otherwise."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from verisphere.measure.evaluate import Options
 from verisphere.measure.evaluation import accuracy_over_domains
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.listed_rows import list_titles
-from verisphere.vocabulary import NOBODY, Embeddings, Redrawing
+from verisphere.vocabulary import NOBODY, Embeddings, Origin, Redrawing
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -168,6 +169,42 @@ def test_people_are_redrawn_over_all_lists(tmp_path: Path, lists: list[Path]):
     result = evaluate_pairs(rows, [tmp_path / "one.csv", tmp_path / "two.csv"], how)
     assert result.intervals[0].people == 3
     assert len(evaluate_pairs(rows, [tmp_path / "one.csv", tmp_path / "two.csv"], how, [rows]).differences) == 2
+
+
+@pytest.fixture
+def packs(tmp_path: Path) -> list[Path]:
+    """Two verification sets of 20 pairs each, and their embeddings: in the second every decision is wrong."""
+    for name, sign in (("one", 1), ("two", -1)):
+        genuine = [pair % 2 == 0 for pair in range(20)]
+        (tmp_path / f"{name}.bin").write_bytes(pickle.dumps(([b"image"] * 40, genuine), 2))
+        rows = {}
+        for pair, same in enumerate(genuine):
+            rows[f"{pair:04}/left"] = (1, 0)
+            rows[f"{pair:04}/right"] = (1, 0.02 * pair + 0.1) if same == (sign > 0) else (-1, 0)
+        origin = Origin(model="0" * 64, flip=True, precision="float32", images=f"{name}.bin", drawn=None)
+        write_embeddings(
+            tmp_path / f"{name}.npz",
+            Embeddings(np.array(list(rows.values()), np.float32), list(rows), [NOBODY] * 40, origin=origin),
+        )
+    return [tmp_path / "one.bin", tmp_path / "two.bin"]
+
+
+def test_verification_sets_as_one(packs: list[Path]):
+    """In the first, impostors have -1 and genuine pairs more, so the cut is -1 and the accuracy 1. In the second genuine
+    pairs have -1: a cut there decides all of them wrongly, and to accept or to refuse all is best, 0.5.
+    """
+    result = evaluate_pairs([path.with_suffix(".npz") for path in packs], packs, options())
+    assert {name: one.mean for name, one in result.domain_accuracy.items()} == {"one": 1.0, "two": 0.5}
+    assert result.accuracy.pairs == 40
+
+
+def test_verification_sets_are_not_mixed_up(packs: list[Path]):
+    """Their images have the same names, so the rows of another set would be found without a fault."""
+    rows = [path.with_suffix(".npz") for path in packs]
+    with pytest.raises(ValueError, match=r"two.bin: its images have the same names as those of one.bin, 0000/left"):
+        evaluate_pairs(rows[0], packs, options())
+    with pytest.raises(ValueError, match=r"two.npz: made of two.bin, but is to be compared by the pairs of one.bin;"):
+        evaluate_pairs(rows[::-1], packs, options())
 
 
 # --- videos ---

@@ -67,6 +67,7 @@ def evaluate_pairs(
         )
     if len(set(lists)) < len(lists):
         raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
+    _check_packs(lists, len(paths))
     read = {file: _read(file) for file in lists}
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
@@ -121,8 +122,22 @@ def _several(given: Path | Sequence[Path]) -> list[Path]:
     return [given] if isinstance(given, Path) else list(given)
 
 
+def _is_pack(path: Path) -> bool:
+    return path.suffix.lower() == BIN_SUFFIX
+
+
 def _read(path: Path) -> PairList:
-    return read_bin_pairs(path) if path.suffix.lower() == BIN_SUFFIX else read_pairs(path)
+    return read_bin_pairs(path) if _is_pack(path) else read_pairs(path)
+
+
+def _check_packs(lists: Sequence[Path], files: int) -> None:
+    """Refuse several verification sets for one embeddings file, in which their images could not be told apart."""
+    packs = [path for path in lists if _is_pack(path)]
+    if files == 1 and len(packs) > 1:
+        raise ValueError(
+            f"{packs[1]}: its images have the same names as those of {packs[0].name}, 0000/left and so on; name an "
+            "embeddings file for each list"
+        )
 
 
 def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:
@@ -141,6 +156,12 @@ def _rows(
     """The rows and pairs of all lists as one list; `redrawn` says whether its people are to be redrawn."""
     parts = []
     for (path, listed), (file, embeddings) in zip(lists.items(), files, strict=True):
+        images = "" if embeddings.origin is None else embeddings.origin.images
+        if _is_pack(path) and images.lower().endswith(BIN_SUFFIX) and images != path.name:
+            raise ValueError(
+                f"{file}: made of {images}, but is to be compared by the pairs of {path.name}; all such sets give "
+                "their images the same names, so name the files in the order of the lists"
+            )
         nobody = int((embeddings.identities == NOBODY).sum())
         if redrawn and nobody and listed.people is None:
             raise ValueError(
