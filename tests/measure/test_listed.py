@@ -190,8 +190,8 @@ def packs(tmp_path: Path) -> list[Path]:
 
 
 def test_verification_sets_as_one(packs: list[Path]):
-    """In the first, impostors have -1 and genuine pairs more, so the cut is -1 and the accuracy 1. In the second genuine
-    pairs have -1: a cut there decides all of them wrongly, and to accept or to refuse all is best, 0.5.
+    """In the first, impostors have -1 and genuine pairs more, so the cut is -1 and the accuracy 1. In the second,
+    genuine pairs have -1: a cut there decides all of them wrongly, and to accept or to refuse all is best, 0.5.
     """
     result = evaluate_pairs([path.with_suffix(".npz") for path in packs], packs, options())
     assert {name: one.mean for name, one in result.domain_accuracy.items()} == {"one": 1.0, "two": 0.5}
@@ -278,6 +278,15 @@ def test_a_video_without_frames_names_its_line(tmp_path: Path):
 
 
 # --- lists that know their people, groups ---
+
+
+def test_a_folder_that_was_taken_for_a_person(tmp_path: Path, lists: list[Path]):
+    """`embed` takes the folder of an image for its person; a list with labels alone does not know better."""
+    path = write(tmp_path / "flat.npz", ROWS, ["imgs"] * len(ROWS))
+    with pytest.raises(
+        ValueError, match=r"first.csv: line 3: listed as impostor, .* all of them have one identity: where"
+    ):
+        evaluate_pairs(path, lists[0], options())
 
 
 def test_calfw_in_its_own_folders(tmp_path: Path):

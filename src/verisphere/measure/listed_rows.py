@@ -146,9 +146,14 @@ def _check_identities(
     if len(wrong):
         says = "genuine" if comparisons.genuine[wrong[0]] else "impostor"
         line = f"{listed.place(int(wrong[0]))}: " if listed.lines else ""
+        hint = (
+            f"; all of them have one identity: where nobody is known on an image, its identity is {NOBODY}"
+            if len(np.unique(people)) == 1
+            else ""
+        )
         raise ValueError(
             f"{list_path}: {line}listed as {says}, which the identities in {path} contradict ({len(wrong)} such "
-            f"{'pair' if len(wrong) == 1 else 'pairs'})"
+            f"{'pair' if len(wrong) == 1 else 'pairs'}){hint}"
         )
 
 
