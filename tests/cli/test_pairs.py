@@ -90,3 +90,31 @@ def test_repeated_pairs_are_refused_unless_they_are_to_be_kept(
     pairs.write_text("\n".join(pairs.read_text().splitlines()[:-3]))
     assert main([*asked, "--keep-repeated"]) == 0
     assert "repeated" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Ann\t1\t2\nAnn\t1\tBo\t1\nBo\t1\t2\n", "{}: line 3: the list ends without the 1 impostor pairs of its last"),
+        ("i0 i12 1\ni1 i2 maybe\n", "{}: line 2: label 'maybe'; allowed are 1 (genuine), and 0 or -1 (impostor)"),
+        ("i0 i12 1\ni1 nobody.jpg 0\n", "{}: 1 images are not in the set, first 'nobody.jpg' on line 2; names there"),
+        ("P_1.jpg 1\nP_2.jpg 1\nP_3.jpg 0\n", "{}: line 3: an image without a second one; this layout has two lines"),
+        ("1, 1, Ann/1, Ann/2, 1\n1, 3, Ann/1, Bo/2, 0\n", "{}: line 2: pair 3 of split 1, where pair 2 follows; is a"),
+        (
+            "what is this?\n",
+            "{}: line 1: no known layout of a list of pairs: begins with 'what is this?'; known are CSV",
+        ),
+    ],
+)
+def test_a_published_list_with_a_fault_gets_one_line(
+    text: str, message: str, files: tuple[Path, Path], capsys: pytest.CaptureFixture, tmp_path: Path
+):
+    rows, listed = files[0], tmp_path / "list.txt"
+    listed.write_text(text)
+    out = tmp_path / "out.json"
+    assert (
+        main(["--default-allocator", "evaluate", "pairs", str(rows), "--pairs", str(listed), "--json", str(out)]) == 2
+    )
+    output = capsys.readouterr()
+    assert message.format(listed) in output.err
+    assert (output.out, len(output.err.splitlines()), out.exists()) == ("", 1, False)

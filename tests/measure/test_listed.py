@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,16 @@ def test_verification_sets_are_not_mixed_up(packs: list[Path]):
         evaluate_pairs(rows[0], packs, options())
     with pytest.raises(ValueError, match=r"two.npz: made of two.bin, but is to be compared by the pairs of one.bin;"):
         evaluate_pairs(rows[::-1], packs, options())
+
+
+def test_lists_of_two_models_are_not_taken_together(packs: list[Path]):
+    rows = [path.with_suffix(".npz") for path in packs]
+    second = read_embeddings(rows[1])
+    write_embeddings(rows[1], replace(second, origin=replace(second.origin, flip=False)))
+    with pytest.raises(
+        ValueError, match=r"two.npz: another model made it than .*one.npz, or another precision or --flip"
+    ):
+        evaluate_pairs(rows, packs, options())
 
 
 # --- videos ---

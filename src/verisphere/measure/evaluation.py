@@ -79,8 +79,8 @@ class AccuracyOverDomains:
     Attributes:
         mean: mean of the accuracies.
         std_population: standard deviation, divided by their number, as OneFace's tables 2 and 3 have it.
-        std_sample: standard deviation, divided by their number - 1, as the rows of its table 5 fit that are quoted from
-            Xu et al. 2021; None for one domain.
+        std_sample: standard deviation, divided by their number - 1, which the rows of its table 5 fit that it quotes
+            from others; None for one domain.
         domains: their number.
     """
 

@@ -70,6 +70,7 @@ def evaluate_pairs(
     _check_packs(lists, len(paths))
     read = {file: _read(file) for file in lists}
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
+    _check_one_model(opened)
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
     ours = _rows(read, files, options, options.intervals or bool(against))
     source = ", ".join(map(str, lists))
@@ -138,6 +139,17 @@ def _check_packs(lists: Sequence[Path], files: int) -> None:
             f"{packs[1]}: its images have the same names as those of {packs[0].name}, 0000/left and so on; name an "
             "embeddings file for each list"
         )
+
+
+def _check_one_model(opened: Mapping[Path, Embeddings]) -> None:
+    """Refuse embeddings of two models, or with and without mirror images: their scores share no threshold."""
+    known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
+    for file, origin in known:
+        if not origin.made_alike(known[0][1]):
+            raise ValueError(
+                f"{file}: another model made it than {known[0][0]}, or another precision or --flip; pairs that are "
+                "taken together are scored by one model in one way"
+            )
 
 
 def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:

@@ -169,7 +169,7 @@ def list_titles(lists: Sequence[Path]) -> list[str]:
     Raises:
         ValueError: two lists have one name all the same.
     """
-    stems = [path.name if path.is_dir() else path.stem for path in lists]
+    stems = [path.resolve().name if path.is_dir() else path.stem for path in lists]
     titles = [
         f"{path.resolve().parent.name}/{stem}" if stems.count(stem) > 1 else stem
         for path, stem in zip(lists, stems, strict=True)
