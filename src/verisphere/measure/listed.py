@@ -68,14 +68,12 @@ def evaluate_pairs(
     if len(set(lists)) < len(lists):
         raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
     _check_packs(lists, len(paths))
-    read = {file: _read(file) for file in lists}
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
     _check_one_model(opened)
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
-    ours = _rows(read, files, options, options.intervals or bool(against))
+    ours, list_files = _rows(lists, files, options, options.intervals or bool(against))
     source = ", ".join(map(str, lists))
-    sources = [evaluated(file, embeddings.origin) for file, embeddings in opened.items()]
-    sources += [_evaluated_list(part, file) for file in lists for part in read[file].files or (file,)]
+    sources = [*(evaluated(file, embeddings.origin) for file, embeddings in opened.items()), *list_files]
     if options.points_only:
         with errors_naming(source):
             points = listed_operating_points(
@@ -88,7 +86,7 @@ def evaluate_pairs(
     differences: list[Difference] = []
     for file in against:
         rows = read_embeddings(file)
-        theirs = _rows(read, [(file, rows)] * len(lists), options, redrawn=False)
+        theirs, _ = _rows(lists, [(file, rows)] * len(lists), options, redrawn=False)
         differences += listed_against(
             result,
             listed_pairs(theirs.embeddings, theirs.comparisons, options.fars, options.rule, keep_repeated=True),
@@ -163,11 +161,18 @@ def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:
 
 
 def _rows(
-    lists: Mapping[Path, PairList], files: Sequence[tuple[Path, Embeddings]], options: Options, redrawn: bool
-) -> ListedRows:
-    """The rows and pairs of all lists as one list; `redrawn` says whether its people are to be redrawn."""
-    parts = []
-    for (path, listed), (file, embeddings) in zip(lists.items(), files, strict=True):
+    lists: Sequence[Path], files: Sequence[tuple[Path, Embeddings]], options: Options, redrawn: bool
+) -> tuple[ListedRows, list[EvaluatedFile]]:
+    """The rows and pairs of all lists as one list, and the files of the lists.
+
+    A list of millions of pairs takes much memory until it is positions of rows, so each is dropped before the next.
+    `redrawn` says whether people are to be redrawn.
+    """
+    parts: list[tuple[Path, ListedRows]] = []
+    sources: list[EvaluatedFile] = []
+    for path, (file, embeddings) in zip(lists, files, strict=True):
+        listed = _read(path)
+        sources += [_evaluated_list(part, path) for part in listed.files or (path,)]
         images = "" if embeddings.origin is None else embeddings.origin.images
         if _is_pack(path) and images.lower().endswith(BIN_SUFFIX) and images != path.name:
             raise ValueError(
@@ -181,7 +186,8 @@ def _rows(
                 "redrawn; leave --intervals and --against out"
             )
         parts.append((path, rows_of_list(listed, path, embeddings, file, options.feature_norm, options.keep_repeated)))
-    return as_one_list(parts)
+        del listed
+    return as_one_list(parts), sources
 
 
 def _accuracies(comparisons: Comparisons, result: ListedPairsResult) -> dict[str, Accuracy] | None:
