@@ -151,13 +151,12 @@ def _check_one_model(opened: Mapping[Path, Embeddings]) -> None:
 
 
 def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:
-    """The record of a list, or of a file of a list that is a folder, by its path from there."""
+    """The record of a list, or of a file below a list that is a folder, by its path."""
     record = evaluated(part)
     if not path.is_dir():
         return record
-    folder = path.resolve()
-    below = part.resolve().relative_to(folder) if part.resolve().is_relative_to(folder) else Path(part.name)
-    return replace(record, file=str(Path(path.name) / below))
+    folder, file = path.resolve(), part.resolve()
+    return replace(record, file=str(file.relative_to(folder.parent))) if file.is_relative_to(folder) else record
 
 
 def _rows(

@@ -100,7 +100,7 @@ def rows_of_list(
                 f"{otherwise:,} of {len(listed):,} labels contradict the names of the people; the labels decide"
             )
     return ListedRows(
-        embeddings, comparisons, people, names, tuple(f"{list_path.name}: {note}" for note in notes if note)
+        embeddings, comparisons, people, names, tuple(f"{list_path.resolve().name}: {note}" for note in notes if note)
     )
 
 

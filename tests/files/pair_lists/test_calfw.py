@@ -49,6 +49,7 @@ def test_cplfw_has_a_label_and_ten_blocks(tmp_path: Path, header: list[str]):
         (lines_of([1, 1, 2, 2], 4)[:-1], "line 15: an image without a second one"),
         (lines_of([1, 1, 2], 4), "line 5: fold 2 has 1 genuine pairs, but fold 1 has 2"),
         (lines_of([1, 1, 3, 3], 4), "line 15: fold 2 has 0 genuine pairs, but fold 1 has 2"),
+        (lines_of([10**17, 10**17], 2), "line 1: fold 10+, but no genuine pair is in fold 1"),
         (lines_of([1, 1, 2, 2], 3), "line 13: ends 3 impostor pairs, but 2 folds of 2 genuine pairs have as many, 4"),
         (lines_of([1] * 10, 9), "line 37: ends 10 genuine and 9 impostor pairs, which do not make ten folds"),
         (lines_of([1] * 9, 9), "line 35: ends 9 genuine and 9 impostor pairs"),

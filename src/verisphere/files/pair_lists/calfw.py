@@ -97,6 +97,8 @@ def _folds(path: Path, stated: Sequence[int], lines: Sequence[int]) -> tuple[int
             )
         return None
     size = sizes[1]
+    if not size:
+        raise ValueError(f"{path}: line {lines[0]}: fold {folds}, but no genuine pair is in fold 1; folds count from 1")
     for fold in range(1, folds + 1):
         if sizes[fold] != size:
             line = next((line for line, number in zip(lines, stated, strict=True) if number == fold), last)

@@ -38,7 +38,7 @@ def _read(path: Path) -> PairList:
     which = path.resolve().name.upper()
     if which not in _SIDES:
         raise ValueError(f"{path}: a folder of CFP's lists is called FP or FF, which says what its numbers count")
-    lists = path.resolve().parents[1]
+    lists = path.resolve().parent.parent
     images = {side: _images(lists / f"Pair_list_{side}.txt") for side in dict.fromkeys(_SIDES[which])}
     files = [lists / f"Pair_list_{side}.txt" for side in images]
     left, right, genuine, folds, lines, people = [], [], [], [], list[str](), []
@@ -90,14 +90,14 @@ def _images(path: Path) -> list[str]:
     names = list[str]()
     for number, text in numbered_lines(path):
         count, _, image = text.partition(" ")
-        if count != str(len(names) + 1) or image.strip().count("/") < 2:
+        image = image.strip()
+        while image.startswith("../"):
+            image = image.removeprefix("../")
+        if count != str(len(names) + 1) or image.count("/") < 2:
             raise ValueError(
                 f"{path}: line {number}: {shown(text, 100)} where `{len(names) + 1} ../Data/Images/001/frontal/01.jpg` "
                 "is due: its number, a person, a view and an image"
             )
-        image = image.strip()
-        while image.startswith("../"):
-            image = image.removeprefix("../")
         names.append(image)
     return names
 
