@@ -345,6 +345,8 @@ def test_groups_of_rfw(tmp_path: Path):
         "txts/African/African_pairs.txt",
         "txts/Indian/Indian_pairs.txt",
     ]
+    african = evaluate_pairs(tmp_path / "rfw.npz", tmp_path / "txts" / "African" / "African_pairs.txt", options())
+    assert (african.accuracy.mean, african.domain_accuracy, african.one_threshold) == (0.75, None, None)
 
 
 # --- LFW's View 2 ---
