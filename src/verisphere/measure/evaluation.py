@@ -105,7 +105,9 @@ class Evaluation:
     Attributes:
         operating_points: one for each target FAR.
         sources: the files that were evaluated.
-        accuracy: the accuracy of listed pairs.
+        accuracy: the accuracy of listed pairs; of several lists, that of all pairs in one list.
+        domain_accuracy: the accuracy of each list, or of each group that a list states, over its own folds.
+        accuracy_over_domains: mean and spread of these.
         one_threshold: one for each target FAR, where there are domains.
         differences: differences of this model and others.
         group_differences: differences of the domains, one for each entry of `one_threshold`.
@@ -115,8 +117,6 @@ class Evaluation:
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
         notes: requested figures that were not computed, and why; how images were found; what was not used.
-        domain_accuracy: the accuracy of each list, or of each group that a list states, over its own folds.
-        accuracy_over_domains: mean and spread of these.
     """
 
     operating_points: tuple[OperatingPoint, ...]
