@@ -85,7 +85,7 @@ def test_several_lists_as_one(tmp_path: Path, lists: list[Path], apart: bool):
 
 def test_several_lists_through_the_command_line(tmp_path: Path, lists: list[Path], capsys: pytest.CaptureFixture[str]):
     rows, out = write(tmp_path / "all.npz", ROWS), tmp_path / "out.json"
-    for asked in (["--pairs", *map(str, lists)], ["--pairs", str(lists[0]), "--pairs", str(lists[1])]):
+    for asked in ([word for path in lists for word in ("--pairs", str(path))],):
         assert main(["evaluate", "pairs", str(rows), *asked, "--far", "0.25", "--json", str(out)]) == 0
         said = capsys.readouterr().out
         assert "| first  |  0.75000 |            0.35355 |        0.25000 |     2 |     4 |" in said

@@ -127,20 +127,20 @@ def add_evaluate(verbs: Verbs) -> None:
         evaluate_pairs,
         examples=(
             "verisphere evaluate pairs embeddings.npz --pairs pairs.txt",
-            "verisphere evaluate pairs lfw.npz agedb.npz --pairs lfw.bin agedb_30.bin",
+            "verisphere evaluate pairs lfw.npz agedb.npz --pairs lfw.bin --pairs agedb_30.bin",
         ),
     )
     verb.add_argument("embeddings", type=Path, nargs="+", help="embeddings file for all lists, or one for each")
     verb.add_argument(
         "--pairs",
         type=Path,
-        nargs="+",
-        action="extend",
+        action="append",
         required=True,
         metavar="LIST",
         help="a list as LFW, SLLFW, CALFW, CPLFW, XQLFW, YouTube Faces (videos), CFP (folder Split/FP or Split/FF) or "
         "RFW (a group, or the folder of all) publish it, two images and a label a line, CSV with "
-        "left,right,label[,fold], or a verification set of InsightFace (.bin); several are also taken as one",
+        "left,right,label[,fold], or a verification set of InsightFace (.bin); repeat for several, which are also "
+        "taken as one",
     )
     verb.add_argument(
         "--points-only",
