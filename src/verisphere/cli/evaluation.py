@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from verisphere.cli.distractors import add_distractors
 from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
 from verisphere.cli.identification import add_identification
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
+from verisphere.cli.two_sets import add_two_sets
 from verisphere.words import FARS, REPLICATES
 
 if TYPE_CHECKING:
@@ -188,6 +190,8 @@ def add_evaluate(verbs: Verbs) -> None:
     _redrawing(verb)
     _scan(verb)
     add_identification(kinds)
+    add_distractors(kinds)
+    add_two_sets(kinds)
 
 
 def _evaluation(

@@ -13,7 +13,7 @@ def evaluate_identification(options: argparse.Namespace) -> str:
     from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
     from verisphere.protocols.identification import FPIRS, RANKS
 
-    check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery])
+    check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery, *options.distractors])
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
     if options.closed_set and options.fpir:
@@ -27,13 +27,16 @@ def evaluate_identification(options: argparse.Namespace) -> str:
         screen=options.screen,
         progress=progress(),
         feature_norm=options.feature_norm,
+        average_precision=options.map,
     )
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.gallery and drawing:
         raise ValueError(f"--{next(iter(drawing))} draws a gallery from one file; leave it out beside --gallery")
+    if options.distractors and not options.gallery:
+        raise ValueError("--distractors are enrolled beside the people of a --gallery, so name one too")
     if options.gallery:
-        result = evaluate_galleries(options.probes, options.gallery, asked)
+        result = evaluate_galleries(options.probes, options.gallery, asked, options.distractors)
     else:
         result = evaluate_split(options.probes, asked, **drawing)
     for out, write in (
@@ -67,6 +70,14 @@ def add_identification(kinds: Verbs) -> None:
         help="embeddings file of the enrolled people; repeat for several, whose figures are averaged",
     )
     verb.add_argument(
+        "--distractors",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="embeddings file of further images for every --gallery, each a person of its own whom no probe shows",
+    )
+    verb.add_argument(
         "--fpir", action="append", metavar="F", help="target FPIR, a decimal number; repeat (1e-1 1e-2 1e-3)"
     )
     verb.add_argument(
@@ -76,6 +87,9 @@ def add_identification(kinds: Verbs) -> None:
         "--open-rank", type=int, default=1, metavar="R", help="TPIR counts a mate among the R best people (1)"
     )
     verb.add_argument("--closed-set", action="store_true", help="ranks alone: no probe need be non-mated")
+    verb.add_argument(
+        "--map", action="store_true", help="also the mean average precision over each probe's images in the gallery"
+    )
     add_rule(verb)
     add_feature_norm(verb)
     verb.add_argument("--enrol", type=int, metavar="N", help="without --gallery: images of a person enrolled (1)")

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from statistics import fmean, pvariance
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -106,6 +106,27 @@ class OneThreshold:
         check_word("union", self.union, ThresholdSource)
         if math.isnan(self.calibration_threshold):
             raise ValueError("the one threshold is NaN, which decides nothing")
+
+    @property
+    def tar_std(self) -> float:
+        """The population's standard deviation of TAR over domains, as tables 2 and 3 of OneFace print it."""
+        return math.sqrt(self.tar_variance)
+
+    @property
+    def neg_log10_far_std(self) -> float:
+        """The population's standard deviation of -log10 FAR over domains."""
+        return math.sqrt(self.neg_log10_far_variance)
+
+    def fields(self) -> dict[str, Any]:
+        """All figures by name, with those that follow from others."""
+        domains = {
+            name: asdict(domain) | {"neg_log10_far": domain.neg_log10_far} for name, domain in self.domains.items()
+        }
+        return asdict(self) | {
+            "domains": domains,
+            "tar_std": self.tar_std,
+            "neg_log10_far_std": self.neg_log10_far_std,
+        }
 
 
 def one_threshold(

@@ -152,7 +152,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     _refuse_missing(path, columns["identities"], columns["names"])
     made_by = text_column(path, "origin", arrays["origin"]) if "origin" in arrays else None
     with errors_naming(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
-        origin = None if made_by is None else _read_origin(made_by)
+        origin = None if made_by is None else read_origin(made_by)
         embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
     for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
         column = getattr(embeddings, field)
@@ -177,7 +177,12 @@ def _refuse_missing(path: str | Path, identities: np.ndarray, names: np.ndarray)
         )
 
 
-def _read_origin(column: np.ndarray) -> Origin:
+def read_origin(column: np.ndarray) -> Origin:
+    """The origin that the array `origin` of an embeddings file states.
+
+    Raises:
+        ValueError: it is not what `verisphere embed` writes.
+    """
     try:
         if column.ndim == 0 and column.itemsize <= 4 * _LONGEST_ORIGIN:
             fields = read_json(str(column))

@@ -41,16 +41,60 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
     with _opened(path) as (archive, size):
         entries = _entries(archive)
         wanted = {name: entries[name] for name in names if name in entries}
-        unpacked, most = (
-            sum(entry.file_size for entry in wanted.values()),
-            max(_MOST_UNPACKED, _MOST_COMPRESSION * size),
-        )
-        if unpacked > most:
-            raise ValueError(
-                f"{', '.join(wanted)} would unpack to {unpacked:,} bytes; from a file of {size:,} bytes at most "
-                f"{most:,} are unpacked; save it by numpy.savez, without compression"
-            )
+        _check_size(wanted.values(), size)
         return {name: _array(archive, entry, size) for name, entry in wanted.items()}
+
+
+def _check_size(wanted: Collection[zipfile.ZipInfo], size: int) -> None:
+    """Refuse arrays that unpack to far more than the archive of so many bytes takes."""
+    unpacked, most = sum(entry.file_size for entry in wanted), max(_MOST_UNPACKED, _MOST_COMPRESSION * size)
+    if unpacked > most:
+        names = ", ".join(entry.filename.removesuffix(_NPY) for entry in wanted)
+        raise ValueError(
+            f"{names} would unpack to {unpacked:,} bytes; from a file of {size:,} bytes at most "
+            f"{most:,} are unpacked; save it by numpy.savez, without compression"
+        )
+
+
+def header_in_npz(path: str | Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type of an array of an .npz file, which is not read itself; raises the errors of `read_npz`."""
+    with _opened(path) as (archive, size):
+        entry = _named(archive, name)
+        with _entry(archive, entry, size) as read:
+            shape, dtype, _, length = _header(read)
+            _check_length(shape, dtype, length, entry.file_size)
+    return shape, dtype
+
+
+def rows_in_npz(path: str | Path, name: str, rows_at_once: int) -> Iterator[np.ndarray]:
+    """The rows of an array of an .npz file, so many at a time, so that the array is never held.
+
+    The checksum of the array is compared after the last rows. An array in Fortran order is held nevertheless, since its
+    rows do not lie together.
+
+    Raises:
+        ValueError: the errors of `read_npz`, when the first rows are asked for, or the last ones.
+        FileNotFoundError, OSError: those of `read_npz`.
+    """
+    with _opened(path) as (archive, size):
+        entry = _named(archive, name)
+        _check_size([entry], size)
+        with _entry(archive, entry, size) as read:
+            shape, dtype, fortran, length = _header(read)
+            _check_length(shape, dtype, length, entry.file_size)
+            if fortran:
+                whole = _filled(read, math.prod(shape), dtype).reshape(shape[::-1]).T
+            for start in range(0, shape[0], rows_at_once):
+                part = (min(rows_at_once, shape[0] - start), *shape[1:])
+                yield whole[start : start + part[0]] if fortran else _filled(read, math.prod(part), dtype).reshape(part)
+            read(1)  # at the end of the entry its checksum is compared
+
+
+def _named(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    entries = _entries(archive)
+    if name not in entries:
+        raise ValueError(f"it has no array {name}, but {shown(', '.join(entries), 200)}")
+    return entries[name]
 
 
 def names_in_npz(path: str | Path) -> tuple[str, ...]:
@@ -108,26 +152,44 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.ndarray:
     """An array; its entry must be exactly as long as its header states."""
+    with _entry(archive, entry, size) as read:
+        array = _read(read, entry.file_size)
+        read(1)  # at the end of the entry its checksum is compared
+    return array
+
+
+@contextmanager
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> Iterator[Callable[[int], bytes]]:
+    """What reads the bytes of an array; every ValueError names the array."""
     name = shown(entry.filename.removesuffix(_NPY))
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.header_offset >= size:
         raise ValueError(f"array {name} lies outside the file, or is compressed by another method than deflate")
     with archive.open(entry) as file:
         try:
-            array = _read(file.read, entry.file_size)
+            yield file.read
         except ValueError as error:
             raise ValueError(f"array {name}: {error}") from None
-        file.read(1)  # at the end of the entry its checksum is compared
-    return array
 
 
 def _read(read: Callable[[int], bytes], size: int) -> np.ndarray:
     """An array in numpy's format of so many bytes, which must be exactly as long as its header states."""
     shape, dtype, fortran, length = _header(read)
+    _check_length(shape, dtype, length, size)
+    flat = _filled(read, math.prod(shape), dtype)
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def _check_length(shape: tuple[int, ...], dtype: np.dtype, header: int, size: int) -> None:
+    """Refuse an array that is not exactly as long as its header, of so many bytes, states."""
     content = math.prod(shape) * dtype.itemsize
-    if length + content != size:
-        raise ValueError(f"shape {shape} of {dtype} takes {content:,} bytes, but {size - length:,} follow")
-    flat = np.empty(math.prod(shape), dtype)
-    into, done = flat.view(np.uint8), 0
+    if header + content != size:
+        raise ValueError(f"shape {shape} of {dtype} takes {content:,} bytes, but {size - header:,} follow")
+
+
+def _filled(read: Callable[[int], bytes], count: int, dtype: np.dtype) -> np.ndarray:
+    """So many numbers of this type, in one row."""
+    flat = np.empty(count, dtype)
+    into, done, content = flat.view(np.uint8), 0, count * dtype.itemsize
     while done < content:
         part = read(min(_BYTES_AT_ONCE, content - done))
         if not part:
@@ -136,7 +198,7 @@ def _read(read: Callable[[int], bytes], size: int) -> np.ndarray:
         done += len(part)
     if dtype.kind == "b" and into.max(initial=0) > 1:
         raise ValueError("it holds truths in bytes other than 0 and 1")
-    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+    return flat
 
 
 def _header(read: Callable[[int], bytes]) -> tuple[tuple[int, ...], np.dtype, bool, int]:

@@ -188,7 +188,7 @@ class Evaluation:
         if self.one_threshold:
             groups = self.group_differences or (None,) * len(self.one_threshold)
             present["one_threshold"] = [
-                asdict(result) | ({} if differences is None else {"group_differences": _without_gaps(differences)})
+                result.fields() | ({} if differences is None else {"group_differences": _without_gaps(differences)})
                 for result, differences in zip(self.one_threshold, groups, strict=True)
             ]
         return present

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from jaxtyping import Float64, Int64
 
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
-from verisphere.files.disk import digest, write_whole
-from verisphere.files.embeddings import read_known_people
+from verisphere.files.disk import digest, real_path, write_whole
+from verisphere.files.embeddings import read_known_people, read_templates
+from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.protocols.average_precision import MeanAveragePrecision, mean_average_precision
 from verisphere.protocols.identification import (
     FPIRS,
     RANKS,
@@ -25,6 +27,7 @@ from verisphere.protocols.identification import (
 from verisphere.report.identification_plots import identification_plot
 from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
+from verisphere.report.tables import number
 from verisphere.score.pairs import unit_rows
 from verisphere.score.top_k import top_k
 from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
@@ -44,6 +47,7 @@ class IdentificationOptions:
         top: how many images of the gallery to list for each probe.
         screen: type of the products that screen; changes speed, never a figure.
         feature_norm: how the rows of a template are pooled, where a file has templates or media.
+        average_precision: also compute the mean average precision over each probe's images in the gallery.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -54,6 +58,7 @@ class IdentificationOptions:
     screen: Precision = "float32"
     progress: Progress = quietly
     feature_norm: FeatureNorm = "keep"
+    average_precision: bool = False
 
     def __post_init__(self) -> None:
         for fpir in self.fpirs:
@@ -119,6 +124,9 @@ class IdentificationEvaluation:
         split: how probes and galleries were drawn; None where they were given as files.
         scores: the probes' scores in each gallery, by the gallery's name.
         candidates: the best images of each gallery; empty unless `options.top` asks for them.
+        average_precision: the mean average precision in each gallery; empty unless it was asked for.
+        distractors: number of distractors in every gallery.
+        notes: what the files did not agree in.
     """
 
     result: IdentificationResult
@@ -127,6 +135,9 @@ class IdentificationEvaluation:
     split: Split | None
     scores: Mapping[str, ProbeScores]
     candidates: tuple[Candidates, ...]
+    average_precision: Mapping[str, MeanAveragePrecision]
+    distractors: int = 0
+    notes: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The figures as tables."""
@@ -143,6 +154,15 @@ class IdentificationEvaluation:
             parts.append(open_set_table(points, self.result.mean_points))
         ranks = {name: gallery.ranks for name, gallery in galleries.items()}
         parts.append(ranks_table(ranks, self.result.mean_ranks))
+        parts += [
+            f"{printable(name)}: mean average precision {number(value.value)} over {value.mated_total:,} mated probes"
+            for name, value in self.average_precision.items()
+        ]
+        if self.distractors:
+            parts.append(
+                f"{self.distractors:,} of the images are distractors: each is a person of its own, whom no probe shows"
+            )
+        parts += [printable(note) for note in self.notes]
         return "\n\n".join(parts)
 
     def fields(self) -> dict[str, Any]:
@@ -154,6 +174,9 @@ class IdentificationEvaluation:
             "galleries": self.result.galleries,
             "mean_points": self.result.mean_points,
             "mean_ranks": self.result.mean_ranks,
+            "mean_average_precision": self.average_precision or None,
+            "distractors": self.distractors or None,
+            "notes": self.notes or None,
         }
         return {name: value for name, value in present.items() if value is not None}
 
@@ -184,27 +207,71 @@ class IdentificationEvaluation:
 
 
 def evaluate_galleries(
-    probes: Path, galleries: Sequence[Path], options: IdentificationOptions
+    probes: Path, galleries: Sequence[Path], options: IdentificationOptions, distractors: Sequence[Path] = ()
 ) -> IdentificationEvaluation:
     """Figures of a file of probes searched in one or more files of galleries.
+
+    Args:
+        probes: embeddings file of the probes.
+        galleries: embeddings files of the enrolled people.
+        options: which figures are computed.
+        distractors: embeddings files of images that are enrolled in every gallery, each as a person of its own whom no
+            probe shows, whatever its identity.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: a file is no embeddings file; two galleries have one name; embeddings of different models or sizes;
-            an image stands on both sides; no mated, or for an FPIR no non-mated probes.
+            an image stands on both sides; a file is named twice; no mated, or for an FPIR no non-mated probes.
     """
+    places = [real_path(path) for path in (probes, *galleries, *distractors)]
+    for path, place in zip(distractors, places[1 + len(galleries) :], strict=True):
+        if places.count(place) > 1:
+            raise ValueError(f"{path}: its images are distractors, so it cannot be named a second time")
     names = [path.stem for path in galleries]
     if len(set(names)) < len(names):
         raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
     shown = read_known_people(probes, options.feature_norm)
     sources = [EvaluatedFile(probes.name, digest(probes), shown.origin)]
+    others = []
+    for path in distractors:
+        others.append((path.stem, read_templates(path, options.feature_norm)))
+        check_sides(probes, shown, path, others[-1][1], whoever=True)
     sides = []
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
-        _check_sides(probes, shown, path, enrolled)
+        check_sides(probes, shown, path, enrolled)
+        with errors_naming(path):
+            enrolled = _with_distractors(enrolled, others, shown.identities)
         sources.append(EvaluatedFile(path.name, digest(path), enrolled.origin))
         sides.append((name, f"{probes} searched in {path}", shown, enrolled))
-    return _evaluate(sides, tuple(sources), options, None)
+    for path, (_, rows) in zip(distractors, others, strict=True):
+        sources.append(EvaluatedFile(path.name, digest(path), rows.origin))
+    of_probes = sum(int(np.isin(rows.identities, shown.identities).sum()) for _, rows in others)
+    notes = (
+        (f"{of_probes:,} distractors have the identity of a probe; they count as other people",) if of_probes else ()
+    )
+    result = _evaluate(sides, tuple(sources), options, None)
+    return replace(result, distractors=sum(len(rows) for _, rows in others), notes=notes)
+
+
+def _with_distractors(enrolled: Embeddings, others: Sequence[tuple[str, Embeddings]], shown: np.ndarray) -> Embeddings:
+    """A gallery with further images, each of a person whom nobody else's identity names."""
+    if not others:
+        return enrolled
+    person = "distractor"
+    while np.char.startswith(np.concatenate([enrolled.identities, shown]), person).any():
+        person += "_"
+    names = [enrolled.names]
+    for title, rows in others:
+        taken = np.isin(rows.names, np.concatenate(names)).any()
+        names.append(np.char.add(f"{title}/", rows.names) if taken else rows.names)
+    count = sum(len(rows) for _, rows in others)
+    return Embeddings(
+        np.concatenate([enrolled.embeddings, *(rows.embeddings for _, rows in others)]),
+        names=np.concatenate(names),
+        identities=np.concatenate([enrolled.identities, np.char.add(f"{person} ", np.arange(count).astype(str))]),
+        origin=enrolled.origin,
+    )
 
 
 def evaluate_split(
@@ -234,11 +301,11 @@ def evaluate_split(
     whole = read_known_people(path, options.feature_norm)
     seeds = tuple(range(seed, seed + galleries))
     sides = []
-    for number in seeds:
-        shown, enrolled = split_gallery(whole, enrol, strangers, number)
+    for drawn in seeds:
+        shown, enrolled = split_gallery(whole, enrol, strangers, drawn)
         if not len(shown):
             raise ValueError(f"{path}: enrolling {enrol} images a person leaves no image to search with")
-        sides.append((f"seed {number}", str(path), shown, enrolled))
+        sides.append((f"seed {drawn}", str(path), shown, enrolled))
     source = EvaluatedFile(path.name, digest(path), whole.origin)
     return _evaluate(sides, (source,), options, Split(enrol, strangers, seeds))
 
@@ -252,6 +319,7 @@ def _evaluate(
     """Evaluate several galleries, each given by its name, its name in an error, its probes and its images."""
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []
+    precisions: dict[str, MeanAveragePrecision] = {}
     for name, where, probes, gallery in sides:
         if options.top > len(gallery):
             raise ValueError(f"{where}: {options.top} candidates were asked for, but there are {len(gallery)} images")
@@ -264,6 +332,9 @@ def _evaluate(
                 "--closed-set asks for ranks alone"
             )
         galleries[name] = probe_scores, len(gallery)
+        if options.average_precision:
+            with errors_naming(where):
+                precisions[name] = mean_average_precision(probes, gallery, options.screen, options.progress)
         if options.top:
             units, rows = unit_rows(probes.embeddings), unit_rows(gallery.embeddings)
             scores, best = top_k(units, rows, options.top, options.screen, progress=options.progress)
@@ -275,10 +346,12 @@ def _evaluate(
         split,
         {name: scores for name, (scores, _) in galleries.items()},
         tuple(candidates),
+        precisions,
     )
 
 
-def _check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings) -> None:
+def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, whoever: bool = False) -> None:
+    """Refuse another model, and an image on both sides; with `whoever` whatever person each side says it shows."""
     ours, theirs = shown.embeddings.shape[1], enrolled.embeddings.shape[1]
     if ours != theirs:
         raise ValueError(
@@ -289,7 +362,8 @@ def _check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embed
         raise ValueError(f"{gallery}: not made by the model, or with the mirror image, as {probes} was")
     _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)
     same = (shown.embeddings[left] == enrolled.embeddings[right]).all(1)
-    same &= shown.identities[left] == enrolled.identities[right]
+    if not whoever:
+        same &= shown.identities[left] == enrolled.identities[right]
     if same.any():
         first = str(shown.names[left[same.argmax()]])
         raise ValueError(

@@ -135,7 +135,7 @@ class PairsOfSet:
     def prepare(self, pools: Sequence[StreamedScores], fars: Sequence[Far], thresholds: Sequence[float] = ()) -> None:
         """Find the thresholds of these pools, and the counts above given thresholds, by one pass for all of them."""
         self.settle(
-            [(pool, rank) for pool in pools for far in fars for rank in _ranks(pool.total, far)],
+            [(pool, rank) for pool in pools for far in fars for rank in impostor_ranks(pool.total, far)],
             [(self.everything(genuine=False), threshold) for threshold in thresholds],
         )
 
@@ -260,6 +260,7 @@ def calibration_impostors(embeddings: Embeddings, fars: Sequence[Far], progress:
     return ordered(impostor, "calibration impostor")
 
 
-def _ranks(total: int, far: Far) -> Iterator[int]:
+def impostor_ranks(total: int, far: Far) -> Iterator[int]:
+    """The ranks of impostor scores that the threshold at a FAR needs, by any rule but `nearest` with ties."""
     allowed = accepted_impostors(far, total)
     yield from range(allowed + 1, min(allowed + 2, total) + 1)

@@ -172,9 +172,10 @@ def one_threshold_table(result: OneThreshold) -> str:
     ]
     text = table(header, rows)
     foot = (
-        f"TAR mean {number(result.tar_mean)}, standard deviation {number(math.sqrt(result.tar_variance))}; "
+        f"TAR mean {number(result.tar_mean)}, standard deviation {number(result.tar_std)}; "
         f"-log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "
-        f"standard deviation {number(math.sqrt(result.neg_log10_far_variance), 3)}; gamma {number(result.gamma)}"
+        f"standard deviation {number(result.neg_log10_far_std, 3)}; gamma {number(result.gamma)} "
+        "(standard deviations of the population)"
     )
     unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:

@@ -1,0 +1,139 @@
+"""Probes among distractors: `evaluate megaface` and `evaluate trillion-pairs`."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Verbs, new_verb
+
+if TYPE_CHECKING:
+    from verisphere.measure.distractors import DistractorEvaluation, DistractorOptions
+
+MEGAFACE_FARS = ("1e-6",)
+TRILLION_FARS, TRILLION_FPIRS = ("1e-9",), ("1e-3",)
+
+
+def evaluate_megaface(options: argparse.Namespace) -> str:
+    """MegaFace: each photo of a probe person as mate among distractors."""
+    from verisphere.measure import distractors
+
+    asked = _options(options, options.far or MEGAFACE_FARS)
+    return _show(options, distractors.evaluate_megaface(options.probes, options.distractors, asked))
+
+
+def evaluate_trillion_pairs(options: argparse.Namespace) -> str:
+    """Trillion-Pairs: identification and verification at very low rates."""
+    from verisphere.measure import distractors
+
+    asked = _options(options, options.far or TRILLION_FARS, options.fpir or TRILLION_FPIRS)
+    return _show(options, distractors.evaluate_trillion_pairs(options.probes, options.distractors, asked))
+
+
+def _options(options: argparse.Namespace, fars: Sequence[str], fpirs: Sequence[str] = ()) -> "DistractorOptions":
+    from verisphere.measure.distractors import DistractorOptions
+
+    lists = (options.noisy_probes, options.noisy_distractors, options.probe_list, options.distractor_list)
+    check_outputs(options, ("json", "plot"), [options.probes, *options.distractors, *lists])
+    return DistractorOptions(
+        ranks=options.rank or (1,),
+        fars=fars,
+        fpirs=fpirs,
+        rule=options.rule,
+        screen=options.screen,
+        noisy_probes=options.noisy_probes,
+        noisy_distractors=options.noisy_distractors,
+        probe_list=options.probe_list,
+        distractor_list=options.distractor_list,
+        ending=options.ending,
+        feature_norm=options.feature_norm,
+        progress=progress(),
+    )
+
+
+def _show(options: argparse.Namespace, result: "DistractorEvaluation") -> str:
+    if options.json is not None:
+        result.write_json(options.json)
+    if options.plot is not None:
+        result.write_plot(options.plot)
+    return result.text()
+
+
+def add_distractors(kinds: Verbs) -> None:
+    """Add `evaluate megaface` and `evaluate trillion-pairs`."""
+    _add(
+        kinds,
+        "megaface",
+        evaluate_megaface,
+        MEGAFACE_FARS,
+        (
+            "verisphere evaluate megaface facescrub.npz --distractors megaface.npz --rank 1 --rank 10",
+            "verisphere evaluate megaface facescrub.npz --distractors megaface.npz --noisy-probes facescrub_noises.txt "
+            "--noisy-distractors megaface_noises.txt",
+        ),
+    )
+    verb = _add(
+        kinds,
+        "trillion-pairs",
+        evaluate_trillion_pairs,
+        TRILLION_FARS,
+        (
+            "verisphere evaluate trillion-pairs celebrities.npz --distractors flickr.npz",
+            "verisphere evaluate trillion-pairs celebrities.npz --distractors part1.npz --distractors part2.npz "
+            "--fpir 1e-2",
+        ),
+    )
+    verb.add_argument(
+        "--fpir",
+        action="append",
+        metavar="F",
+        help=f"target FPIR of identification, a decimal number; repeat ({' '.join(TRILLION_FPIRS)})",
+    )
+
+
+def _add(
+    kinds: Verbs,
+    name: str,
+    run: Callable[[argparse.Namespace], str],
+    fars: Sequence[str],
+    examples: Sequence[str],
+) -> argparse.ArgumentParser:
+    verb = new_verb(kinds, name, run, examples=examples, less_memory="search fewer probes at a time, or a higher --far")
+    verb.add_argument("probes", type=Path, help="embeddings file of the probe people, two photos or more of each")
+    verb.add_argument(
+        "--distractors",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="embeddings file, matrix of features (.bin) or folder of MegaFace's feature files; repeat for several",
+    )
+    verb.add_argument("--noisy-probes", type=Path, metavar="LIST", help="probe photos to leave out, one a line")
+    verb.add_argument("--noisy-distractors", type=Path, metavar="LIST", help="distractors to leave out, one a line")
+    verb.add_argument(
+        "--probe-list",
+        type=Path,
+        metavar="LIST",
+        help="the probe photos to use: MegaFace's JSON with path and id, or one path a line",
+    )
+    verb.add_argument(
+        "--distractor-list", type=Path, metavar="LIST", help="the same for features; without it all in the folder"
+    )
+    verb.add_argument(
+        "--ending", default=".bin", metavar="END", help="what follows a picture's path in its feature file (.bin)"
+    )
+    verb.add_argument("--rank", type=int, action="append", metavar="K", help="rank; repeat for several (1)")
+    verb.add_argument(
+        "--far",
+        action="append",
+        metavar="F",
+        help=f"target FAR of verification, a decimal number; repeat for several ({' '.join(fars)})",
+    )
+    add_rule(verb)
+    add_feature_norm(verb)
+    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
+    verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw the CMC (.png or .svg)")
+    add_screen(verb, "float32")
+    return verb

@@ -1,0 +1,101 @@
+"""Lists of MegaFace: which pictures are used, and which are noisy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool
+
+from verisphere.files.disk import read_file
+from verisphere.files.documents import LARGEST_JSON, read_json_file
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
+from verisphere.files.text import Line, numbered_lines, refuse_repeats
+
+
+@dataclass(frozen=True)
+class PictureList:
+    """Pictures in the order of a list.
+
+    Attributes:
+        pictures: path of each picture.
+        people: the person on each picture: its `id`, else the folder that its path begins with.
+    """
+
+    pictures: tuple[str, ...]
+    people: tuple[str, ...]
+
+
+def read_pictures(path: Path) -> PictureList:
+    """A list of pictures: JSON with `path` and, optionally, `id`, as MegaFace's `templatelists`; or one path a line.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is of another form, a picture is listed twice, or there is none; names the line or the entry.
+    """
+    if read_file(path, LARGEST_JSON).lstrip()[:1] != b"{":
+        lines = numbered_lines(path)
+        refuse_repeats(path, lines)
+        pictures = [text for _, text in lines]
+        people = None
+    else:
+        with errors_naming(path):
+            content = read_json_file(path)
+        pictures, people = _texts(path, content, "path"), _texts(path, content, "id") if "id" in content else None
+        refuse_repeats(path, [(number, name) for number, name in enumerate(pictures, 1)])
+    if not pictures:
+        raise ValueError(f"{path}: it lists no picture")
+    if people is not None and len(people) != len(pictures):
+        raise ValueError(f"{path}: {len(pictures)} entries of path but {len(people)} of id")
+    return PictureList(tuple(pictures), tuple(people or (name.split("/")[0] for name in pictures)))
+
+
+def read_noise(path: Path) -> tuple[Line, ...]:
+    """A list of noisy pictures, with the lines on which they stand.
+
+    A line is the path of a picture or the end of one, such as a file name; where it has tabs, its second field is.
+    Lines that begin with # are comments. (MegaFace's lists of deepinsight/insightface.)
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a picture is listed twice, its field is empty, or there is no picture; names the line.
+    """
+    lines: list[Line] = []
+    for number, text in numbered_lines(path):
+        if not text.startswith("#"):
+            fields = text.split("\t")
+            name = fields[1].strip() if len(fields) > 1 else text
+            if not name.strip("/"):
+                raise ValueError(f"{path}: line {number}: {shown(text, 100)} names no picture")
+            lines.append((number, name.strip("/")))
+    if not lines:
+        raise ValueError(f"{path}: it lists no picture")
+    refuse_repeats(path, lines)
+    return tuple(lines)
+
+
+def listed_as(names: np.ndarray, listed: Sequence[str]) -> tuple[Bool[np.ndarray, " names"], set[str]]:
+    """Which names a list has, as they are or by the end of their path, and which entries name any of them.
+
+    >>> marked, used = listed_as(np.array(["a/b/1.jpg", "a/2.jpg"]), ["b/1.jpg", "3.jpg"])
+    >>> marked.tolist(), used
+    ([True, False], {'b/1.jpg'})
+    """
+    wanted = set(listed)
+    depths = sorted({entry.count("/") + 1 for entry in wanted})
+    marked, used = np.zeros(len(names), bool), set[str]()
+    for row, name in enumerate(names.tolist()):
+        parts = name.split("/")
+        for depth in depths:
+            if (end := "/".join(parts[-depth:])) in wanted and depth <= len(parts):
+                marked[row] = True
+                used.add(end)
+    return marked, used
+
+
+def _texts(path: Path, content: dict[str, object], key: str) -> list[str]:
+    entries = content.get(key)
+    if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
+        raise ValueError(f"{path}: {key} is {shown(entries)}, not a list of text as MegaFace's lists have it")
+    return entries

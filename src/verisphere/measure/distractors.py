@@ -1,0 +1,295 @@
+"""From files of probes and distractors to the figures of MegaFace and Trillion-Pairs: tables, JSON and a picture."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from verisphere.decide.identification import exact_fpir, identification_curve
+from verisphere.decide.point import Far, exact_rate
+from verisphere.files.disk import real_path, write_whole
+from verisphere.files.embeddings import known_people
+from verisphere.files.errors import errors_naming
+from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
+from verisphere.files.json_values import shown
+from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_rows, read_rows
+from verisphere.protocols.distractors import (
+    DistractorResult,
+    DistractorScores,
+    distractor_figures,
+    score_distractors,
+)
+from verisphere.report.identification_plots import identification_plot
+from verisphere.report.identification_tables import open_set_table, ranks_table
+from verisphere.report.plots import save_plot
+from verisphere.report.tables import operating_points_table
+from verisphere.vocabulary import NOBODY, Embeddings, Precision, Progress, Rule, printable, quietly
+from verisphere.words import FeatureNorm
+
+DEPENDENT = (
+    "The bounds take comparisons as independent; here every photo stands in many of them, so the bounds are too narrow."
+)
+
+
+@dataclass(frozen=True)
+class DistractorOptions:
+    """What an evaluation among distractors computes, and which pictures it leaves out.
+
+    Attributes:
+        ranks: ranks of identification.
+        fars: target FARs of verification.
+        fpirs: target FPIRs of identification with a threshold.
+        rule: see `threshold_at`.
+        screen: type of the products that screen; changes speed, never a figure.
+        noisy_probes: list of probe photos that are left out.
+        noisy_distractors: list of distractors that are left out.
+        probe_list: list of the probe photos to use.
+        distractor_list: list of the pictures of the distractors, where they are features.
+        ending: how feature files end.
+        feature_norm: how the rows of a template are pooled, where a file has templates or media.
+    """
+
+    ranks: Sequence[int] = (1,)
+    fars: Sequence[Far] = ("1e-6",)
+    fpirs: Sequence[Far] = ()
+    rule: Rule = "at_most"
+    screen: Precision = "float32"
+    noisy_probes: Path | None = None
+    noisy_distractors: Path | None = None
+    probe_list: Path | None = None
+    distractor_list: Path | None = None
+    ending: str = ENDING
+    feature_norm: FeatureNorm = "keep"
+    progress: Progress = quietly
+
+    def __post_init__(self) -> None:
+        for far in self.fars:
+            exact_rate(far)  # refuse a malformed rate before minutes of work, not after
+        for fpir in self.fpirs:
+            exact_fpir(fpir)
+        if min(self.ranks, default=1) < 1:
+            raise ValueError(f"rank must be at least 1, got {min(self.ranks)}")
+
+
+@dataclass(frozen=True, eq=False)
+class DistractorEvaluation:
+    """The results of one call of `verisphere evaluate megaface` or `trillion-pairs`.
+
+    Attributes:
+        protocol: its name.
+        result: the figures.
+        scores: what they were computed from; not part of the JSON.
+        sources: files that were read, the probes first.
+        rule: how thresholds were chosen.
+        noisy_probes: number of probe photos that were left out by a list.
+        noisy_distractors: number of distractors that were left out by a list.
+        notes: what else the lists and files did not agree in.
+    """
+
+    protocol: str
+    result: DistractorResult
+    scores: DistractorScores
+    sources: tuple[EvaluatedFile, ...]
+    rule: Rule
+    noisy_probes: int
+    noisy_distractors: int
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """The figures as tables."""
+        result = self.result
+        where = f"{result.distractors:,} distractors"
+        head = (
+            f"{result.people:,} people by {result.probes:,} photos among {where}; {result.searches:,} searches, each "
+            "photo of a person once the mate for every other one\n"
+            f"left out as noisy: {self.noisy_probes:,} probe photos, {self.noisy_distractors:,} distractors"
+        )
+        parts = [head, ranks_table({where: result.ranks})]
+        if result.identification_points:
+            parts.append(open_set_table({where: result.identification_points}))
+        if result.operating_points:
+            parts.append(operating_points_table(result.operating_points))
+        return "\n\n".join([*parts, "\n".join(map(printable, (*self.notes, DEPENDENT)))])
+
+    def fields(self) -> dict[str, Any]:
+        """The figures as JSON has them, for `json_text`; figures that were not asked for have no key."""
+        present = {
+            "protocol": self.protocol,
+            "rule": self.rule,
+            "sources": self.sources,
+            "noisy_probes": self.noisy_probes,
+            "noisy_distractors": self.noisy_distractors,
+            **vars(self.result),
+            "notes": self.notes,
+        }
+        return {name: value for name, value in present.items() if value != ()}
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures."""
+        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
+
+    def write_plot(self, path: Path) -> None:
+        """Draw the CMC, and TPIR over FPIR where they were asked for."""
+        where = f"{self.result.distractors:,} distractors"
+        curves = {where: identification_curve(self.scores.searches)} if self.result.identification_points else {}
+        save_plot(identification_plot({where: self.result.cmc}, curves, self.protocol), path)
+
+
+def evaluate_megaface(
+    probes: Path, distractors: Sequence[Path], options: DistractorOptions = DistractorOptions()
+) -> DistractorEvaluation:
+    """Figures of MegaFace: rank-k identification and verification of probes among distractors.
+
+    Args:
+        probes: embeddings file, or features with `options.probe_list`.
+        distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
+        options: what is computed, and what is left out.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file or list is of no readable form, or is named twice; a list of noisy pictures names none that
+            is there; embeddings of different models or sizes; an image stands on both sides; no person has two photos.
+    """
+    return _evaluate("megaface", probes, distractors, options)
+
+
+def evaluate_trillion_pairs(
+    probes: Path, distractors: Sequence[Path], options: DistractorOptions | None = None
+) -> DistractorEvaluation:
+    """Figures of Trillion-Pairs, by the reading of its protocol that docs/distractors.md states.
+
+    Args and errors are those of `evaluate_megaface`. Without options, identification is at FPIR 1e-3 and verification
+    at FAR 1e-9.
+    """
+    options = DistractorOptions(fars=("1e-9",), fpirs=("1e-3",)) if options is None else options
+    return _evaluate("trillion-pairs", probes, distractors, options)
+
+
+def _evaluate(
+    protocol: str, probes: Path, distractors: Sequence[Path], options: DistractorOptions
+) -> DistractorEvaluation:
+    _check_paths(distractors, options)
+    notes: list[str] = []
+    shown_probes, source = _probes(probes, options, notes)
+    noisy = _noisy(options.noisy_probes, [shown_probes.names], [probes], notes)[0]
+    if noisy.all():
+        raise ValueError(f"{options.noisy_probes}: it lists all {len(noisy)} probes of {probes}")
+    used = shown_probes.take(~noisy)
+    opened = [open_rows(path, options.feature_norm, options.distractor_list, options.ending) for path in distractors]
+    for rows in opened:
+        _check_alike(probes, used, source, rows)
+    noise = _noisy(options.noisy_distractors, [rows.names for rows in opened], distractors, notes)
+    counts = [int((~marked).sum()) for marked in noise]
+    if same := sum(_of_probe_people(used, rows, marked) for rows, marked in zip(opened, noise, strict=True)):
+        notes.append(f"{same:,} distractors have the identity of a probe person; they count as other people")
+    with errors_naming(probes):
+        scores = score_distractors(
+            used, _portions(probes, used, opened, noise, options.progress), sum(counts), options.fars, options.screen
+        )
+        result = distractor_figures(used, scores, options.ranks, options.fars, options.fpirs, options.rule)
+    if result.alone:
+        notes.append(f"{result.alone:,} probe photos are the only one of their person: they have no mate")
+    sources = (source, *(rows.source for rows in opened))
+    left_out = int(noisy.sum()), sum(map(len, noise)) - sum(counts)
+    return DistractorEvaluation(protocol, result, scores, sources, options.rule, *left_out, tuple(notes))
+
+
+def _check_paths(distractors: Sequence[Path], options: DistractorOptions) -> None:
+    places = [real_path(path) for path in distractors]
+    for path, place in zip(distractors, places, strict=True):
+        if places.count(place) > 1:
+            raise ValueError(f"{path}: named twice among the distractors, so each of them would count twice")
+    if options.distractor_list is not None and len(distractors) > 1:
+        raise ValueError(f"{options.distractor_list}: one list of distractors is for one file or folder of features")
+
+
+def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[Embeddings, EvaluatedFile]:
+    """The probe photos whose person is known, as far as they are listed."""
+    wanted = options.probe_list
+    embeddings, source = read_rows(path, options.feature_norm, wanted if is_features(path) else None, options.ending)
+    if wanted is not None and not is_features(path):
+        pictures = read_pictures(wanted).pictures
+        rows = {name: row for row, name in enumerate(embeddings.names.tolist())}
+        lacking = [name for name in pictures if name not in rows]
+        if lacking:
+            raise ValueError(
+                f"{wanted}: {len(lacking):,} of {len(pictures):,} listed pictures are not in {path}, the first is "
+                f"{shown(lacking[0], 200)}"
+            )
+        if others := len(embeddings) - len(pictures):
+            notes.append(f"{others:,} photos of {path.name} are not in {wanted.name} and are left out")
+        embeddings = embeddings.take(np.array([rows[name] for name in pictures]))
+    known = known_people(embeddings, path)
+    if nobody := len(embeddings) - len(known):
+        notes.append(f"{nobody:,} photos of {path.name} show nobody who is known ({NOBODY}) and are left out")
+    return known, source
+
+
+def _noisy(
+    path: Path | None, names: Sequence[np.ndarray], files: Sequence[Path], notes: list[str]
+) -> list[Bool[np.ndarray, " rows"]]:
+    """Which rows of each file a list of noisy pictures names."""
+    if path is None:
+        return [np.zeros(len(column), bool) for column in names]
+    listed = [name for _, name in read_noise(path)]
+    marked = [listed_as(column, listed) for column in names]
+    unused = len(listed) - len(set().union(*(used for _, used in marked)))
+    if unused == len(listed):
+        raise ValueError(
+            f"{path}: none of its {len(listed):,} pictures, the first is {shown(listed[0], 200)}, is in "
+            f"{', '.join(map(str, files))}; is it the list of another set?"
+        )
+    if unused:
+        notes.append(f"{unused:,} of {len(listed):,} pictures of {path.name} are in no file")
+    return [rows for rows, _ in marked]
+
+
+def _check_alike(probes: Path, shown_probes: Embeddings, source: EvaluatedFile, rows: StreamedRows) -> None:
+    dim = shown_probes.embeddings.shape[1]
+    if rows.dim != dim:
+        raise ValueError(
+            f"{rows.path}: {rows.dim} numbers a row, but {probes} has {dim}; scores compare embeddings of one model "
+            "alone"
+        )
+    made = [(origin.model, origin.flip) for origin in (source.origin, rows.source.origin) if origin is not None]
+    if len(set(made)) > 1:
+        raise ValueError(f"{rows.path}: not made by the model, or with the mirror image, as {probes} was")
+
+
+def _of_probe_people(probes: Embeddings, rows: StreamedRows, noisy: Bool[np.ndarray, " rows"]) -> int:
+    """Number of distractors whose identity is that of a probe."""
+    if rows.identities is None:
+        return 0
+    return int(np.isin(rows.identities[~noisy], np.unique(probes.identities)).sum())
+
+
+def _portions(
+    path: Path,
+    probes: Embeddings,
+    opened: Sequence[StreamedRows],
+    noisy: Sequence[Bool[np.ndarray, " rows"]],
+    progress: Progress,
+) -> Iterator[Float32[np.ndarray, "rows dim"]]:
+    """The distractors of all files that are not noisy, some at a time.
+
+    Raises:
+        ValueError: an image stands among the probes too.
+    """
+    place = {name: row for row, name in enumerate(probes.names.tolist())}
+    pieces = (
+        (rows.path, names, part)
+        for rows, marked in zip(opened, noisy, strict=True)
+        for names, part in rows.portions(~marked)
+    )
+    steps = sum(rows.steps for rows in opened)
+    for distractors, names, part in progress(pieces, "searching the distractors", steps):
+        for row, name in enumerate(names.tolist()):
+            if name in place and (probes.embeddings[place[name]] == part[row]).all():
+                raise ValueError(
+                    f"{distractors}: {shown(name, 200)} is a probe in {path} too; it would be its own rival"
+                )
+        yield part

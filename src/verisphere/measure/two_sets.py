@@ -1,0 +1,37 @@
+"""From two embeddings files to the figures of their pairs: every image of one with every image of the other."""
+
+from pathlib import Path
+
+from verisphere.device import choose_device
+from verisphere.distributed import world
+from verisphere.files.embeddings import read_known_people
+from verisphere.files.errors import errors_naming
+from verisphere.measure.evaluate import Options, evaluated
+from verisphere.measure.evaluation import Evaluation
+from verisphere.measure.identification import check_sides
+from verisphere.protocols.two_sets import two_sets
+
+
+def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
+    """TAR at FARs over the pairs of an image of one file and an image of the other.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is no embeddings file; embeddings of different models or sizes; an image stands in both;
+            no genuine or no impostor pair.
+    """
+    first, second = (read_known_people(path, options.feature_norm) for path in (left, right))
+    check_sides(left, first, right, second, whoever=True)
+    with errors_naming(f"{left} and {right}"):
+        points = two_sets(
+            first,
+            second,
+            options.fars,
+            options.rule,
+            options.processes,
+            options.screen,
+            choose_device(options.device),
+            world(),
+            options.progress,
+        )
+    return Evaluation(points, (evaluated(left, first.origin), evaluated(right, second.origin)))

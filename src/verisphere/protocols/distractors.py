@@ -1,0 +1,193 @@
+"""Probes among distractors: MegaFace and Trillion-Pairs, exactly and in bounded memory.
+
+Each photo of a probe person is once the mate: alone in the gallery with all distractors, it is searched by every other
+photo of the person (Kemelmacher-Shlizerman et al. 2016, arXiv:1512.00596, section 4). Its rank is 1 + the number of
+distractors that score as high as the mate or higher: ties lose. The photos of a person never compete with each other.
+
+Verification compares the same photos one to one: genuine are the pairs of two photos of one probe person, each once;
+impostors are all pairs of a probe photo and a distractor, each once. Pairs of two probe people are not compared.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int64
+
+from verisphere.decide.highest import HighestScores
+from verisphere.decide.identification import (
+    Cmc,
+    IdentificationPoint,
+    ProbeScores,
+    RankRate,
+    cmc,
+    identification_point,
+    rank_rate,
+)
+from verisphere.decide.point import Far, accepted_impostors, far_text, operating_point
+from verisphere.protocols.all_pairs import refuse_nobody
+from verisphere.score.pairs import pair_scores, unit_rows
+from verisphere.score.reaching import Reaching
+from verisphere.vocabulary import Embeddings, OperatingPoint, Precision, Rule
+
+MOST_HELD = 1 << 25  # impostor scores that are held for a threshold: 0.5 GB, and as much while they are sorted
+
+
+@dataclass(frozen=True, eq=False)
+class DistractorScores:
+    """What identification and verification need of the scores of probes among distractors.
+
+    Attributes:
+        searches: a search for each ordered pair of two photos of one person, the probe and the mate; `stranger` has the
+            best distractor of each probe photo, as of a search without a mate.
+        genuine: score of each unordered pair of two photos of one person.
+        impostor: scores of all pairs of a probe photo and a distractor.
+    """
+
+    searches: ProbeScores
+    genuine: Float64[np.ndarray, " pairs"]
+    impostor: HighestScores
+
+
+@dataclass(frozen=True)
+class DistractorResult:
+    """The figures of probes among distractors.
+
+    Attributes:
+        people: number of probe people.
+        probes: number of their photos.
+        alone: number of photos whose person has no other: they have no mate, and stand in impostor pairs alone.
+        distractors: number of rows that each probe is searched among.
+        searches: number of (probe, mate) pairs, both orders counted.
+        ranks: share of the searches whose mate is found up to each rank.
+        cmc: the same for every rank.
+        identification_points: share of the searches whose mate is first and passes, at each target FPIR.
+        operating_points: verification, one for each target FAR.
+    """
+
+    people: int
+    probes: int
+    alone: int
+    distractors: int
+    searches: int
+    ranks: tuple[RankRate, ...]
+    cmc: Cmc
+    identification_points: tuple[IdentificationPoint, ...]
+    operating_points: tuple[OperatingPoint, ...]
+
+
+def score_distractors(
+    probes: Embeddings,
+    portions: Iterable[Float32[np.ndarray, "rows dim"]],
+    distractors: int,
+    fars: Sequence[Far] = (),
+    precision: Precision = "float32",
+) -> DistractorScores:
+    """Score probes among distractors, of which only a portion is held at a time.
+
+    Args:
+        probes: photos of the probe people.
+        portions: rows of the distractors, some at a time.
+        distractors: how many there are in all.
+        fars: target FARs of verification; the impostor scores are held as far as their thresholds need.
+        precision: type of the screening products; changes speed, never an answer.
+
+    Raises:
+        ValueError: no person has two photos, or nobody is known on some; there are no distractors, or not so many; the
+            sizes of the embeddings do not agree; a FAR needs more impostor scores than are held.
+    """
+    refuse_nobody(probes)
+    if distractors < 1:
+        raise ValueError("there are no distractors to search among")
+    person = np.unique(probes.identities, return_inverse=True)[1]
+    probe, mate = _searches(person)
+    if not len(probe):
+        raise ValueError(
+            f"no two of {len(probes)} probes show one person, so no probe has a mate; each needs another photo"
+        )
+    units = unit_rows(probes.embeddings)
+    score = pair_scores(units, torch.from_numpy(probe), torch.from_numpy(mate)).numpy() + 0.0  # -0.0 is 0.0
+    order = np.lexsort((score, probe))
+    probe, mate, score = probe[order], mate[order], score[order]
+    first = np.searchsorted(probe, np.arange(len(probes) + 1))
+    reaching = Reaching(units, score, first, _held(fars, len(probes) * distractors), precision)
+    for rows in portions:
+        if rows.shape[1] != units.shape[1]:
+            raise ValueError(f"probes have {units.shape[1]} numbers a row but the distractors have {rows.shape[1]}")
+        reaching.take(unit_rows(rows))
+    if reaching.rows != distractors:
+        raise ValueError(f"{distractors:,} distractors were announced, but {reaching.rows:,} came")
+    searches = ProbeScores(
+        mate=score,
+        rival=reaching.best[probe],
+        rank=1 + reaching.counts(),
+        stranger=reaching.best,
+        people=distractors + 1,
+    )
+    return DistractorScores(
+        searches, score[probe < mate], HighestScores(*reaching.highest(), total=len(probes) * distractors)
+    )
+
+
+def distractor_figures(
+    probes: Embeddings,
+    scores: DistractorScores,
+    ranks: Sequence[int] = (1,),
+    fars: Sequence[Far] = ("1e-6",),
+    fpirs: Sequence[Far] = (),
+    rule: Rule = "at_most",
+) -> DistractorResult:
+    """The figures of scored probes.
+
+    Args:
+        probes: photos of the probe people, as they were scored.
+        scores: their scores, for these FARs.
+        ranks: ranks of identification.
+        fars: target FARs of verification.
+        fpirs: target FPIRs of identification with a threshold; see `identification_point`.
+        rule: see `threshold_at`.
+
+    Raises:
+        ValueError: a bad rank, FAR, FPIR or rule.
+    """
+    photos = np.unique(probes.identities, return_counts=True)[1]
+    searches = scores.searches
+    return DistractorResult(
+        people=len(photos),
+        probes=len(probes),
+        alone=int((photos == 1).sum()),
+        distractors=searches.people - 1,
+        searches=len(searches.mate),
+        ranks=tuple(rank_rate(searches, rank) for rank in ranks),
+        cmc=cmc(searches),
+        identification_points=tuple(identification_point(searches, fpir, 1, rule) for fpir in fpirs),
+        operating_points=tuple(operating_point(scores.genuine, scores.impostor, far, rule) for far in fars),
+    )
+
+
+def _searches(
+    person: Int64[np.ndarray, " photos"],
+) -> tuple[Int64[np.ndarray, " searches"], Int64[np.ndarray, " searches"]]:
+    """Every ordered pair of two photos of one person: the row of the probe, and that of the mate."""
+    order = np.argsort(person, kind="stable")
+    photos = np.bincount(person)
+    first = np.repeat(photos.cumsum() - photos, photos)  # where the photos of each photo's person begin
+    others = np.repeat(photos, photos)
+    probe = np.repeat(np.arange(len(person)), others)
+    turn = np.arange(len(probe)) - np.repeat(others.cumsum() - others, others)
+    mate = np.repeat(first, others) + turn
+    apart = probe != mate
+    return order[probe[apart]], order[mate[apart]]
+
+
+def _held(fars: Sequence[Far], impostors: int) -> int:
+    """How many of the highest distinct scores the thresholds at these FARs need, by any rule."""
+    needed = {far_text(far): min(accepted_impostors(far, impostors) + 2, impostors) for far in fars}
+    for far, count in needed.items():
+        if count > MOST_HELD:
+            raise ValueError(
+                f"FAR {far} would hold {count:,} of {impostors:,} impostor scores; at most {MOST_HELD:,} are held, "
+                f"which is enough for a FAR of {(MOST_HELD - 2) / impostors:.1e}"
+            )
+    return max(needed.values(), default=0)
