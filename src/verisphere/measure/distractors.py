@@ -12,7 +12,6 @@ from verisphere.decide.identification import exact_fpir, identification_curve
 from verisphere.decide.point import Far, exact_rate
 from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import known_people
-from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, json_text
@@ -21,6 +20,7 @@ from verisphere.protocols.distractors import (
     DistractorResult,
     DistractorScores,
     distractor_figures,
+    require_mates,
     score_distractors,
 )
 from verisphere.report.identification_plots import identification_plot
@@ -179,6 +179,7 @@ def _evaluate(
     if noisy.all():
         raise ValueError(f"{options.noisy_probes}: it lists all {len(noisy)} probes of {probes}")
     used = shown_probes.take(~noisy)
+    require_mates(used, f"{probes}: ")
     opened = [open_rows(path, options.feature_norm, options.distractor_list, options.ending) for path in distractors]
     for rows in opened:
         _check_alike(probes, used, source, rows)
@@ -186,11 +187,9 @@ def _evaluate(
     counts = [int((~marked).sum()) for marked in noise]
     if same := sum(_of_probe_people(used, rows, marked) for rows, marked in zip(opened, noise, strict=True)):
         notes.append(f"{same:,} distractors have the identity of a probe person; they count as other people")
-    with errors_naming(probes):
-        scores = score_distractors(
-            used, _portions(probes, used, opened, noise, options.progress), sum(counts), options.fars, options.screen
-        )
-        result = distractor_figures(used, scores, options.ranks, options.fars, options.fpirs, options.rule)
+    portions = _portions(probes, used, opened, noise, options.progress)
+    scores = score_distractors(used, portions, sum(counts), options.fars, options.screen)
+    result = distractor_figures(used, scores, options.ranks, options.fars, options.fpirs, options.rule)
     if result.alone:
         notes.append(f"{result.alone:,} probe photos are the only one of their person: they have no mate")
     sources = (source, *(rows.source for rows in opened))
@@ -231,7 +230,7 @@ def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[E
 
 def _noisy(
     path: Path | None, names: Sequence[np.ndarray], files: Sequence[Path], notes: list[str]
-) -> list[Bool[np.ndarray, " rows"]]:
+) -> list[Bool[np.ndarray, " _"]]:
     """Which rows of each file a list of noisy pictures names."""
     if path is None:
         return [np.zeros(len(column), bool) for column in names]
@@ -271,7 +270,7 @@ def _portions(
     path: Path,
     probes: Embeddings,
     opened: Sequence[StreamedRows],
-    noisy: Sequence[Bool[np.ndarray, " rows"]],
+    noisy: Sequence[Bool[np.ndarray, " _"]],
     progress: Progress,
 ) -> Iterator[Float32[np.ndarray, "rows dim"]]:
     """The distractors of all files that are not noisy, some at a time.

@@ -79,7 +79,7 @@ class DistractorResult:
 
 def score_distractors(
     probes: Embeddings,
-    portions: Iterable[Float32[np.ndarray, "rows dim"]],
+    portions: Iterable[Float32[np.ndarray, "_ dim"]],
     distractors: int,
     fars: Sequence[Far] = (),
     precision: Precision = "float32",
@@ -100,12 +100,8 @@ def score_distractors(
     refuse_nobody(probes)
     if distractors < 1:
         raise ValueError("there are no distractors to search among")
-    person = np.unique(probes.identities, return_inverse=True)[1]
-    probe, mate = _searches(person)
-    if not len(probe):
-        raise ValueError(
-            f"no two of {len(probes)} probes show one person, so no probe has a mate; each needs another photo"
-        )
+    require_mates(probes)
+    probe, mate = _searches(np.unique(probes.identities, return_inverse=True)[1])
     units = unit_rows(probes.embeddings)
     score = pair_scores(units, torch.from_numpy(probe), torch.from_numpy(mate)).numpy() + 0.0  # -0.0 is 0.0
     order = np.lexsort((score, probe))
@@ -164,6 +160,22 @@ def distractor_figures(
         identification_points=tuple(identification_point(searches, fpir, 1, rule) for fpir in fpirs),
         operating_points=tuple(operating_point(scores.genuine, scores.impostor, far, rule) for far in fars),
     )
+
+
+def require_mates(probes: Embeddings, source: str = "") -> None:
+    """Refuse probes of which no two show one person.
+
+    Args:
+        probes: the probes.
+        source: beginning of the error, such as the name of their file and a colon.
+
+    Raises:
+        ValueError: no person has two photos.
+    """
+    if len(np.unique(probes.identities)) == len(probes):
+        raise ValueError(
+            f"{source}no two of {len(probes)} probes show one person, so no probe has a mate; each needs another photo"
+        )
 
 
 def _searches(

@@ -98,7 +98,8 @@ class Reaching:
 
     def highest(self) -> tuple[Float64[np.ndarray, " values"], Int64[np.ndarray, " values"]]:
         """The highest distinct scores of all pairs so far, descending, and how many pairs have each."""
-        self._sort_in()
+        if self._held:
+            self._sort_in()
         return self._values[::-1], self._counts[::-1]
 
     def _take(self, rows: Float32[Tensor, "rows dim"]) -> None:

@@ -1,0 +1,341 @@
+"""`verisphere evaluate megaface`, `trillion-pairs`, `two-sets`, and the distractors of `identification`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.cli import main
+from verisphere.files.matrices import write_matrix
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+#: Cosines: Ann's 1-2 0.8, 1-3 0.6, 2-3 0.96, Ben's 0.8; with the distractors, see tests/protocols/test_distractors.py.
+PROBES = np.array([[1, 0, 0], [4, 3, 0], [3, 4, 0], [0, 0, 1], [0, 3, 4], [0, 0, -1]], np.float32)
+NAMES = ["Ann/ann1.png", "Ann/ann2.png", "Ann/ann3.png", "Ben/ben1.png", "Ben/ben2.png", "Cem/cem1.png"]
+DISTRACTORS = np.array([[6, 8, 0], [2, 0, 0], [0, -4, 3]], np.float32)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of one call of `evaluate`."""
+        try:
+            code = main(["--default-allocator", "evaluate", *map(str, arguments)])
+        except SystemExit as leaving:
+            code = leaving.code
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call
+
+
+def save(path: Path, rows: np.ndarray, names: list[str], identities: list[str], **arrays: object) -> Path:
+    np.savez(path, embeddings=rows, names=names, identities=identities, **arrays)
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Six photos of three people as probes, and three distractors in two files; the folder is the current one."""
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "probes.npz", PROBES, NAMES, ["Ann"] * 3 + ["Ben"] * 2 + ["Cem"])
+    save(tmp_path / "d1.npz", DISTRACTORS[:1], ["1/2@N00/3.jpg"], ["-1"])
+    save(tmp_path / "d2.npz", DISTRACTORS[1:], ["1/2@N00/4.jpg", "5/6@N00/3.jpg"], ["x", "y"])
+    return tmp_path
+
+
+MEGAFACE = ("megaface", "probes.npz", "--distractors", "d1.npz", "--distractors", "d2.npz")
+
+
+def test_megaface_prints_and_writes(run, files: Path):
+    code, out, err = run(
+        *(*MEGAFACE, "--rank", 1, "--rank", 2, "--far", "0.25", "--json", "out.json", "--plot", "out.png")
+    )
+    assert (code, err) == (0, "")
+    assert "3 people by 6 photos among 3 distractors; 8 searches" in out
+    assert "1 probe photos are the only one of their person" in out
+    read = json.loads((files / "out.json").read_text())
+    assert [(rate["rank"], rate["identified"], rate["mated_total"]) for rate in read["ranks"]] == [(1, 2, 8), (2, 5, 8)]
+    (point,) = read["operating_points"]
+    assert (point["genuine_accepted"], point["genuine_total"]) == (3, 4)
+    assert (point["impostor_accepted"], point["impostor_total"]) == (4, 18)
+    assert [source["file"] for source in read["sources"]] == ["probes.npz", "d1.npz", "d2.npz"]
+    assert "identification_points" not in read
+    assert (files / "out.png").stat().st_size > 10_000
+
+
+def test_noisy_images_are_dropped_by_list_and_counted(run, files: Path):
+    (files / "probe_noise.txt").write_text("# FaceScrub\nann3.png\nZoe_9.png\n")
+    (files / "noise.txt").write_text("1/2@N00/4.jpg\n")
+    code, out, err = run(
+        *(*MEGAFACE, "--noisy-probes", "probe_noise.txt", "--noisy-distractors", "noise.txt", "--json", "out.json")
+    )
+    assert (code, err) == (0, "")
+    assert "left out as noisy: 1 probe photos, 1 distractors" in out
+    assert "1 of 2 pictures of probe_noise.txt are in no file" in out
+    read = json.loads((files / "out.json").read_text())
+    # Left are ann1 and ann2, which are 0.8 alike, ben1 and ben2, and the distractors (3, 4, 0) and (0, -4, 3):
+    # ann1 has 0.6 and 0, so 1; ann2 has 0.96, so 2; ben1 has 0 and 0.6, ben2 0.48 and 0, so 1 and 1: 3 of 4.
+    assert (read["noisy_probes"], read["noisy_distractors"], read["distractors"]) == (1, 1, 2)
+    assert (read["ranks"][0]["identified"], read["ranks"][0]["mated_total"]) == (3, 4)
+    assert read["operating_points"][0]["below_resolution"] is True  # 1e-6 of 5 x 2 impostors
+
+
+def test_features_as_the_development_kit_writes_them(run, files: Path):
+    for folder, names, rows in (
+        ("facescrub", NAMES, PROBES),
+        ("megaface", ["1/2@N00/3.jpg", "1/2@N00/4.jpg", "5/6@N00/3.jpg"], DISTRACTORS),
+    ):
+        for name, row in zip(names, rows, strict=True):
+            (files / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_matrix(files / folder / f"{name}_arc.bin", row[:, None])
+    people = ["Ann", "Ann", "Ann", "Ben", "Ben", "Cem"]
+    (files / "facescrub_features_list.json").write_text(json.dumps({"path": NAMES, "id": people}))
+    code, out, err = run(
+        *("megaface", "facescrub", "--probe-list", "facescrub_features_list.json", "--distractors", "megaface"),
+        *("--ending", "_arc.bin", "--rank", 2),
+    )
+    assert (code, err) == (0, "")
+    assert "|    2 |     0.6250 |" in out
+    write_matrix(files / "merged.bin", DISTRACTORS)
+    assert "|    2 |     0.6250 |" in run("megaface", "probes.npz", "--distractors", "merged.bin", "--rank", 2)[1]
+
+
+def test_a_probe_list_chooses_among_named_rows(run, files: Path):
+    (files / "list.txt").write_text("\n".join(NAMES[:2]) + "\n")
+    code, out, _ = run(*MEGAFACE, "--probe-list", "list.txt")
+    assert (code, "1 people by 2 photos" in out) == (0, True)
+    assert "4 photos of probes.npz are not in list.txt and are left out" in out
+
+
+def test_what_the_identities_say_is_counted(run, files: Path):
+    save(files / "d2.npz", DISTRACTORS[1:], ["a", "b"], ["Ann", "-1"])
+    save(files / "probes.npz", PROBES, NAMES, ["Ann"] * 3 + ["Ben"] * 2 + ["-1"])
+    code, out, _ = run(*MEGAFACE)
+    assert (code, "2 people by 5 photos" in out) == (0, True)
+    assert "1 photos of probes.npz show nobody who is known (-1) and are left out" in out
+    assert "1 distractors have the identity of a probe person; they count as other people" in out
+
+
+def test_trillion_pairs(run, files: Path):
+    code, _, err = run(
+        *("trillion-pairs", *MEGAFACE[1:], "--fpir", "0.5", "--far", "0.25", "--json", "out.json", "--plot", "out.svg")
+    )
+    assert (code, err) == (0, "")
+    read = json.loads((files / "out.json").read_text())
+    (point,) = read["identification_points"]
+    assert (point["mated_identified"], point["mated_total"], point["nonmated_passed"]) == (2, 8, 3)
+    run("trillion-pairs", *MEGAFACE[1:], "--json", "out.json")
+    read = json.loads((files / "out.json").read_text())
+    assert read["identification_points"][0]["fpir_target"] == "1e-3"
+    assert read["operating_points"][0]["far_target"] == "1e-9"
+    assert "notes" in read
+
+
+def lists(files: Path) -> None:
+    (files / "empty.txt").write_text("# none\n")
+    (files / "other.txt").write_text("Zoe_1.png\n")
+    (files / "all.txt").write_text("\n".join(NAMES))
+    (files / "lacking.txt").write_text("Ann/ann1.png\nAnn/ann9.png\n")
+    save(files / "wide.npz", np.ones((1, 4), np.float32), ["w"], ["w"])
+    save(files / "same.npz", PROBES[:1], NAMES[:1], ["-1"])
+    save(files / "nan.npz", np.full((1, 3), np.nan, np.float32), ["n"], ["n"])
+    save(files / "single.npz", PROBES[[0, 3]], ["a", "b"], ["a", "b"])
+    (files / "pack.bin").write_bytes(b"\x80\x04\x95" + bytes(40))
+    (files / "folder").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*MEGAFACE, "--noisy-probes", "empty.txt"), "empty.txt: it lists no picture"),
+        ((*MEGAFACE, "--noisy-probes", "other.txt"), "none of its 1 pictures, the first is 'Zoe_1.png', is in probes"),
+        ((*MEGAFACE, "--noisy-distractors", "other.txt"), "is in d1.npz, d2.npz; is it the list of another set?"),
+        ((*MEGAFACE, "--noisy-probes", "all.txt"), "all.txt: it lists all 6 probes of probes.npz"),
+        ((*MEGAFACE, "--noisy-probes", "absent.txt"), "absent.txt"),
+        ((*MEGAFACE, "--probe-list", "lacking.txt"), "1 of 2 listed pictures are not in probes.npz, the first is"),
+        ((*MEGAFACE, "--distractors", "./d1.npz"), "named twice among the distractors"),
+        ((*MEGAFACE, "--distractors", "wide.npz"), "wide.npz: 4 numbers a row, but probes.npz has 3"),
+        ((*MEGAFACE, "--distractors", "same.npz"), "'Ann/ann1.png' is a probe in probes.npz too"),
+        ((*MEGAFACE, "--distractors", "nan.npz"), "nan.npz: 'n' (row 0) holds NaN or infinity"),
+        ((*MEGAFACE, "--distractors", "pack.bin"), "pack.bin: no matrix of features; its header states"),
+        ((*MEGAFACE, "--distractors", "folder"), "folder: no file below it ends in '.bin'"),
+        ((*MEGAFACE, "--distractors", "absent.npz"), "absent.npz: there is no such file"),
+        ((*MEGAFACE, "--distractor-list", "all.txt"), "one list of distractors is for one file or folder"),
+        ((*MEGAFACE[:4], "--distractor-list", "all.txt"), "an embeddings file names its pictures"),
+        (("megaface", "folder", *MEGAFACE[2:]), "folder: features do not say who is on a picture"),
+        (("megaface", "single.npz", *MEGAFACE[2:]), "single.npz: no two of 2 probes show one person"),
+        (("megaface", "probes.npz"), "--distractors"),
+        ((*MEGAFACE, "--rank", 0), "rank must be at least 1, got 0"),
+        ((*MEGAFACE, "--far", "2"), "a FAR must lie between 0 and 1, got '2'"),
+        ((*MEGAFACE, "--json", "d1.npz"), "d1.npz"),
+        ((*MEGAFACE, "--plot", "out.pdf"), "must end in .png or .svg"),
+        (("trillion-pairs", *MEGAFACE[1:], "--fpir", "x"), "an FPIR must be a decimal number"),
+    ],
+)
+def test_errors_are_one_line_and_write_nothing(run, files: Path, arguments, message):
+    lists(files)
+    before = sorted(path.name for path in files.iterdir())
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert sorted(path.name for path in files.iterdir()) == before
+
+
+# --- identification with distractors (TinyFace) ---
+
+
+@pytest.fixture
+def tiny(files: Path) -> Path:
+    """Two mated probes and one of nobody in the gallery; two distractors, one of them of a probe's identity."""
+    save(files / "p.npz", np.array([[1, 0], [0, 1], [1, 1]], np.float32), ["p1", "p2", "p3"], ["Ann", "Ben", "Zoe"])
+    save(files / "g.npz", np.array([[24, 7], [3, 4], [3, -4]], np.float32), ["g1", "g2", "g3"], ["Ann", "Ann", "Ben"])
+    save(files / "d.npz", np.array([[4, 3], [0, 2]], np.float32), ["g1", "d2"], ["-1", "Ben"])
+    return files
+
+
+TINY = ("identification", "p.npz", "--gallery", "g.npz", "--distractors", "d.npz")
+
+
+def test_distractors_are_people_nobody_probes(run, tiny: Path):
+    code, out, err = run(*TINY, "--closed-set", "--rank", 1, "--rank", 5, "--map", "--json", "out.json")
+    assert (code, err) == (0, "")
+    read = json.loads((tiny / "out.json").read_text())
+    gallery = read["galleries"]["g"]
+    # Ann by (1, 0): hers 0.96 and 0.6; Ben 0.6, the distractors 0.8 and 0. Rank 1; precision (1/1 + 2/4) / 2 = 0.75.
+    # Ben by (0, 1): his -0.8; Ann's 0.28 and 0.8, the distractors 0.6 and 1, though one is called Ben: three other
+    # people are before him, so rank 4 of 4; precision 1/5.
+    assert (gallery["people"], gallery["images"], gallery["mated_probes"]) == (4, 5, 2)
+    assert gallery["cmc"]["rank"] == [1, 4]
+    assert read["mean_average_precision"]["g"] == {"value": pytest.approx((0.75 + 0.2) / 2), "mated_total": 2}
+    assert read["distractors"] == 2
+    assert "2 of the images are distractors" in out
+    assert "1 distractors have the identity of a probe" in out
+
+
+def test_distractors_stand_in_every_gallery(run, tiny: Path):
+    save(tiny / "h.npz", np.array([[3, -4]], np.float32), ["h1"], ["Ben"])
+    code, out, _ = run(*TINY, "--gallery", "h.npz", "--closed-set")
+    assert code == 0
+    assert "g: 4 people by 5 images" in out
+    assert "h: 3 people by 3 images" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("identification", "p.npz", "--distractors", "d.npz"), "so name one too"),
+        ((*TINY, "--distractors", "d.npz"), "d.npz: its images are distractors, so it cannot be named a second time"),
+        ((*TINY, "--distractors", "g.npz"), "g.npz: its images are distractors"),
+        ((*TINY, "--distractors", "d1.npz"), "d1.npz: 3 numbers a row, but p.npz has 2"),
+        ((*TINY, "--distractors", "q.npz"), "q.npz: 1 of its images are probes in p.npz too, the first is 'p1'"),
+    ],
+)
+def test_distractors_that_cannot_be_enrolled(run, tiny: Path, arguments, message):
+    save(tiny / "q.npz", np.array([[1, 0]], np.float32), ["p1"], ["-100"])
+    code, out, err = run(*arguments, "--closed-set")
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+# --- two sets (the mask track of MFR) ---
+
+
+@pytest.fixture
+def masks(files: Path) -> Path:
+    save(files / "masked.npz", np.array([[1, 0], [0, 1]], np.float32), ["m1", "m2"], ["Ann", "Ben"])
+    save(files / "plain.npz", np.array([[4, 3], [3, 4], [2, 0]], np.float32), ["u1", "u2", "u3"], ["Ann", "Ben", "Ben"])
+    return files
+
+
+def test_two_sets(run, masks: Path):
+    code, out, err = run("two-sets", "masked.npz", "plain.npz", "--far", "0.34", "--json", "out.json")
+    assert (code, err) == (0, "")
+    (point,) = json.loads((masks / "out.json").read_text())["operating_points"]
+    # Genuine 0.8, 0.8 and 0; impostor 0.6, 1 and 0.6: one of them may pass, so the threshold is 0.6.
+    assert (point["genuine_accepted"], point["genuine_total"], point["impostor_total"]) == (2, 3, 3)
+    assert "0.6667" in out
+
+
+@pytest.mark.parametrize(
+    ("right", "message"),
+    [
+        ("masked.npz", "2 of its images are probes in masked.npz too"),
+        ("d2.npz", "d2.npz: 3 numbers a row, but masked.npz has 2"),
+        ("strangers.npz", "masked.npz and strangers.npz: there are no genuine scores"),
+        ("absent.npz", "absent.npz"),
+    ],
+)
+def test_two_sets_that_cannot_be_compared(run, masks: Path, right, message):
+    save(masks / "strangers.npz", np.ones((1, 2), np.float32), ["s"], ["Zoe"])
+    code, out, err = run("two-sets", "masked.npz", right, "--json", "out.json")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not (masks / "out.json").exists()
+
+
+# --- all pairs by group (IFRT, MFR), and videos (LFR2019) ---
+
+
+def test_all_pairs_has_each_group_at_its_own_threshold_and_all_groups_together(run, files: Path):
+    rows = np.array([[1, 0], [4, 3], [0, 1], [3, 4], [24, 7], [0, -1]], np.float32)
+    people = ["Ann", "Ann", "Ben", "Cem", "Cem", "Dan"]
+    save(files / "mfr.npz", rows, list("abcdef"), people, domains=["x", "x", "x", "y", "y", "y"])
+    # Group x: genuine 0.8, impostor 0 and 0.6. Group y: genuine 0.8, impostor -0.8 and -0.28. Across: 0.6, 0.96, 0,
+    # 0.96, 0.936, -0.6, 0.8, 0.28, -1. All impostors, descending: 0.96 0.96 0.936 0.8 0.6 0.6 0.28 0 0 -0.28 -0.6 ...
+    code, out, _ = run("all-pairs", "mfr.npz", "--far", "0.5", "--far", "0.16", "--json", "out.json")
+    read = json.loads((files / "out.json").read_text())
+    assert code == 0
+    whole = read["operating_points"]  # k = floor(6.5) = 6: the seventh; k = floor(2.08) = 2: the third
+    assert [point["threshold"] for point in whole] == pytest.approx([0.28, 0.936], abs=1e-7)
+    assert [(point["genuine_accepted"], point["impostor_total"]) for point in whole] == [(2, 13), (0, 13)]
+    half, low = (result["domains"] for result in read["one_threshold"])
+    # k = floor(1) = 1: the second impostor of each group; k = floor(0.32) = 0: the first
+    assert [half[name]["threshold"] for name in "xy"] == pytest.approx([0, -0.8], abs=1e-7)
+    assert [low[name]["threshold"] for name in "xy"] == pytest.approx([0.6, -0.28], abs=1e-7)
+    assert [low[name]["tar_own"] for name in "xy"] == [1, 1]
+    assert [low[name]["tar"] for name in "xy"] == [0, 0]  # at the threshold of all, 0.936
+    # At 0.28 group x accepts 0.6 of its two impostors, group y none, which counts as one of two.
+    exponent = -np.log10(1 / 2)
+    assert [half[name]["neg_log10_far"] for name in "xy"] == pytest.approx([exponent, exponent])
+    assert read["one_threshold"][0]["far_is_bound"] == ["y"]
+    assert (read["one_threshold"][0]["tar_std"], read["one_threshold"][0]["neg_log10_far_std"]) == (0, 0)
+    assert "TAR at own" in out
+
+
+@pytest.mark.parametrize(("feature_norm", "second"), [("drop", 0.5**0.5), ("keep", 34 / (34**2 + 43**2) ** 0.5)])
+def test_a_video_is_the_mean_of_its_frames(run, files: Path, feature_norm, second):
+    rows = np.array([[30, 40], [4, 3], [1, 1], [1, 0]], np.float32)
+    videos = ["v1", "v1", "v2", "v3"]
+    save(files / "lfr.npz", rows, list("abcd"), ["Ann", "Ann", "Ann", "Ben"], media=videos, templates=videos)
+    # Mean of the unit frames of v1: (0.7, 0.7); of the frames as they are: (17, 21.5). Ben's cosines with v1 and v2:
+    # 0.7071 twice, or 0.6202 and 0.7071, of which FAR 0.5 takes the second.
+    code, _, _ = run(*("all-pairs", "lfr.npz", "--far", "0.5", "--feature-norm", feature_norm, "--json", "out.json"))
+    (point,) = json.loads((files / "out.json").read_text())["operating_points"]
+    assert (code, point["genuine_total"], point["impostor_total"]) == (0, 1, 2)
+    assert point["threshold"] == pytest.approx(second, abs=1e-7)
+
+
+# --- real faces ---
+
+
+def test_lfw_people_among_people_of_one_photo(run, files: Path, real_data: Path):
+    with np.load(real_data / "lfw_embeddings.npz") as read:
+        rows, names, people = (read[name] for name in ("embeddings", "names", "identities"))
+    _, person, photos = np.unique(people, return_inverse=True, return_counts=True)
+    most = np.isin(person, np.argsort(-photos, kind="stable")[:20])
+    single = photos[person] == 1
+    save(files / "probes.npz", rows[most], names[most], people[most])
+    save(files / "singles.npz", rows[single], names[single], people[single])
+    code, out, _ = run("megaface", "probes.npz", "--distractors", "singles.npz", "--far", "1e-4", "--json", "out.json")
+    result = json.loads((files / "out.json").read_text())
+    assert (code, result["people"], result["distractors"]) == (0, 20, 4069)
+    # The same from the whole matrix of scores
+    units = rows.astype(np.float64) / np.linalg.norm(rows.astype(np.float64), axis=1)[:, None]
+    own, rival, shown = units[most] @ units[most].T, (units[most] @ units[single].T).max(1), person[most]
+    pairs = (shown[:, None] == shown) & ~np.eye(len(shown), dtype=bool)
+    assert result["searches"] == pairs.sum()
+    assert result["ranks"][0]["identified"] == ((own > rival[:, None]) & pairs).sum()
