@@ -201,7 +201,7 @@ TINY = ("identification", "p.npz", "--gallery", "g.npz", "--distractors", "d.npz
 
 
 def test_distractors_are_people_nobody_probes(run, tiny: Path):
-    code, out, err = run(*TINY, "--closed-set", "--rank", 1, "--rank", 5, "--map", "--json", "out.json")
+    code, out, err = run(*TINY, "--closed-set", "--rank", 1, "--rank", 5, "--by-image", "--json", "out.json")
     assert (code, err) == (0, "")
     read = json.loads((tiny / "out.json").read_text())
     gallery = read["galleries"]["g"]
@@ -210,7 +210,10 @@ def test_distractors_are_people_nobody_probes(run, tiny: Path):
     # people are before him, so rank 4 of 4; precision 1/5.
     assert (gallery["people"], gallery["images"], gallery["mated_probes"]) == (4, 5, 2)
     assert gallery["cmc"]["rank"] == [1, 4]
-    assert read["mean_average_precision"]["g"] == {"value": pytest.approx((0.75 + 0.2) / 2), "mated_total": 2}
+    images = read["by_image"]["g"]
+    assert (images["mean_average_precision"], images["mated_total"]) == (pytest.approx((0.75 + 0.2) / 2), 2)
+    assert [rate["identified"] for rate in images["ranks"]] == [1, 2]  # Ben's is the fifth of five images
+    assert "ranks of images, not of people" in out
     assert read["distractors"] == 2
     assert "2 of the images are distractors" in out
     assert "1 distractors have the identity of a probe" in out
@@ -330,7 +333,7 @@ def test_lfw_people_among_people_of_one_photo(run, files: Path, real_data: Path)
     single = photos[person] == 1
     save(files / "probes.npz", rows[most], names[most], people[most])
     save(files / "singles.npz", rows[single], names[single], people[single])
-    code, out, _ = run("megaface", "probes.npz", "--distractors", "singles.npz", "--far", "1e-4", "--json", "out.json")
+    code, _, _ = run("megaface", "probes.npz", "--distractors", "singles.npz", "--far", "1e-4", "--json", "out.json")
     result = json.loads((files / "out.json").read_text())
     assert (code, result["people"], result["distractors"]) == (0, 20, 4069)
     # The same from the whole matrix of scores

@@ -6,7 +6,7 @@ import torch
 
 from verisphere.decide import operating_point
 from verisphere.protocols import distractors
-from verisphere.protocols.average_precision import MeanAveragePrecision, mean_average_precision
+from verisphere.protocols.by_image import ranked_by_image
 from verisphere.protocols.distractors import distractor_figures, score_distractors
 from verisphere.protocols.two_sets import two_sets
 from verisphere.score import pair_scores, unit_rows
@@ -117,28 +117,29 @@ def test_a_far_that_would_hold_too_many_scores_is_refused(monkeypatch: pytest.Mo
         score_distractors(PROBES, [DISTRACTORS], 3, ["0.25"])
 
 
-def test_mean_average_precision():
-    gallery = Embeddings(
-        [[24, 7], [3, 4], [4, 3], [3, -4], [0, 1]], identities=["Ann", "Ann", "Ben", "Ben", "Zoe"]
-    )  # fmt: skip
+def test_images_ranked_by_score():
+    gallery = Embeddings([[24, 7], [3, 4], [4, 3], [3, -4], [0, 1]], identities=["Ann", "Ann", "Ben", "Ben", "Zoe"])
     probes = Embeddings([[1, 0], [0, 1], [1, 1]], identities=["Ann", "Ben", "nobody enrolled"])
     # Ann by (1, 0): 0.96 of hers, 0.8 of Ben, 0.6 of hers tied with 0.6 of Ben, 0: (1/1 + 2/4) / 2 = 0.75. The
     # trapezoids of TinyFace's script, with the tie lost, give ((1 + 1)/2 + (1/3 + 2/4)/2) / 2 = 0.7083.
     # Ben by (0, 1): 1 of Zoe, 0.8 of Ann, 0.6 of his, 0.28 of Ann, -0.8 of his: (1/3 + 2/5) / 2 = 11/30.
-    found = mean_average_precision(probes, gallery)
-    assert (found.value, found.mated_total) == (pytest.approx((0.75 + 11 / 30) / 2, abs=1e-15), 2)
+    found = ranked_by_image(probes, gallery, ranks=(1, 3))
+    assert found.mean_average_precision == pytest.approx((0.75 + 11 / 30) / 2, abs=1e-15)
+    assert [(rate.rank, rate.identified, rate.mated_total) for rate in found.ranks] == [(1, 1, 2), (3, 2, 2)]
 
 
-def test_a_persons_own_images_never_stand_in_each_others_way():
-    gallery = Embeddings([[1, 0], [1, 0], [1, 0], [0, 1]], identities=["Ann", "Ann", "Ann", "Ben"])
-    assert mean_average_precision(Embeddings([[1, 0]], identities=["Ann"]), gallery).value == 1
+def test_another_persons_images_each_take_a_place_and_the_own_ones_none():
+    gallery = Embeddings([[4, 3], [3, 4], [4, 3], [3, 4]], identities=["Ann", "Ann", "Ben", "Ben"])
+    # By (1, 0) hers are 0.8 and 0.6, Ben's the same, so that ties lose: 1/2 and 2/4. By (0, 1) for Ben the same.
+    found = ranked_by_image(Embeddings([[1, 0], [0, 1]], identities=["Ann", "Ben"]), gallery, ranks=(1, 2))
+    assert (found.mean_average_precision, [rate.rate for rate in found.ranks]) == (0.5, [0, 1])
+    alike = Embeddings([[1, 0], [1, 0], [1, 0], [0, 1]], identities=["Ann", "Ann", "Ann", "Ben"])
+    assert ranked_by_image(Embeddings([[1, 0]], identities=["Ann"]), alike).mean_average_precision == 1
 
 
-def test_average_precision_needs_a_mated_probe():
+def test_ranks_of_images_need_a_mated_probe():
     with pytest.raises(ValueError, match="none of 1 probes is mated"):
-        mean_average_precision(Embeddings([[1.0]], identities=["Ann"]), Embeddings([[1.0]], identities=["Ben"]))
-    with pytest.raises(ValueError, match=r"1\.5 over 1 probes cannot be"):
-        MeanAveragePrecision(1.5, 1)
+        ranked_by_image(Embeddings([[1.0]], identities=["Ann"]), Embeddings([[1.0]], identities=["Ben"]))
 
 
 def test_two_sets_compare_no_two_rows_of_one_set():

@@ -27,7 +27,7 @@ def evaluate_identification(options: argparse.Namespace) -> str:
         screen=options.screen,
         progress=progress(),
         feature_norm=options.feature_norm,
-        average_precision=options.map,
+        by_image=options.by_image,
     )
     names = ("enrol", "strangers", "seed", "galleries")
     drawing = {name: value for name in names if (value := getattr(options, name)) is not None}
@@ -88,7 +88,9 @@ def add_identification(kinds: Verbs) -> None:
     )
     verb.add_argument("--closed-set", action="store_true", help="ranks alone: no probe need be non-mated")
     verb.add_argument(
-        "--map", action="store_true", help="also the mean average precision over each probe's images in the gallery"
+        "--by-image",
+        action="store_true",
+        help="also rank images, not people: rank-k rates and mean average precision, as TinyFace has them",
     )
     add_rule(verb)
     add_feature_norm(verb)

@@ -15,7 +15,7 @@ from verisphere.files.disk import digest, real_path, write_whole
 from verisphere.files.embeddings import read_known_people, read_templates
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, json_text
-from verisphere.protocols.average_precision import MeanAveragePrecision, mean_average_precision
+from verisphere.protocols.by_image import ByImage, ranked_by_image
 from verisphere.protocols.identification import (
     FPIRS,
     RANKS,
@@ -47,7 +47,7 @@ class IdentificationOptions:
         top: how many images of the gallery to list for each probe.
         screen: type of the products that screen; changes speed, never a figure.
         feature_norm: how the rows of a template are pooled, where a file has templates or media.
-        average_precision: also compute the mean average precision over each probe's images in the gallery.
+        by_image: also rank the images of the gallery, not its people; see `ranked_by_image`.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -58,7 +58,7 @@ class IdentificationOptions:
     screen: Precision = "float32"
     progress: Progress = quietly
     feature_norm: FeatureNorm = "keep"
-    average_precision: bool = False
+    by_image: bool = False
 
     def __post_init__(self) -> None:
         for fpir in self.fpirs:
@@ -124,7 +124,7 @@ class IdentificationEvaluation:
         split: how probes and galleries were drawn; None where they were given as files.
         scores: the probes' scores in each gallery, by the gallery's name.
         candidates: the best images of each gallery; empty unless `options.top` asks for them.
-        average_precision: the mean average precision in each gallery; empty unless it was asked for.
+        by_image: figures over ranked images in each gallery; empty unless they were asked for.
         distractors: number of distractors in every gallery.
         notes: what the files did not agree in.
     """
@@ -135,7 +135,7 @@ class IdentificationEvaluation:
     split: Split | None
     scores: Mapping[str, ProbeScores]
     candidates: tuple[Candidates, ...]
-    average_precision: Mapping[str, MeanAveragePrecision]
+    by_image: Mapping[str, ByImage]
     distractors: int = 0
     notes: tuple[str, ...] = ()
 
@@ -154,9 +154,15 @@ class IdentificationEvaluation:
             parts.append(open_set_table(points, self.result.mean_points))
         ranks = {name: gallery.ranks for name, gallery in galleries.items()}
         parts.append(ranks_table(ranks, self.result.mean_ranks))
+        if self.by_image:
+            parts.append(
+                "ranks of images, not of people\n"
+                + ranks_table({name: images.ranks for name, images in self.by_image.items()})
+            )
         parts += [
-            f"{printable(name)}: mean average precision {number(value.value)} over {value.mated_total:,} mated probes"
-            for name, value in self.average_precision.items()
+            f"{printable(name)}: mean average precision {number(images.mean_average_precision)} over "
+            f"{images.mated_total:,} mated probes"
+            for name, images in self.by_image.items()
         ]
         if self.distractors:
             parts.append(
@@ -174,7 +180,7 @@ class IdentificationEvaluation:
             "galleries": self.result.galleries,
             "mean_points": self.result.mean_points,
             "mean_ranks": self.result.mean_ranks,
-            "mean_average_precision": self.average_precision or None,
+            "by_image": self.by_image or None,
             "distractors": self.distractors or None,
             "notes": self.notes or None,
         }
@@ -319,7 +325,7 @@ def _evaluate(
     """Evaluate several galleries, each given by its name, its name in an error, its probes and its images."""
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []
-    precisions: dict[str, MeanAveragePrecision] = {}
+    by_image: dict[str, ByImage] = {}
     for name, where, probes, gallery in sides:
         if options.top > len(gallery):
             raise ValueError(f"{where}: {options.top} candidates were asked for, but there are {len(gallery)} images")
@@ -332,9 +338,8 @@ def _evaluate(
                 "--closed-set asks for ranks alone"
             )
         galleries[name] = probe_scores, len(gallery)
-        if options.average_precision:
-            with errors_naming(where):
-                precisions[name] = mean_average_precision(probes, gallery, options.screen, options.progress)
+        if options.by_image:
+            by_image[name] = ranked_by_image(probes, gallery, options.ranks, options.screen, options.progress)
         if options.top:
             units, rows = unit_rows(probes.embeddings), unit_rows(gallery.embeddings)
             scores, best = top_k(units, rows, options.top, options.screen, progress=options.progress)
@@ -346,7 +351,7 @@ def _evaluate(
         split,
         {name: scores for name, (scores, _) in galleries.items()},
         tuple(candidates),
-        precisions,
+        by_image,
     )
 
 
