@@ -110,6 +110,18 @@ def test_a_probe_list_chooses_among_named_rows(run, files: Path):
     assert "4 photos of probes.npz are not in list.txt and are left out" in out
 
 
+def test_a_distractor_list_chooses_among_the_rows_of_all_files(run, files: Path):
+    (files / "megaface_features_list.json_2_1").write_text('{"path": ["1/2@N00/3.jpg", "5/6@N00/3.jpg"]}')
+    (files / "noise.txt").write_text("1/2@N00/4.jpg\n5/6@N00/3.jpg\n")
+    code, out, _ = run(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1")
+    assert (code, "among 2 distractors" in out) == (0, True)
+    assert "1 distractors are not in megaface_features_list.json_2_1 and are left out" in out
+    code, out, _ = run(
+        *(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1", "--noisy-distractors", "noise.txt")
+    )
+    assert (code, "left out as noisy: 0 probe photos, 1 distractors" in out) == (0, True)
+
+
 def test_what_the_identities_say_is_counted(run, files: Path):
     save(files / "d2.npz", DISTRACTORS[1:], ["a", "b"], ["Ann", "-1"])
     save(files / "probes.npz", PROBES, NAMES, ["Ann"] * 3 + ["Ben"] * 2 + ["-1"])
@@ -163,8 +175,11 @@ def lists(files: Path) -> None:
         ((*MEGAFACE, "--distractors", "pack.bin"), "pack.bin: no matrix of features; its header states"),
         ((*MEGAFACE, "--distractors", "folder"), "folder: no file below it ends in '.bin'"),
         ((*MEGAFACE, "--distractors", "absent.npz"), "absent.npz: there is no such file"),
-        ((*MEGAFACE, "--distractor-list", "all.txt"), "one list of distractors is for one file or folder"),
-        ((*MEGAFACE[:4], "--distractor-list", "all.txt"), "an embeddings file names its pictures"),
+        ((*MEGAFACE, "--distractor-list", "all.txt"), "6 of 6 listed pictures are not in d1.npz, d2.npz, the first"),
+        (
+            (*MEGAFACE, "--distractors", "pack.bin", "--distractor-list", "all.txt"),
+            "is for embeddings files, or for one file or folder of features",
+        ),
         (("megaface", "folder", *MEGAFACE[2:]), "folder: features do not say who is on a picture"),
         (("megaface", "single.npz", *MEGAFACE[2:]), "single.npz: no two of 2 probes show one person"),
         (("megaface", "probes.npz"), "--distractors"),

@@ -119,7 +119,7 @@ def _add(
         help="the probe photos to use: MegaFace's JSON with path and id, or one path a line",
     )
     verb.add_argument(
-        "--distractor-list", type=Path, metavar="LIST", help="the same for features; without it all in the folder"
+        "--distractor-list", type=Path, metavar="LIST", help="the same for distractors; for a matrix, its rows in order"
     )
     verb.add_argument(
         "--ending", default=".bin", metavar="END", help="what follows a picture's path in its feature file (.bin)"

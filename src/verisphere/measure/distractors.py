@@ -1,6 +1,6 @@
 """From files of probes and distractors to the figures of MegaFace and Trillion-Pairs: tables, JSON and a picture."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class DistractorOptions:
         noisy_probes: list of probe photos that are left out.
         noisy_distractors: list of distractors that are left out.
         probe_list: list of the probe photos to use.
-        distractor_list: list of the pictures of the distractors, where they are features.
+        distractor_list: list of the distractors to use; of a matrix of features the list of its rows.
         ending: how feature files end.
         feature_norm: how the rows of a template are pooled, where a file has templates or media.
     """
@@ -180,21 +180,26 @@ def _evaluate(
         raise ValueError(f"{options.noisy_probes}: it lists all {len(noisy)} probes of {probes}")
     used = shown_probes.take(~noisy)
     require_mates(used, f"{probes}: ")
-    opened = [open_rows(path, options.feature_norm, options.distractor_list, options.ending) for path in distractors]
+    of_features = options.distractor_list if is_features(distractors[0]) else None
+    opened = [open_rows(path, options.feature_norm, of_features, options.ending) for path in distractors]
     for rows in opened:
         _check_alike(probes, used, source, rows)
+    listed = _listed(options.distractor_list, opened, notes) if of_features is None else _everything(opened)
     noise = _noisy(options.noisy_distractors, [rows.names for rows in opened], distractors, notes)
-    counts = [int((~marked).sum()) for marked in noise]
-    if same := sum(_of_probe_people(used, rows, marked) for rows, marked in zip(opened, noise, strict=True)):
+    kept = [chosen & ~marked for chosen, marked in zip(listed, noise, strict=True)]
+    if same := sum(_of_probe_people(used, rows, chosen) for rows, chosen in zip(opened, kept, strict=True)):
         notes.append(f"{same:,} distractors have the identity of a probe person; they count as other people")
-    portions = _portions(probes, used, opened, noise, options.progress)
-    scores = score_distractors(used, portions, sum(counts), options.fars, options.screen)
+    portions = _portions(probes, used, opened, kept, options.progress)
+    count = sum(int(chosen.sum()) for chosen in kept)
+    scores = score_distractors(used, portions, count, options.fars, options.screen)
     result = distractor_figures(used, scores, options.ranks, options.fars, options.fpirs, options.rule)
     if result.alone:
         notes.append(f"{result.alone:,} probe photos are the only one of their person: they have no mate")
     sources = (source, *(rows.source for rows in opened))
-    left_out = int(noisy.sum()), sum(map(len, noise)) - sum(counts)
-    return DistractorEvaluation(protocol, result, scores, sources, options.rule, *left_out, tuple(notes))
+    left_out = sum(int((chosen & marked).sum()) for chosen, marked in zip(listed, noise, strict=True))
+    return DistractorEvaluation(
+        protocol, result, scores, sources, options.rule, int(noisy.sum()), left_out, tuple(notes)
+    )
 
 
 def _check_paths(distractors: Sequence[Path], options: DistractorOptions) -> None:
@@ -202,8 +207,11 @@ def _check_paths(distractors: Sequence[Path], options: DistractorOptions) -> Non
     for path, place in zip(distractors, places, strict=True):
         if places.count(place) > 1:
             raise ValueError(f"{path}: named twice among the distractors, so each of them would count twice")
-    if options.distractor_list is not None and len(distractors) > 1:
-        raise ValueError(f"{options.distractor_list}: one list of distractors is for one file or folder of features")
+    if options.distractor_list is not None and len(distractors) > 1 and any(map(is_features, distractors)):
+        raise ValueError(
+            f"{options.distractor_list}: a list of distractors is for embeddings files, or for one file or folder of "
+            "features"
+        )
 
 
 def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[Embeddings, EvaluatedFile]:
@@ -213,12 +221,7 @@ def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[E
     if wanted is not None and not is_features(path):
         pictures = read_pictures(wanted).pictures
         rows = {name: row for row, name in enumerate(embeddings.names.tolist())}
-        lacking = [name for name in pictures if name not in rows]
-        if lacking:
-            raise ValueError(
-                f"{wanted}: {len(lacking):,} of {len(pictures):,} listed pictures are not in {path}, the first is "
-                f"{shown(lacking[0], 200)}"
-            )
+        _refuse_lacking(wanted, pictures, rows, str(path))
         if others := len(embeddings) - len(pictures):
             notes.append(f"{others:,} photos of {path.name} are not in {wanted.name} and are left out")
         embeddings = embeddings.take(np.array([rows[name] for name in pictures]))
@@ -226,6 +229,32 @@ def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[E
     if nobody := len(embeddings) - len(known):
         notes.append(f"{nobody:,} photos of {path.name} show nobody who is known ({NOBODY}) and are left out")
     return known, source
+
+
+def _everything(opened: Sequence[StreamedRows]) -> list[Bool[np.ndarray, " _"]]:
+    return [np.ones(len(rows.names), bool) for rows in opened]
+
+
+def _listed(path: Path | None, opened: Sequence[StreamedRows], notes: list[str]) -> list[Bool[np.ndarray, " _"]]:
+    """Which rows of embeddings files a list of pictures names; each picture must be in one of them."""
+    if path is None:
+        return _everything(opened)
+    pictures = read_pictures(path).pictures
+    chosen = [np.isin(rows.names, pictures) for rows in opened]
+    there = set().union(*(rows.names[marked].tolist() for rows, marked in zip(opened, chosen, strict=True)))
+    _refuse_lacking(path, pictures, there, ", ".join(str(rows.path) for rows in opened))
+    if others := sum(int((~marked).sum()) for marked in chosen):
+        notes.append(f"{others:,} distractors are not in {path.name} and are left out")
+    return chosen
+
+
+def _refuse_lacking(path: Path, pictures: Sequence[str], there: Container[str], where: str) -> None:
+    lacking = [name for name in pictures if name not in there]
+    if lacking:
+        raise ValueError(
+            f"{path}: {len(lacking):,} of {len(pictures):,} listed pictures are not in {where}, the first is "
+            f"{shown(lacking[0], 200)}"
+        )
 
 
 def _noisy(
@@ -259,21 +288,21 @@ def _check_alike(probes: Path, shown_probes: Embeddings, source: EvaluatedFile, 
         raise ValueError(f"{rows.path}: not made by the model, or with the mirror image, as {probes} was")
 
 
-def _of_probe_people(probes: Embeddings, rows: StreamedRows, noisy: Bool[np.ndarray, " rows"]) -> int:
+def _of_probe_people(probes: Embeddings, rows: StreamedRows, kept: Bool[np.ndarray, " rows"]) -> int:
     """Number of distractors whose identity is that of a probe."""
     if rows.identities is None:
         return 0
-    return int(np.isin(rows.identities[~noisy], np.unique(probes.identities)).sum())
+    return int(np.isin(rows.identities[kept], np.unique(probes.identities)).sum())
 
 
 def _portions(
     path: Path,
     probes: Embeddings,
     opened: Sequence[StreamedRows],
-    noisy: Sequence[Bool[np.ndarray, " _"]],
+    kept: Sequence[Bool[np.ndarray, " _"]],
     progress: Progress,
 ) -> Iterator[Float32[np.ndarray, "rows dim"]]:
-    """The distractors of all files that are not noisy, some at a time.
+    """The distractors of all files that are kept, some at a time.
 
     Raises:
         ValueError: an image stands among the probes too.
@@ -281,8 +310,8 @@ def _portions(
     place = {name: row for row, name in enumerate(probes.names.tolist())}
     pieces = (
         (rows.path, names, part)
-        for rows, marked in zip(opened, noisy, strict=True)
-        for names, part in rows.portions(~marked)
+        for rows, chosen in zip(opened, kept, strict=True)
+        for names, part in rows.portions(chosen)
     )
     steps = sum(rows.steps for rows in opened)
     for distractors, names, part in progress(pieces, "searching the distractors", steps):
