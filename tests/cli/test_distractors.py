@@ -146,6 +146,14 @@ def test_trillion_pairs(run, files: Path):
     assert "notes" in read
 
 
+def test_a_far_that_takes_too_many_scores_is_left_out_by_name(run, files: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.measure.distractors.MOST_HELD", 5)
+    code, _, _ = run(*MEGAFACE, "--far", "0.25", "--far", "0.12", "--json", "out.json")
+    read = json.loads((files / "out.json").read_text())
+    assert (code, [point["far_target"] for point in read["operating_points"]]) == (0, ["0.12"])
+    assert read["notes"][0].startswith("no verification at FAR 0.25: it would take 6 of 18 impostor scores in memory")
+
+
 def lists(files: Path) -> None:
     (files / "empty.txt").write_text("# none\n")
     (files / "other.txt").write_text("Zoe_1.png\n")

@@ -17,9 +17,11 @@ from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, json_text
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_rows, read_rows
 from verisphere.protocols.distractors import (
+    MOST_HELD,
     DistractorResult,
     DistractorScores,
     distractor_figures,
+    held_scores,
     require_mates,
     score_distractors,
 )
@@ -191,8 +193,16 @@ def _evaluate(
         notes.append(f"{same:,} distractors have the identity of a probe person; they count as other people")
     portions = _portions(probes, used, opened, kept, options.progress)
     count = sum(int(chosen.sum()) for chosen in kept)
-    scores = score_distractors(used, portions, count, options.fars, options.screen)
-    result = distractor_figures(used, scores, options.ranks, options.fars, options.fpirs, options.rule)
+    impostors = len(used) * count
+    fars = [far for far in options.fars if held_scores(far, impostors) <= MOST_HELD]
+    scores = score_distractors(used, portions, count, fars, options.screen)
+    result = distractor_figures(used, scores, options.ranks, fars, options.fpirs, options.rule)
+    notes += [
+        f"no verification at FAR {far}: it would take {held_scores(far, impostors):,} of {impostors:,} impostor scores "
+        f"in memory, more than {MOST_HELD:,}"
+        for far in options.fars
+        if far not in fars
+    ]
     if result.alone:
         notes.append(f"{result.alone:,} probe photos are the only one of their person: they have no mate")
     sources = (source, *(rows.source for rows in opened))

@@ -193,13 +193,17 @@ def _searches(
     return order[probe[apart]], order[mate[apart]]
 
 
+def held_scores(far: Far, impostors: int) -> int:
+    """How many of the highest distinct impostor scores the threshold at a FAR needs, by any rule; see `MOST_HELD`."""
+    return min(accepted_impostors(far, impostors) + 2, impostors)
+
+
 def _held(fars: Sequence[Far], impostors: int) -> int:
-    """How many of the highest distinct scores the thresholds at these FARs need, by any rule."""
-    needed = {far_text(far): min(accepted_impostors(far, impostors) + 2, impostors) for far in fars}
+    """How many of the highest distinct impostor scores are held for these FARs."""
+    needed = {far_text(far): held_scores(far, impostors) for far in fars}
     for far, count in needed.items():
         if count > MOST_HELD:
             raise ValueError(
-                f"FAR {far} would hold {count:,} of {impostors:,} impostor scores; at most {MOST_HELD:,} are held, "
-                f"which is enough for a FAR of {(MOST_HELD - 2) / impostors:.1e}"
+                f"FAR {far} would hold {count:,} of {impostors:,} impostor scores, more than {MOST_HELD:,}"
             )
     return max(needed.values(), default=0)
