@@ -10,7 +10,18 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-NAMES = ("synthetic", "decide", "augment", "train_step", "head", "scaling", "all_pairs", "template_pairs", "pair_terms")
+NAMES = (
+    "synthetic",
+    "decide",
+    "augment",
+    "train_step",
+    "head",
+    "scaling",
+    "all_pairs",
+    "template_pairs",
+    "distractors",
+    "pair_terms",
+)
 
 
 def main() -> None:

@@ -72,7 +72,8 @@ class Reaching:
         self._held = highest
         self._floor = -np.inf if highest else np.inf  # lower scores are not among the highest
         self._values, self._counts = np.empty(0), np.empty(0, np.int64)
-        self._waiting: list[Float64[np.ndarray, " scores"]] = []
+        self._waiting: list[Float64[np.ndarray, " _"]] = []
+        self._waiting_scores = 0
         self._room = self._left.rows.new_empty(0, dtype=product_type(self._left.rows.dtype))
 
     def take(self, rows: Float32[Tensor, "rows dim"]) -> None:
@@ -138,9 +139,11 @@ class Reaching:
         self._reached[begin:end] += np.bincount(self._start[probe] - begin + low, minlength=end - begin)
         np.maximum.at(self.best, left.numpy(), score)
         self._sure[part] = np.maximum(self._sure[part], self.best[part])
-        if self._held:
-            self._waiting.append(score[score >= self._floor])
-            if sum(map(len, self._waiting)) > max(self._held, FEWEST_WAITING):
+        high = score[score >= self._floor]
+        if len(high):
+            self._waiting.append(high)
+            self._waiting_scores += len(high)
+            if self._waiting_scores > max(self._held, FEWEST_WAITING):
                 self._sort_in()
 
     def _levels_reached(
@@ -159,7 +162,7 @@ class Reaching:
     def _sort_in(self) -> None:
         """Sort the waiting scores into the highest ones, and raise the floor to the lowest that is kept."""
         scores = np.concatenate([np.empty(0), *self._waiting])
-        self._waiting = []
+        self._waiting, self._waiting_scores = [], 0
         fresh, counts = np.unique(scores, return_counts=True)
         values, place = np.unique(np.concatenate([self._values, fresh]), return_inverse=True)
         totals = np.zeros(len(values), np.int64)
