@@ -1,4 +1,4 @@
-"""Bounds of a mean against SciPy's; those of a rate are in the oracles."""
+"""Bounds of a mean against SciPy's; those of a rate are in the oracles, but for counts that SciPy gets wrong."""
 
 from math import inf, isnan, nan
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verisphere.decide import mean_bounds
+from verisphere.decide.bounds import binomial_bounds
 
 
 @given(
@@ -34,3 +35,14 @@ def test_what_has_no_bounds(values):
 def test_a_confidence_is_a_share(confidence):
     with pytest.raises(ValueError, match="confidence must lie between 0 and 1, got"):
         mean_bounds([0.1, 0.2], confidence)
+
+
+@pytest.mark.parametrize(("accepted", "side"), [(1000, 0), (999, 1)])
+@pytest.mark.parametrize("total", [10**9, 3_530_000_000, 4 * 10**11])
+def test_bounds_of_a_thousand_of_billions(accepted, side, total):
+    # scipy's inverse is wrong for exactly these counts. Of so many comparisons the count is as good as Poisson's, whose
+    # bounds are half the 2.5 % quantile of chi-squared with 2,000 degrees, and half its 97.5 % quantile: 938.973 and
+    # 1062.92 (scipy.stats.chi2, which is computed otherwise).
+    bounds = binomial_bounds(accepted, total)
+    assert bounds[0] < accepted / total < bounds[1]
+    assert bounds[side] * total == pytest.approx((938.9730, 1062.9206)[side], rel=2e-6)

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from math import isfinite, nan, sqrt
 from statistics import fmean, stdev
 
-from scipy.special import betaincinv, stdtrit
+from scipy.special import betainc, betaincinv, stdtrit
+
+_INVERTED_WITHIN = 1e-6  # of a probability; scipy's inverse is good to 1e-7, or not at all
 
 
 def binomial_bounds(accepted: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -26,9 +28,24 @@ def binomial_bounds(accepted: int, total: int, confidence: float = 0.95) -> tupl
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     tail = (1 - confidence) / 2
-    lower = 0.0 if accepted == 0 else float(betaincinv(accepted, total - accepted + 1, tail))
-    upper = 1.0 if accepted == total else float(betaincinv(accepted + 1, total - accepted, 1 - tail))
+    lower = 0.0 if accepted == 0 else _beta_quantile(accepted, total - accepted + 1, tail)
+    upper = 1.0 if accepted == total else _beta_quantile(accepted + 1, total - accepted, 1 - tail)
     return lower, upper
+
+
+def _beta_quantile(a: int, b: int, share: float) -> float:
+    """The number below which this share of a beta distribution lies.
+
+    scipy 1.17 inverts wrongly where a is 1,000 and b some hundred million or more: 1.9e-6 for a = 1,000 of 1e9, where
+    9.4e-7 is right. Whatever it inverts wrongly is found by halving.
+    """
+    quantile = float(betaincinv(a, b, share))
+    if abs(betainc(a, b, quantile) - share) <= _INVERTED_WITHIN:
+        return quantile
+    low, high = 0.0, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if betainc(a, b, middle) < share else (low, middle)
+    return high
 
 
 def mean_bounds(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
