@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from verisphere.cli import main
+from verisphere.files.embeddings import write_embeddings
 from verisphere.files.matrices import write_matrix
+from verisphere.vocabulary import Embeddings, Origin
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -165,6 +167,16 @@ def lists(files: Path) -> None:
     save(files / "single.npz", PROBES[[0, 3]], ["a", "b"], ["a", "b"])
     (files / "pack.bin").write_bytes(b"\x80\x04\x95" + bytes(40))
     (files / "folder").mkdir()
+
+
+def test_distractors_of_another_model_are_refused(run, files: Path):
+    for name, model in (("probes", "a" * 64), ("d1", "b" * 64)):
+        with np.load(files / f"{name}.npz") as read:
+            rows, names, people = read["embeddings"], read["names"], read["identities"]
+        made = Origin(model, flip=False, precision="float32", images="")
+        write_embeddings(files / f"{name}.npz", Embeddings(rows, names=names, identities=people, origin=made))
+    code, _, err = run(*MEGAFACE)
+    assert (code, "d1.npz: not made by the model, or with the mirror image, as probes.npz was" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
                 raise ValueError(f"{path}: {field} has shape {column.shape} but there are {len(rows)} embeddings")
             columns[field] = text_column(path, field, column, columns.get("names"))
     _refuse_missing(path, columns["identities"], columns["names"])
-    made_by = text_column(path, "origin", arrays["origin"]) if "origin" in arrays else None
+    origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     with errors_naming(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
-        origin = None if made_by is None else read_origin(made_by)
         embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
     for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
         column = getattr(embeddings, field)
@@ -177,12 +176,18 @@ def _refuse_missing(path: str | Path, identities: np.ndarray, names: np.ndarray)
         )
 
 
-def read_origin(column: np.ndarray) -> Origin:
-    """The origin that the array `origin` of an embeddings file states.
+def origin_of(path: str | Path, array: np.ndarray) -> Origin:
+    """What made the embeddings, from the array `origin` of their file.
 
     Raises:
         ValueError: it is not what `verisphere embed` writes.
     """
+    column = text_column(path, "origin", array)
+    with errors_naming(path):
+        return _read_origin(column)
+
+
+def _read_origin(column: np.ndarray) -> Origin:
     try:
         if column.ndim == 0 and column.itemsize <= 4 * _LONGEST_ORIGIN:
             fields = read_json(str(column))

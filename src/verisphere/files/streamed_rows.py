@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import REQUIRED, read_embeddings, read_origin, read_templates
+from verisphere.files.embeddings import REQUIRED, origin_of, read_embeddings, read_templates
 from verisphere.files.embeddings import text_column as column_of_text
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import PictureList, read_pictures
@@ -24,7 +24,7 @@ from verisphere.files.matrices import (
 from verisphere.files.npz import header_in_npz, names_in_npz, read_npz, rows_in_npz
 from verisphere.files.results import EvaluatedFile
 from verisphere.files.vectors import is_table
-from verisphere.vocabulary import Embeddings, Origin
+from verisphere.vocabulary import Embeddings
 from verisphere.words import FeatureNorm
 
 ROWS_AT_ONCE = 8192
@@ -163,15 +163,8 @@ def _npz(path: Path) -> StreamedRows:
             for rows in rows_in_npz(path, REQUIRED[0], ROWS_AT_ONCE):
                 yield rows.astype(np.float32, copy=False)
 
-    origin = _origin(path, arrays)
+    origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     return StreamedRows(path, **columns, dim=shape[1], source=EvaluatedFile(path.name, digest(path), origin), read=read)
-
-
-def _origin(path: Path, arrays: dict[str, np.ndarray]) -> Origin | None:
-    if "origin" not in arrays:
-        return None
-    with errors_naming(path):
-        return read_origin(column_of_text(path, "origin", arrays["origin"]))
 
 
 def _matrix(path: Path, listed: tuple[Path, PictureList] | None) -> StreamedRows:
