@@ -348,7 +348,7 @@ def test_all_pairs_has_each_group_at_its_own_threshold_and_all_groups_together(r
 def test_a_video_is_the_mean_of_its_frames(run, files: Path, feature_norm, second):
     rows = np.array([[30, 40], [4, 3], [1, 1], [1, 0]], np.float32)
     videos = ["v1", "v1", "v2", "v3"]
-    save(files / "lfr.npz", rows, list("abcd"), ["Ann", "Ann", "Ann", "Ben"], media=videos, templates=videos)
+    save(files / "lfr.npz", rows, list("abcd"), ["Ann", "Ann", "Ann", "Ben"], media=videos)
     # Mean of the unit frames of v1: (0.7, 0.7); of the frames as they are: (17, 21.5). Ben's cosines with v1 and v2:
     # 0.7071 twice, or 0.6202 and 0.7071, of which FAR 0.5 takes the second.
     code, _, _ = run(*("all-pairs", "lfr.npz", "--far", "0.5", "--feature-norm", feature_norm, "--json", "out.json"))
