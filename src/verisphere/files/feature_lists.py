@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool
 
-from verisphere.files.disk import read_file
-from verisphere.files.documents import LARGEST_JSON, read_json_file
+from verisphere.files.disk import check_file, regular
+from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.text import Line, numbered_lines, refuse_repeats
+
+_HEAD = 1024  # bytes that tell JSON from lines
+_LARGEST_LIST = 1 << 28  # bytes; MegaFace's list of a million distractors takes some 50 million
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,17 @@ def read_pictures(path: Path) -> PictureList:
         FileNotFoundError: there is no such file.
         ValueError: it is of another form, a picture is listed twice, or there is none; names the line or the entry.
     """
-    if read_file(path, LARGEST_JSON).lstrip()[:1] != b"{":
+    check_file(path)
+    with open(path, "rb", opener=regular) as file:
+        head = file.read(_HEAD)
+    if head.lstrip()[:1] != b"{":
         lines = numbered_lines(path)
         refuse_repeats(path, lines)
         pictures = [text for _, text in lines]
         people = None
     else:
         with errors_naming(path):
-            content = read_json_file(path)
+            content = read_json_file(path, _LARGEST_LIST)
         pictures, people = _texts(path, content, "path"), _texts(path, content, "id") if "id" in content else None
         refuse_repeats(path, [(number, name) for number, name in enumerate(pictures, 1)])
     if not pictures:
