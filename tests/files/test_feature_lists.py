@@ -27,7 +27,7 @@ def test_pictures_from_json_and_from_lines(tmp_path: Path):
         ("", "it lists no picture"),
         ('{"path": []}', "it lists no picture"),
         ("a/1\nb/2\na/1\n", "line 3: 'a/1' is already on line 1"),
-        ('{"path": ["a", "a"]}', "line 2: 'a' is already on line 1"),
+        ('{"path": ["a", "a"]}', r"path\[1\]: 'a' is already path\[0\]"),
         ('{"id": ["a"]}', "path is None, not a list of text"),
         ('{"path": [1]}', r"path is \[1\], not a list of text"),
         ('{"path": ["a"], "id": []}', "1 entries of path but 0 of id"),

@@ -49,7 +49,7 @@ def read_pictures(path: Path) -> PictureList:
         with errors_naming(path):
             content = read_json_file(path, _LARGEST_LIST)
         pictures, people = _texts(path, content, "path"), _texts(path, content, "id") if "id" in content else None
-        refuse_repeats(path, [(number, name) for number, name in enumerate(pictures, 1)])
+        _refuse_repeated_entries(path, pictures)
     if not pictures:
         raise ValueError(f"{path}: it lists no picture")
     if people is not None and len(people) != len(pictures):
@@ -98,6 +98,13 @@ def listed_as(names: np.ndarray, listed: Sequence[str]) -> tuple[Bool[np.ndarray
                 marked[row] = True
                 used.add(end)
     return marked, used
+
+
+def _refuse_repeated_entries(path: Path, pictures: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    for entry, name in enumerate(pictures):
+        if first.setdefault(name, entry) != entry:
+            raise ValueError(f"{path}: path[{entry}]: {shown(name, 200)} is already path[{first[name]}]")
 
 
 def _texts(path: Path, content: dict[str, object], key: str) -> list[str]:
