@@ -159,6 +159,7 @@ def test_a_far_that_takes_too_many_scores_is_left_out_by_name(run, files: Path, 
 def lists(files: Path) -> None:
     (files / "empty.txt").write_text("# none\n")
     (files / "other.txt").write_text("Zoe_1.png\n")
+    (files / "flickr.txt").write_text("1/2@N00/3.jpg\n1/2@N00/4.jpg\n5/6@N00/3.jpg\n")
     (files / "all.txt").write_text("\n".join(NAMES))
     (files / "lacking.txt").write_text("Ann/ann1.png\nAnn/ann9.png\n")
     save(files / "wide.npz", np.ones((1, 4), np.float32), ["w"], ["w"])
@@ -187,6 +188,7 @@ def test_distractors_of_another_model_are_refused(run, files: Path):
         ((*MEGAFACE, "--noisy-distractors", "other.txt"), "is in d1.npz, d2.npz; is it the list of another set?"),
         ((*MEGAFACE, "--noisy-probes", "all.txt"), "all.txt: it lists all 6 probes of probes.npz"),
         ((*MEGAFACE, "--noisy-probes", "absent.txt"), "absent.txt"),
+        ((*MEGAFACE, "--noisy-distractors", "flickr.txt"), "flickr.txt: it lists all distractors"),
         ((*MEGAFACE, "--probe-list", "lacking.txt"), "1 of 2 listed pictures are not in probes.npz, the first is"),
         ((*MEGAFACE, "--distractors", "./d1.npz"), "named twice among the distractors"),
         ((*MEGAFACE, "--distractors", "wide.npz"), "wide.npz: 4 numbers a row, but probes.npz has 3"),

@@ -193,6 +193,8 @@ def _evaluate(
         notes.append(f"{same:,} distractors have the identity of a probe person; they count as other people")
     portions = _portions(probes, used, opened, kept, options.progress)
     count = sum(int(chosen.sum()) for chosen in kept)
+    if not count:
+        raise ValueError(f"{options.noisy_distractors}: it lists all distractors, so there is none to search among")
     impostors = len(used) * count
     fars = [far for far in options.fars if held_scores(far, impostors) <= MOST_HELD]
     scores = score_distractors(used, portions, count, fars, options.screen)
