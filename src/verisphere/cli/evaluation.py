@@ -10,6 +10,7 @@ from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_sc
 from verisphere.cli.identification import add_identification
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
+from verisphere.cli.suite import add_suite
 from verisphere.cli.two_sets import add_two_sets
 from verisphere.words import FARS, REPLICATES
 
@@ -192,6 +193,7 @@ def add_evaluate(verbs: Verbs) -> None:
     add_identification(kinds)
     add_distractors(kinds)
     add_two_sets(kinds)
+    add_suite(kinds)
 
 
 def _evaluation(

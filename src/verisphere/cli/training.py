@@ -11,9 +11,24 @@ from verisphere.words import printable
 
 def demo(options: argparse.Namespace) -> str:
     """Render synthetic faces, train on them, and evaluate on people the model has not seen."""
+    if options.protocols:
+        return _protocols(options)
+    if options.model is not None:
+        raise ValueError("--model belongs to --protocols; the demo trains a model of its own")
     from verisphere.demo.demo import run_demo
 
     return run_demo(options.out, device=options.device, progress=progress())
+
+
+def _protocols(options: argparse.Namespace) -> str:
+    """Every protocol on a small set, beside the answers of an independent script."""
+    from verisphere.demo.protocols import run_protocols
+
+    result = run_protocols(options.out, options.model, device=options.device, progress=progress())
+    if result.different:
+        show(result.text())
+        raise RuntimeError(f"{len(result.different)} figures differ from those of the independent script")
+    return result.text()
 
 
 def add_demo(verbs: Verbs) -> None:
@@ -22,9 +37,20 @@ def add_demo(verbs: Verbs) -> None:
         verbs,
         "demo",
         demo,
-        examples=("verisphere demo", "verisphere demo --out tryout --threads auto"),
+        examples=("verisphere demo", "verisphere demo --protocols --out protocols"),
     )
     verb.add_argument("--out", type=Path, default=Path("demo"), help="folder for pictures and figures (demo)")
+    verb.add_argument(
+        "--protocols",
+        action="store_true",
+        help="instead: draw a small set in each published layout, evaluate all, and compare every figure with that of "
+        "an independent script",
+    )
+    verb.add_argument(
+        "--model",
+        type=Path,
+        help="with --protocols: what embeds the images (an untrained network of the demo's recipe)",
+    )
     add_device(verb)
 
 

@@ -82,7 +82,7 @@ def run_demo(
     require_export()
     size = DemoSize() if size is None else size
     started = time.monotonic()
-    out = _free_folder(out)
+    out = free_folder(out)
     with as_file(files("verisphere.demo") / "demo.yaml") as path:
         read = read_recipe(path, list(size.overrides))
     train_run(read, out / "run", measure=validation_figures, device=device, progress=progress)
@@ -167,7 +167,8 @@ def _pair(folder: Path, unseen: SyntheticFaces) -> tuple[Path, Path]:
     return paths
 
 
-def _free_folder(out: Path) -> Path:
+def free_folder(out: Path) -> Path:
+    """The folder itself where it is absent or empty, else its name with the next free number."""
     folder, number_ = out, 1
     while folder.exists() and any(folder.iterdir()):
         number_ += 1

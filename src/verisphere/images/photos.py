@@ -89,7 +89,7 @@ class Photos(Faces):
         pixels = np.empty((len(indices), *self.size, 3), np.uint8)
         with quiet_decoders():
             for row, (name, data) in enumerate(self.pack.files.read(indices)):
-                pixels[row] = _fitted(decode_quietly(data, name), name, self.size, self.max_stretch)
+                pixels[row] = fitted(decode_quietly(data, name), name, self.size, self.max_stretch)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
     def photographs(self, indices: Sequence[int]) -> list[UInt8[np.ndarray, "_ _ 3"]]:
@@ -101,7 +101,7 @@ class Photos(Faces):
         return [decode(data, name) for name, data in self.pack.files.read(indices)]
 
 
-def _fitted(
+def fitted(
     pixels: UInt8[np.ndarray, "old_height old_width 3"], name: str, size: tuple[int, int], max_stretch: float
 ) -> UInt8[np.ndarray, "height width 3"]:
     """The image resampled to `size`, (height, width), unless that would distort it beyond use."""

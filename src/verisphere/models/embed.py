@@ -20,7 +20,7 @@ from verisphere.models.checkpoint import load_into, read_checkpoint
 from verisphere.models.described_faces import open_faces
 from verisphere.models.folder import is_model_folder, load
 from verisphere.models.onnx_file import OnnxBackbone, read_onnx
-from verisphere.vocabulary import Embeddings, Origin, Progress, printable, quietly
+from verisphere.vocabulary import Embeddings, ImageSource, Origin, Progress, printable, quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,17 +131,32 @@ def embed(
         progress=progress,
         here=world(),
     )
+    origin = origin_of(model, flip, precision, images, faces.source)
+    return replace(embeddings, origin=origin)
+
+
+def origin_of(
+    model: EmbeddingModel, flip: bool, precision: torch.dtype, images: str, source: ImageSource
+) -> Origin | None:
+    """The origin of embeddings that a model makes; None for an untrained model, which no digest identifies.
+
+    Args:
+        model: a model from `open_model`.
+        flip, precision: as in `embed`.
+        images: where the images were read from.
+        source: source of the images.
+    """
     if model.sha256 is None:
-        return embeddings
-    origin = Origin(
+        return None
+    only = "float32" if model.fixed else model.precision
+    return Origin(
         model=model.sha256,
         flip=flip,
         precision=only or str(precision).removeprefix("torch."),
         images=images,
-        drawn=faces.source.drawn,
-        alignment=faces.source.alignment,
+        drawn=source.drawn,
+        alignment=source.alignment,
     )
-    return replace(embeddings, origin=origin)
 
 
 def embed_faces(

@@ -1,0 +1,85 @@
+"""All published sets of a folder in one run: `evaluate suite`."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.evaluation_options import add_feature_norm, add_rule, check_outputs
+from verisphere.cli.messages import progress, show
+from verisphere.cli.parsing import Verbs, add_device, add_trust_code, new_verb
+from verisphere.words import printable
+
+
+def evaluate_suite(options: argparse.Namespace) -> str:
+    """Every published set in a folder, each image embedded once, in one table with the mean over sets."""
+    import torch
+
+    from verisphere.device import choose_device
+    from verisphere.measure.suite.run import run_suite
+    from verisphere.measure.suite.task import SuiteOptions
+
+    check_outputs(options, ("json",), [options.folder, options.model, options.embeddings])
+    result = run_suite(
+        options.folder,
+        options.model,
+        SuiteOptions(tuple(options.far or ()), options.rule, options.feature_norm, progress()),
+        embeddings=options.embeddings,
+        flip=options.flip,
+        batch_size=options.batch_size,
+        workers=options.workers,
+        precision=torch.bfloat16 if options.bfloat16 else torch.float32,
+        device=choose_device(options.device),
+        trust=options.trust_code,
+    )
+    if options.json is not None:
+        result.write_json(options.json)
+    if not result.failed:
+        return result.text()
+    show(result.text())
+    failed = [f"{name} ({result.sets[name].error})" for name in result.failed]
+    raise ValueError(
+        f"{options.folder}: {len(failed)} of {len(result.sets)} sets could not be evaluated: "
+        f"{printable(', '.join(failed))}"
+    )
+
+
+def add_suite(kinds: Verbs) -> None:
+    """Add `evaluate suite`."""
+    verb = new_verb(
+        kinds,
+        "suite",
+        evaluate_suite,
+        less_memory="lower --batch-size or --workers",
+        examples=(
+            "verisphere evaluate suite sets --model model --json suite.json",
+            "verisphere evaluate suite sets --model model --embeddings embeddings --far 1e-3",
+        ),
+    )
+    verb.add_argument(
+        "folder", type=Path, help="a sub-folder for each set as it is published, and .bin files (docs/suite.md)"
+    )
+    verb.add_argument(
+        "--model", type=Path, help="what embeds the images, as `embed` takes it; without it --embeddings has the files"
+    )
+    verb.add_argument(
+        "--embeddings",
+        type=Path,
+        metavar="DIR",
+        help="keep the embeddings files here, and use those of earlier runs by the same model (a temporary folder)",
+    )
+    verb.add_argument(
+        "--far", action="append", metavar="F", help="target FAR of every set; repeat (the published ones of each set)"
+    )
+    add_rule(verb)
+    add_feature_norm(verb)
+    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
+    verb.add_argument(
+        "--flip",
+        action=argparse.BooleanOptionalAction,
+        help="add the embedding of the mirror image (as an exported model was calibrated; else not)",
+    )
+    verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
+    verb.add_argument("--workers", type=int, default=1, help="processes that read images (1)")
+    verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
+    add_trust_code(verb)
+    add_device(verb)
+    verb.set_defaults(plot=None)

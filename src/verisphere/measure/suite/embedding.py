@@ -1,0 +1,128 @@
+"""Each image of a suite embedded once: equal bytes have one embedding, in every set and in later runs."""
+
+import logging
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from verisphere.files.disk import write_whole
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.measure.suite.images import SetFaces, SetImages
+from verisphere.models.embed import EmbeddingModel, embed, origin_of
+from verisphere.vocabulary import Embeddings, Progress, quietly
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 4096  # images between two reports of progress
+
+
+@dataclass
+class EmbedOnce:
+    """Writes the embeddings files of a suite, and remembers which row of which file has the embedding of an image.
+
+    Attributes:
+        model: a model from `open_model`.
+        folder: folder of the embeddings files.
+        flip: add the embedding of the mirror image.
+        precision, batch_size, workers, progress: as in `verisphere.models.embed.embed`.
+        embedded: number of images that were put through the model.
+        reused: number of rows that are embeddings of equal images, or stood in a file of an earlier run.
+    """
+
+    model: EmbeddingModel
+    folder: Path
+    flip: bool = False
+    precision: torch.dtype = torch.float32
+    batch_size: int = 128
+    workers: int = 0
+    progress: Progress = quietly
+    embedded: int = 0
+    reused: int = 0
+    _rows: dict[bytes, tuple[Path, int]] = field(default_factory=dict)
+
+    def write(self, name: str, images: SetImages) -> Path:
+        """The embeddings file of these images, `name`.npz; an equal one of an earlier run is used as it is.
+
+        Beside it `name`.images.txt lists a digest and the name of each image, which a later run compares.
+
+        Raises:
+            ValueError: an image cannot be read; names it.
+        """
+        path, record = self.folder / f"{name}.npz", self.folder / f"{name}.images.txt"
+        keys: list[bytes] = []
+        starts = range(0, len(images), _AT_ONCE)
+        for start in self.progress(starts, f"reading {name}", len(starts)):
+            keys += images.keys(range(start, min(start + _AT_ONCE, len(images))))
+        text = "".join(f"{key.hex()} {image}\n" for key, image in zip(keys, images.names, strict=True))
+        if self._equal(path, record, text, images):
+            self.reused += len(keys)
+        else:
+            write_embeddings(path, self._embeddings(name, keys, images))
+            write_whole(record, lambda partial: partial.write_text(text, encoding="utf-8"))
+        for row, key in enumerate(keys):
+            self._rows.setdefault(key, (path, row))
+        return path
+
+    def _equal(self, path: Path, record: Path, text: str, images: SetImages) -> bool:
+        """Whether an earlier run embedded the same images by the same model in the same way."""
+        origin = origin_of(self.model, self.flip, self.precision, "", images.source)
+        if origin is None or not path.is_file() or not record.is_file():
+            return False
+        try:
+            earlier = read_embeddings(path)
+            listed = record.read_text(encoding="utf-8")
+        except (ValueError, OSError) as error:
+            log.warning("%s: not used again, and replaced: %s", path, error)
+            return False
+        made_alike = earlier.origin is not None and earlier.origin.made_alike(origin)
+        return listed == text and made_alike and _columns(earlier) == _columns(self._named(images, earlier.embeddings))
+
+    def _embeddings(self, name: str, keys: list[bytes], images: SetImages) -> Embeddings:
+        """The embeddings of a set: new images by the model, the others out of the files that have them."""
+        first: dict[bytes, int] = {}
+        for position, key in enumerate(keys):
+            if key not in self._rows:
+                first.setdefault(key, position)
+        rows = np.empty((len(keys), self.model.backbone.embedding_size), np.float32)
+        if first:
+            new = SetFaces(images, self.model.backbone.input_size).select(list(first.values()))
+            made = embed(
+                self.model,
+                new,
+                name,
+                flip=self.flip,
+                batch_size=self.batch_size,
+                workers=self.workers,
+                precision=self.precision,
+                progress=self.progress,
+            ).embeddings
+            place = dict(zip(first, range(len(first)), strict=True))
+            here = [row for row, key in enumerate(keys) if key in first]
+            rows[here] = made[[place[keys[row]] for row in here]]
+        elsewhere: dict[Path, list[int]] = {}
+        for row, key in enumerate(keys):
+            if key not in first:
+                elsewhere.setdefault(self._rows[key][0], []).append(row)
+        for file, wanted in elsewhere.items():
+            rows[wanted] = read_embeddings(file).embeddings[[self._rows[keys[row]][1] for row in wanted]]
+        self.embedded += len(first)
+        self.reused += len(keys) - len(first)
+        origin = origin_of(self.model, self.flip, self.precision, name, images.source)
+        return replace(self._named(images, rows), origin=origin)
+
+    @staticmethod
+    def _named(images: SetImages, rows: np.ndarray) -> Embeddings:
+        return Embeddings(
+            rows,
+            np.array(images.names),
+            np.array(images.identities),
+            None if images.domains is None else np.array(images.domains),
+            templates=None if images.templates is None else np.array(images.templates),
+        )
+
+
+def _columns(embeddings: Embeddings) -> list[list[str] | None]:
+    columns = embeddings.names, embeddings.identities, embeddings.domains, embeddings.templates
+    return [None if column is None else column.tolist() for column in columns]

@@ -1,0 +1,176 @@
+"""The images that a published list names, found below a folder or in an archive, and read for a model."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64, UInt8
+from torch import Tensor
+
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.json_values import shown
+from verisphere.images.decode import decode_quietly, quiet_decoders
+from verisphere.images.detect.alignment import align, resized, template_named
+from verisphere.images.faces import Faces
+from verisphere.images.photos import fitted
+from verisphere.packs.image_files import ImageFiles, image_files
+from verisphere.vocabulary import ImageSource
+
+_MAX_STRETCH = 1.5  # as `Photos` allows
+
+
+@dataclass(frozen=True, eq=False)
+class SetImages:
+    """The images of one embeddings file, in the order of its rows.
+
+    Attributes:
+        files: their bytes.
+        names: name of each, as the lists of the set spell it.
+        identities: person on each; `NOBODY` where only the list says who is compared.
+        source: source of the images.
+        domains: group of each, where the set has groups.
+        templates: the video of each, where a list compares videos.
+        points: (x, y) of the five landmarks of each, where the images are loose crops that must still be aligned.
+    """
+
+    files: ImageFiles
+    names: tuple[str, ...]
+    identities: tuple[str, ...]
+    source: ImageSource
+    domains: tuple[str, ...] | None = None
+    templates: tuple[str, ...] | None = None
+    points: Float64[np.ndarray, "images 5 2"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def keys(self, positions: Sequence[int]) -> Iterator[bytes]:
+        """A digest of each image's bytes and landmarks: images with equal digests have equal embeddings."""
+        for position, (_, data) in zip(positions, self.files.read(positions), strict=True):
+            digest = hashlib.blake2b(data, digest_size=16)
+            if self.points is not None:
+                digest.update(self.points[position].tobytes())
+            yield digest.digest()
+
+
+class SetFaces(Faces):
+    """The images of a set as a model takes them.
+
+    Args:
+        images: the images.
+        size: (height, width) of the model's input.
+    """
+
+    def __init__(self, images: SetImages, size: tuple[int, int]) -> None:
+        self.set, self.size = images, size
+        self.names, self.identities, self.domains = images.names, images.identities, images.domains
+        self.template = resized(template_named("arcface_112x112"), size)
+
+    @property
+    def source(self) -> ImageSource:
+        """Source of the images."""
+        return self.set.source
+
+    def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
+        """The images at these positions, in this order: RGB, [0, 255], in channels-last memory.
+
+        Raises:
+            ValueError: an image cannot be read, aligned or resampled; names it.
+        """
+        pixels = np.empty((len(indices), *self.size, 3), np.uint8)
+        with quiet_decoders():
+            for row, (index, (name, data)) in enumerate(zip(indices, self.set.files.read(indices), strict=True)):
+                decoded = decode_quietly(data, name)
+                if self.set.points is None:
+                    pixels[row] = fitted(decoded, name, self.size, _MAX_STRETCH)
+                    continue
+                try:
+                    pixels[row] = align(decoded, self.set.points[index], self.template)
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+        return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+
+
+def places_of_images(place: Path, root: Path) -> Iterator[Path]:
+    """Where the images of a set are looked for, in this order.
+
+    Its own folder; the archives in it; then the other folders and archives of the suite, since SLLFW's list, for one,
+    names images of LFW.
+
+    Args:
+        place: folder of the set.
+        root: folder of the suite.
+    """
+    yield place
+    yield from sorted(place.glob("*.zip"))
+    others = (path for path in sorted(root.iterdir()) if path != place and not path.name.startswith("."))
+    for path in others:
+        if path.is_dir():
+            yield path
+            yield from sorted(path.glob("*.zip"))
+        elif path.suffix.lower() == ".zip":
+            yield path
+
+
+def find_images(
+    names: Sequence[str], place: Path, root: Path, folders: bool = False
+) -> tuple[Path, ImageFiles, list[Int64[np.ndarray, " images"]]]:
+    """The image file of each name, or the files in the folder of each name; suffixes may differ from those of the list.
+
+    Args:
+        names: names in a list, such as `Ann_Able/Ann_Able_0001.jpg`, all with equally many folders.
+        place, root: see `places_of_images`.
+        folders: a name is that of a folder of frames.
+
+    Returns:
+        where they are, the files there, and for each name the positions of its files: one, or those of its frames.
+
+    Raises:
+        ValueError: no place has all of them; names the place with the most, and the first image that is not there.
+    """
+    wanted = [_key(name, folders) for name in names]
+    depth = wanted[0].count("/") + 1
+    best: tuple[int, str] | None = None
+    for where in places_of_images(place, root):
+        try:
+            files = image_files(where)
+        except ValueError:  # no image is there, or it is no archive
+            continue
+        by_key: dict[str, list[int]] = {}
+        for position, path in enumerate(files.names):
+            by_key.setdefault(os.path.dirname(path) if folders else _stem(path), []).append(position)
+        searched, above = set(wanted), Counter[str]()
+        for key in by_key:
+            parts = key.split("/")
+            if "/".join(parts[-depth:]) in searched:
+                above["/".join(parts[:-depth])] += 1
+        if not above:
+            continue
+        shared = min(above, key=lambda folder: (-above[folder], folder.count("/"), folder))
+        prefix = f"{shared}/" if shared else ""
+        missing = [name for name, key in zip(names, wanted, strict=True) if prefix + key not in by_key]
+        if not missing:
+            return where, files, [np.array(by_key[prefix + key], np.int64) for key in wanted]
+        if best is None or len(missing) < best[0]:
+            best = len(missing), f"{where / shared}: {len(missing):,} of {len(names):,} listed images are not there, "
+            best = best[0], f"{best[1]}the first {shown(missing[0], 200)}"
+    if best is not None:
+        raise ValueError(best[1])
+    kind = "folders of frames" if folders else "images"
+    raise ValueError(f"{place}: none of the {len(names):,} listed {kind} is there, the first {shown(names[0], 200)}")
+
+
+def _key(name: str, folder: bool) -> str:
+    path = "/".join(part for part in name.split("/") if part not in ("..", "."))
+    return path if folder else _stem(path)
+
+
+def _stem(path: str) -> str:
+    """A path without the suffix of an image file; `m.0abc12` has none."""
+    stem, suffix = os.path.splitext(path)
+    return stem if suffix.lower() in SUFFIXES else path

@@ -1,0 +1,118 @@
+"""Published sets with lists of pairs: the LFW family, and verification sets of InsightFace."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.files.images_json import read_source
+from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.measure.evaluate import Options
+from verisphere.measure.listed import evaluate_pairs
+from verisphere.measure.suite.images import SetImages, find_images
+from verisphere.measure.suite.task import Result, SuiteOptions, Task
+from verisphere.packs.bin_pairs import read_bin
+from verisphere.vocabulary import NOBODY
+
+#: FARs at which the sets of the LFW family are published; their few thousand impostors resolve no lower ones.
+FARS = ("1e-2", "1e-3")
+
+
+def lists_below(place: Path, pattern: str) -> list[Path]:
+    """The files and folders of a set that fit a pattern: in its folder, or in a folder of that one; the first level
+    that has any counts.
+    """
+    for levels in ("", "*/"):
+        if paths := sorted(place.glob(levels + pattern)):
+            return paths
+    return []
+
+
+def find_listed(place: Path, pattern: str, name: str = "", note: str = "") -> Iterator[Task]:
+    """A set with a list of pairs, whose images lie anywhere below the set's folder.
+
+    Args:
+        place: the folder.
+        pattern: the list, a file or, as for CFP and RFW, a folder.
+        name: name of the set; empty takes that of the folder.
+        note: what is unusual about the published list; if it is given, repeated pairs are kept.
+    """
+    for path in lists_below(place, pattern)[:1]:
+        title = name or place.name
+        yield pairs_task(title, place, {title: partial(_listed_images, path, place)}, (path,), note)
+
+
+def find_bin(place: Path) -> Iterator[Task]:
+    """A verification set of InsightFace, which is one file."""
+    if place.suffix.lower() == ".bin" and place.is_file():
+        yield pairs_task(place.stem, place, {place.stem: partial(_packed_images, place)}, (place,))
+
+
+def pairs_task(
+    name: str, place: Path, parts: dict[str, Callable[[Path], SetImages]], lists: tuple[Path, ...], note: str = ""
+) -> Task:
+    """A set that `verisphere evaluate pairs` measures; several lists are pooled, each a domain.
+
+    Args:
+        name, place, parts: see `Task`.
+        lists: the lists, one for each part.
+        note: what is unusual about the list; if it is given, repeated pairs are kept.
+    """
+    return Task(
+        name,
+        place,
+        parts,
+        partial(evaluate_lists, lists=lists, keep_repeated=bool(note)),
+        partial(command_of_lists, lists=lists, keep_repeated=bool(note)),
+        lists,
+        (note,) if note else (),
+    )
+
+
+def evaluate_lists(
+    embeddings: Sequence[Path], options: SuiteOptions, *, lists: Sequence[Path], keep_repeated: bool
+) -> Result:
+    """The figures of lists of pairs, each with its embeddings file."""
+    asked = Options(
+        options.fars or FARS,
+        options.rule,
+        progress=options.progress,
+        keep_repeated=keep_repeated,
+        feature_norm=options.feature_norm,
+    )
+    if len(lists) == 1:
+        return evaluate_pairs(embeddings[0], lists[0], asked)
+    return evaluate_pairs(list(embeddings), list(lists), asked)  # type: ignore[arg-type]
+
+
+def command_of_lists(
+    embeddings: Sequence[Path], options: SuiteOptions, *, lists: Sequence[Path], keep_repeated: bool
+) -> list[str]:
+    """The command that repeats `evaluate_lists`."""
+    words = ["verisphere", "evaluate", "pairs", *map(str, embeddings)]
+    words += [word for path in lists for word in ("--pairs", str(path))] + options.words(options.fars or FARS)
+    return [*words, "--keep-repeated"] if keep_repeated else words
+
+
+def _listed_images(path: Path, place: Path, root: Path) -> SetImages:
+    """Every image that a list names, once, in the order of the list; of videos every frame.
+
+    The person of an image is its folder where it has one folder; else the list alone says who is compared.
+    """
+    pairs = read_pairs(path)
+    names = list(dict.fromkeys(name for pair in zip(pairs.left, pairs.right, strict=True) for name in pair))
+    where, files, positions = find_images(names, place, root, pairs.videos)
+    listed = files.keep(np.concatenate(positions))
+    source = read_source(where, listed.names)
+    if not pairs.videos:
+        people = tuple(name.split("/")[0] if name.count("/") == 1 else NOBODY for name in names)
+        return SetImages(listed, tuple(names), people, source)
+    videos = tuple(name for name, frames in zip(names, positions, strict=True) for _ in frames)
+    frames = (f"{video}/{path.rpartition('/')[2]}" for video, path in zip(videos, listed.names, strict=True))
+    return SetImages(listed, tuple(frames), (NOBODY,) * len(videos), source, templates=videos)
+
+
+def _packed_images(path: Path, root: Path) -> SetImages:
+    pack = read_bin(path)
+    return SetImages(pack.files, tuple(pack.names), tuple(pack.identities), pack.source)

@@ -1,0 +1,154 @@
+"""The results of a suite: one table, one JSON."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.files.disk import write_whole
+from verisphere.files.results import json_text
+from verisphere.measure.suite.figures import Figures, OverSets, figures_of, over_sets
+from verisphere.measure.suite.task import Result
+from verisphere.report.tables import listed, number, table
+from verisphere.vocabulary import Origin, printable
+
+COMBINED = "combined"
+
+
+@dataclass(frozen=True, eq=False)
+class SetResult:
+    """One set of a suite.
+
+    Attributes:
+        place: its folder or file, below the folder of the suite.
+        command: the words of the command that repeats the evaluation by hand.
+        result: its figures; None where it could not be evaluated.
+        error: why it could not; empty where it could.
+        notes: what is unusual about the published lists.
+    """
+
+    place: str
+    command: tuple[str, ...]
+    result: Result | None
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """The set as JSON has it."""
+        fields: dict[str, Any] = {"place": self.place}
+        if self.command:
+            fields["command"] = shlex.join(self.command)
+        if self.notes:
+            fields["notes"] = self.notes
+        return fields | ({"error": self.error} if self.result is None else {"result": self.result.fields()})
+
+
+@dataclass(frozen=True, eq=False)
+class SuiteResult:
+    """The results of one call of `verisphere evaluate suite`.
+
+    Attributes:
+        folder: folder of the suite.
+        model: the model that was given; None where there were embeddings already.
+        origin: what made the embeddings, where the files state it.
+        rule: the rule of all thresholds.
+        sets: every set that was found, by name, and `combined` at the end.
+        embedded: images that were put through the model.
+        reused: rows that are embeddings of equal images, or stood in a file of an earlier run.
+        unknown: sub-folders and files in which no set is recognised.
+        kept: whether the embeddings files are kept.
+    """
+
+    folder: Path
+    model: Path | None
+    origin: Origin | None
+    rule: str
+    sets: Mapping[str, SetResult]
+    embedded: int
+    reused: int
+    unknown: tuple[str, ...]
+    kept: bool
+
+    @property
+    def figures(self) -> dict[str, Figures]:
+        """The figures of each set that was evaluated, by name."""
+        return {name: figures_of(one.result.fields()) for name, one in self.sets.items() if one.result is not None}
+
+    @property
+    def over_sets(self) -> tuple[OverSets, ...]:
+        """Mean and spread over the sets; `combined`, which consists of others, is none of them."""
+        return over_sets({name: figures for name, figures in self.figures.items() if name != COMBINED})
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The sets that could not be evaluated."""
+        return tuple(name for name, one in self.sets.items() if one.result is None)
+
+    def text(self) -> str:
+        """The figures as tables, what could not be evaluated, and how each figure is repeated."""
+        figures = self.figures
+        names = list(dict.fromkeys(name for of_set in figures.values() for name in of_set))
+        parts = []
+        for chosen in (
+            [name for name in names if name == "accuracy" or name.startswith("TAR at FAR ")],
+            [name for name in names if name.startswith(("rank ", "TPIR at FPIR "))],
+        ):
+            rows = [
+                [title, *(number(of_set[name]) if name in of_set else "-" for name in chosen)]
+                for title, of_set in figures.items()
+                if any(name in of_set for name in chosen)
+            ]
+            if rows:
+                parts.append(table(["set", *chosen], rows))
+        if self.over_sets:
+            rows = [
+                [
+                    one.figure,
+                    number(one.mean),
+                    number(one.std_population),
+                    "-" if one.std_sample is None else number(one.std_sample),
+                    str(len(one.sets)),
+                ]
+                for one in self.over_sets
+            ]
+            header = ["over sets", "mean", "standard deviation (population)", "(sample)", "sets"]
+            parts.append(
+                f"{table(header, rows)}\nsets count alike; {COMBINED}, which consists of others, is none of them"
+            )
+        parts.append(f"rule: {self.rule}; -: not measured, or too few comparisons for this rate")
+        if self.model is not None:
+            parts.append(f"{self.embedded:,} images were embedded, {self.reused:,} rows are those of equal images")
+        notes = [f"{name}: {note}" for name, one in self.sets.items() for note in one.notes]
+        if notes:
+            parts.append("\n".join(map(printable, notes)))
+        if self.failed:
+            errors = [f"{name}: {self.sets[name].error}" for name in self.failed]
+            parts.append("not evaluated:\n" + "\n".join(map(printable, errors)))
+        if self.unknown:
+            parts.append(f"no known set: {listed(self.unknown)}")
+        where = "" if self.kept else " (the embeddings files were temporary; --embeddings DIR keeps them)"
+        commands = [shlex.join(one.command) for one in self.sets.values() if one.result is not None]
+        if commands:
+            parts.append(f"each set by hand{where}:\n" + "\n".join(map(printable, commands)))
+        return "\n\n".join(parts)
+
+    def fields(self) -> dict[str, Any]:
+        """The figures as JSON has them, for `json_text`; what does not exist has no key."""
+        fields = {
+            "folder": self.folder.name,
+            "model": None if self.model is None else self.model.name,
+            "origin": self.origin,
+            "rule": self.rule,
+            "embedded": self.embedded,
+            "reused": self.reused,
+            "sets": {name: one.fields() for name, one in self.sets.items()},
+            "over_sets": self.over_sets,
+            "not_evaluated": self.failed,
+            "unknown": self.unknown,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures."""
+        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))

@@ -1,0 +1,128 @@
+"""All sets of a folder: found, embedded, evaluated, one after another."""
+
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+
+from verisphere.files.embeddings import read_embeddings
+from verisphere.images.loader import MOST_WORKERS
+from verisphere.measure.suite.embedding import EmbedOnce
+from verisphere.measure.suite.listed_sets import command_of_lists, evaluate_lists
+from verisphere.measure.suite.result import COMBINED, SetResult, SuiteResult
+from verisphere.measure.suite.sets import KNOWN_SETS, find_sets
+from verisphere.measure.suite.task import SuiteOptions, Task
+from verisphere.models.embed import open_model
+from verisphere.vocabulary import Origin, printable
+
+log = logging.getLogger(__name__)
+
+#: The four sets that SphereFace2 pools as 'combined' (Wen et al. 2022), by their names in small letters alone.
+POOLED = ("lfw", "agedb30", "calfw", "cplfw")
+_TEMPORARY = Path("EMBEDDINGS")  # stands for the folder in a command, where the files are not kept
+
+
+def run_suite(
+    folder: Path,
+    model: Path | None,
+    options: SuiteOptions,
+    *,
+    embeddings: Path | None = None,
+    flip: bool | None = None,
+    batch_size: int = 128,
+    workers: int = 0,
+    precision: torch.dtype = torch.float32,
+    device: torch.device,
+    trust: bool = False,
+) -> SuiteResult:
+    """Evaluate every set of a folder; one that cannot be evaluated is recorded, and the others go on.
+
+    Args:
+        folder: a sub-folder for each set, and verification sets of InsightFace (.bin) beside them.
+        model: see `verisphere.models.embed.open_model`; None measures the embeddings files that are there.
+        options: the options of all evaluations.
+        embeddings: folder of the embeddings files, one or more a set; None makes them in a temporary folder.
+        flip, batch_size, workers, precision: as in `verisphere.models.embed.embed`.
+        device: device of the model.
+        trust: also build a network from outside verisphere, which runs its code.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or no such model.
+        ValueError: neither a model nor embeddings are given, or no set is found.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder}: there is no such folder; a suite is a folder with a sub-folder for each set"
+        )
+    if model is None and embeddings is None:
+        raise ValueError("--model embeds the images, --embeddings DIR names files that are there: give one or both")
+    if model is None and embeddings is not None and not embeddings.is_dir():
+        raise FileNotFoundError(f"{embeddings}: there is no such folder of embeddings files; --model makes them")
+    if not 0 <= workers <= MOST_WORKERS:
+        raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
+    tasks, unknown = find_sets(folder, embeddings)
+    if not tasks:
+        known = ", ".join(known.name for known in KNOWN_SETS)
+        seen = f"; found was {printable(', '.join(unknown[:5]))}" if unknown else ""
+        raise ValueError(f"{folder}: no known set in it; known are {known}{seen}")
+    opened = None if model is None else open_model(model, device, trust)
+    keep = nullcontext(str(embeddings)) if embeddings is not None else tempfile.TemporaryDirectory(prefix="verisphere-")
+    sets: dict[str, SetResult] = {}
+    with keep as place:
+        once = None
+        if opened is not None:
+            mirrored = bool(opened.flip) if flip is None else flip
+            once = EmbedOnce(opened, Path(place), mirrored, precision, batch_size, workers, options.progress)
+        origin: Origin | None = None
+        for turn, task in enumerate(tasks, 1):
+            log.info("%s: set %d of %d", printable(task.name), turn, len(tasks))
+            files = {part: Path(place) / f"{part}.npz" for part in task.parts}
+            command = task.command([(embeddings or _TEMPORARY) / path.name for path in files.values()], options)
+
+            def evaluate(task: Task = task, files: dict[str, Path] = files) -> SetResult:
+                if once is not None:
+                    for part, find in task.parts.items():
+                        once.write(part, find(folder))
+                return SetResult("", (), task.evaluate(list(files.values()), options))
+
+            sets[task.name] = _attempt(evaluate, task.place.name, command, task.notes)
+            if sets[task.name].result is not None and origin is None:
+                origin = read_embeddings(next(iter(files.values()))).origin
+        if pooled := _pooled(tasks, sets):
+            paths = [Path(place) / f"{next(iter(task.parts))}.npz" for task in pooled]
+            lists = [task.pairs[0] for task in pooled]
+            shown = [(embeddings or _TEMPORARY) / path.name for path in paths]
+            command = command_of_lists(shown, options, lists=lists, keep_repeated=False)
+
+            def combine() -> SetResult:
+                return SetResult("", (), evaluate_lists(paths, options, lists=lists, keep_repeated=False))
+
+            notes = (f"the pairs of {', '.join(task.name for task in pooled)} in one",)
+            sets[COMBINED] = _attempt(combine, folder.name, command, notes)
+    embedded, reused = (0, 0) if once is None else (once.embedded, once.reused)
+    return SuiteResult(
+        folder, model, origin, options.rule, sets, embedded, reused, unknown, kept=embeddings is not None
+    )
+
+
+def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], notes: tuple[str, ...]) -> SetResult:
+    """The result of a set, or why it has none, in one line."""
+    try:
+        result = work().result
+    except (ValueError, OSError) as error:
+        return SetResult(place, tuple(command), None, " ".join(str(error).split()), notes)
+    return SetResult(place, tuple(command), result, notes=notes)
+
+
+def _pooled(tasks: Sequence[Task], sets: dict[str, SetResult]) -> list[Task]:
+    """The sets of 'combined', where all of them were evaluated."""
+    letters = {
+        "".join(filter(str.isalnum, task.name.lower())): task
+        for task in reversed(tasks)
+        if sets[task.name].result is not None and len(task.pairs) == 1
+    }
+    letters.setdefault("agedb30", letters.get("agedb", tasks[0]))
+    return [letters[name] for name in POOLED] if all(name in letters for name in POOLED) else []

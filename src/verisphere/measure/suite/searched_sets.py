@@ -1,0 +1,270 @@
+"""Published sets of templates, of galleries with distractors, and of groups."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.images_json import read_source
+from verisphere.files.json_values import shown
+from verisphere.files.text import numbered_lines
+from verisphere.measure.evaluate import Options, evaluate_all_pairs
+from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
+from verisphere.measure.suite.images import SetImages, find_images
+from verisphere.measure.suite.listed_sets import lists_below
+from verisphere.measure.suite.task import Result, SuiteOptions, Task
+from verisphere.packs.folders import read_folder
+from verisphere.packs.image_files import image_files
+from verisphere.vocabulary import NOBODY
+
+#: FARs at which IJB-B and IJB-C are published.
+IJB_FARS = ("1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1")
+#: FARs at which MegaFace and MFR are published.
+FARS = ("1e-6",)
+TINYFACE_RANKS = (1, 5, 10, 20)
+MEGAFACE_RANKS = (1, 10)
+
+
+# --- IJB-B, IJB-C ---
+
+
+class IjbPaths(NamedTuple):
+    """The files of InsightFace's kit for one set, as `verisphere evaluate ijb` takes them."""
+
+    meta: Path
+    pairs: Path
+    scores: Path | None
+    galleries: tuple[Path, ...]
+    probes: Path | None
+
+
+def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
+    """IJB-B or IJB-C as InsightFace lays them out: loose crops, and `meta` with templates, media, pairs, galleries.
+
+    Args:
+        place: the folder.
+        prefix: beginning of the files' names: `ijbb` or `ijbc`.
+    """
+    for meta in lists_below(place, f"meta/{prefix}_face_tid_mid.txt")[:1]:
+        pairs = meta.with_name(f"{prefix}_template_pair_label.txt")
+        scores = meta.with_name(f"{prefix}_name_5pts_score.txt")
+        probes = meta.with_name(f"{prefix}_1N_probe_mixed.csv")
+        galleries = sorted(meta.parent.glob(f"{prefix}_1N_gallery_*.csv")) if probes.is_file() else []
+        files = IjbPaths(
+            meta,
+            pairs,
+            scores if scores.is_file() else None,
+            tuple(galleries),
+            probes if galleries else None,
+        )
+        yield Task(
+            prefix,
+            place,
+            {prefix: partial(_loose_crops, meta, scores, place)},
+            partial(_evaluate_ijb, files=files),
+            partial(_command_of_ijb, files=files),
+        )
+
+
+def _evaluate_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbPaths) -> Result:
+    from verisphere.files.ijb import IjbFiles  # type: ignore[import-not-found]
+    from verisphere.measure.ijb import IjbOptions, evaluate_ijb  # type: ignore[import-not-found]
+
+    asked = IjbOptions(
+        fars=options.fars or IJB_FARS,
+        rule=options.rule,
+        progress=options.progress,
+        feature_norm=options.feature_norm,
+    )
+    return evaluate_ijb(embeddings[0], IjbFiles(**files._asdict()), asked)
+
+
+def _command_of_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbPaths) -> list[str]:
+    words = ["verisphere", "evaluate", "ijb", str(embeddings[0]), "--meta", str(files.meta)]
+    words += ["--pairs", str(files.pairs)]
+    if files.scores is not None:
+        words += ["--scores", str(files.scores)]
+    for gallery in files.galleries:
+        words += ["--gallery", str(gallery)]
+    if files.probes is not None:
+        words += ["--probes", str(files.probes)]
+    return words + options.words(options.fars or IJB_FARS)
+
+
+def _loose_crops(meta: Path, scores: Path, place: Path, root: Path) -> SetImages:
+    """The images of the templates, each once; with a file of points they are aligned by these, as InsightFace does."""
+    names = list(dict.fromkeys(text.rsplit(None, 2)[0] for _, text in numbered_lines(meta)))
+    where, files, positions = find_images(names, place, root)
+    listed = files.keep(np.concatenate(positions))
+    points = _points(scores, names) if scores.is_file() else None
+    nobody = (NOBODY,) * len(names)
+    return SetImages(listed, tuple(names), nobody, read_source(where, listed.names), points=points)
+
+
+def _points(path: Path, names: Sequence[str]) -> Float64[np.ndarray, "images 5 2"]:
+    """The five points of each image: `image x1 y1 ... x5 y5 score` a line.
+
+    Raises:
+        ValueError: a line is of another form, or an image has no line; names the line, or the image.
+    """
+    points: dict[str, list[float]] = {}
+    for line, text in numbered_lines(path):
+        image, *numbers = text.rsplit(None, 11)
+        try:
+            points[image] = [float(number) for number in numbers[:10]]
+        except ValueError:
+            numbers = []
+        if len(numbers) != 11:
+            raise ValueError(f"{path}: line {line}: {shown(text, 100)} is not `image x1 y1 ... x5 y5 score`")
+    if missing := [name for name in names if name not in points]:
+        raise ValueError(f"{path}: no points of {len(missing):,} images, the first {shown(missing[0], 200)}")
+    return np.array([points[name] for name in names]).reshape(-1, 5, 2)
+
+
+# --- galleries with distractors ---
+
+
+def find_tinyface(place: Path) -> Iterator[Task]:
+    """TinyFace: probes, the gallery of their people, distractors; a file's name begins with its person's number."""
+    for gallery in lists_below(place, "Testing_Set/Gallery_Match")[:1]:
+        folders = {"probes": "Probe", "gallery": gallery.name, "distractors": "Gallery_Distractor"}
+        yield Task(
+            "tinyface",
+            place,
+            {
+                f"tinyface-{part}": partial(_numbered_people, gallery.with_name(name), known=part != "distractors")
+                for part, name in folders.items()
+            },
+            _evaluate_tinyface,
+            _command_of_tinyface,
+        )
+
+
+def _evaluate_tinyface(embeddings: Sequence[Path], options: SuiteOptions) -> Result:
+    probes, gallery, distractors = embeddings
+    asked = IdentificationOptions(
+        fpirs=(),
+        ranks=TINYFACE_RANKS,
+        rule=options.rule,
+        progress=options.progress,
+        feature_norm=options.feature_norm,
+    )
+    return evaluate_galleries(probes, [gallery], asked, distractors=[distractors])  # type: ignore[call-arg]
+
+
+def _command_of_tinyface(embeddings: Sequence[Path], options: SuiteOptions) -> list[str]:
+    probes, gallery, distractors = map(str, embeddings)
+    ranks = [word for rank in TINYFACE_RANKS for word in ("--rank", str(rank))]
+    words = ["verisphere", "evaluate", "identification", probes, "--gallery", gallery, "--distractors", distractors]
+    return [*words, "--closed-set", *ranks, *options.words(())]
+
+
+def _numbered_people(folder: Path, root: Path, *, known: bool) -> SetImages:
+    """The images of a folder; the person is the number at the start of a name, or nobody among distractors."""
+    files = image_files(folder)
+    people = tuple(name.rsplit("/", 1)[-1].split("_")[0] if known else NOBODY for name in files.names)
+    return SetImages(files, tuple(files.names), people, read_source(folder, files.names))
+
+
+def find_megaface(place: Path) -> Iterator[Task]:
+    """MegaFace: lists of probes and of distractors, their images, and lists of the noisy ones."""
+    for probes in lists_below(place, "facescrub_lst")[:1]:
+        lists = {"probes": probes, "distractors": probes.with_name("megaface_lst")}
+        noise = {
+            side: path
+            for side, name in (("noisy_probes", "facescrub"), ("noisy_distractors", "megaface"))
+            if (path := probes.with_name(f"{name}_noises.txt")).is_file()
+        }
+        yield Task(
+            "megaface",
+            place,
+            {
+                f"megaface-{part}": partial(_listed_photos, path, place, known=part == "probes")
+                for part, path in lists.items()
+            },
+            partial(_evaluate_megaface, noise=noise),
+            partial(_command_of_megaface, noise=noise),
+        )
+
+
+def _evaluate_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, noise: Mapping[str, Path]) -> Result:
+    from verisphere.measure.distractors import (  # type: ignore[import-not-found]
+        DistractorOptions,
+        evaluate_megaface,
+    )
+
+    asked = DistractorOptions(
+        fars=options.fars or FARS,
+        ranks=MEGAFACE_RANKS,
+        rule=options.rule,
+        feature_norm=options.feature_norm,
+        progress=options.progress,
+        **noise,
+    )
+    return evaluate_megaface(embeddings[0], [embeddings[1]], asked)
+
+
+def _command_of_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, noise: Mapping[str, Path]) -> list[str]:
+    words = ["verisphere", "evaluate", "megaface", str(embeddings[0]), "--distractors", str(embeddings[1])]
+    words += [word for side, path in noise.items() for word in (f"--{side.replace('_', '-')}", str(path))]
+    words += [word for rank in MEGAFACE_RANKS for word in ("--rank", str(rank))]
+    return words + options.words(options.fars or FARS)
+
+
+def _listed_photos(path: Path, place: Path, root: Path, *, known: bool) -> SetImages:
+    """The images of a list, one a line; the person is the folder, or nobody among distractors."""
+    names = list(dict.fromkeys(text for _, text in numbered_lines(path)))
+    if not names:
+        raise ValueError(f"{path}: it lists no image")
+    where, files, positions = find_images(names, place, root)
+    listed = files.keep(np.concatenate(positions))
+    people = tuple(name.split("/")[0] if known else NOBODY for name in names)
+    return SetImages(listed, tuple(names), people, read_source(where, listed.names))
+
+
+# --- groups ---
+
+
+def find_groups(place: Path) -> Iterator[Task]:
+    """A folder of groups, `GROUP/Name/image`: all pairs, together and by group (MFR's multi-racial test, OneFace)."""
+    groups = [path for path in _folders(place) if any(_holds_images(person) for person in _folders(path)[:1])]
+    if len(groups) > 1:
+        yield Task(
+            place.name,
+            place,
+            {place.name: partial(_in_groups, place)},
+            _evaluate_groups,
+            lambda embeddings, options: [
+                "verisphere",
+                "evaluate",
+                "all-pairs",
+                str(embeddings[0]),
+                *options.words(options.fars or FARS),
+            ],
+        )
+
+
+def _evaluate_groups(embeddings: Sequence[Path], options: SuiteOptions) -> Result:
+    fars, norm = options.fars or FARS, options.feature_norm
+    return evaluate_all_pairs(embeddings[0], Options(fars, options.rule, progress=options.progress, feature_norm=norm))
+
+
+def _in_groups(place: Path, root: Path) -> SetImages:
+    pack = read_folder(place)
+    if pack.domains is None:
+        raise ValueError(f"{place}: images are not in groups; the layout is GROUP/Name/image")
+    return SetImages(pack.files, tuple(pack.names), tuple(pack.identities), pack.source, tuple(pack.domains))
+
+
+def _folders(place: Path) -> list[Path]:
+    return sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _holds_images(place: Path) -> bool:
+    with os.scandir(place) as entries:
+        return any(entry.is_file() and entry.name.lower().endswith(SUFFIXES) for entry in entries)

@@ -1,0 +1,90 @@
+"""The table of published sets: how each is recognised in a folder, and what finds it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from verisphere.measure.suite.listed_sets import find_bin, find_listed
+from verisphere.measure.suite.searched_sets import find_groups, find_ijb, find_megaface, find_tinyface
+from verisphere.measure.suite.task import Task
+
+
+@dataclass(frozen=True)
+class KnownSet:
+    """How a published set is recognised.
+
+    Attributes:
+        name: what it is called in the table of results.
+        recognised: the published files by which it is recognised, in words.
+        find: the tasks of a sub-folder, or of a file beside the sub-folders; none where it is another set.
+    """
+
+    name: str
+    recognised: str
+    find: Callable[[Path], Iterator[Task]]
+
+
+def _listed(name: str, pattern: str, note: str = "") -> KnownSet:
+    return KnownSet(name, pattern, partial(find_listed, pattern=pattern, name=name, note=note))
+
+
+#: Every set that a suite knows, in the order of its table; a new one is one entry here.
+KNOWN_SETS = (
+    _listed("lfw", "pairs.txt"),
+    _listed("sllfw", "pair_SLLFW.txt"),
+    _listed("calfw", "pairs_CALFW.txt"),
+    _listed("cplfw", "pairs_CPLFW.txt"),
+    KnownSet("agedb_30", "a verification set of InsightFace, NAME.bin, under its name", find_bin),
+    _listed("cfp_ff", "Protocol/Split/FF", "the published list has repeated pairs, which count as they are listed"),
+    _listed("cfp_fp", "Protocol/Split/FP"),
+    _listed("xqlfw", "xqlfw_pairs.txt"),
+    _listed("ytf", "splits.txt"),
+    _listed("rfw", "test/txts"),
+    KnownSet("tinyface", "Testing_Set/Gallery_Match", find_tinyface),
+    KnownSet("ijbb", "meta/ijbb_face_tid_mid.txt", partial(find_ijb, prefix="ijbb")),
+    KnownSet("ijbc", "meta/ijbc_face_tid_mid.txt", partial(find_ijb, prefix="ijbc")),
+    KnownSet("megaface", "facescrub_lst", find_megaface),
+    KnownSet("one's own list", "pairs.csv, under the name of its folder", partial(find_listed, pattern="pairs.csv")),
+)
+#: Looked for where a sub-folder has nothing of the table.
+GROUPS = KnownSet("groups", "GROUP/Name/image, under the name of its folder", find_groups)
+
+
+def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[str, ...]]:
+    """The sets of a folder, in the order of the table, and the names of what is no known set.
+
+    Two sets of one name keep apart: the second one has the name of its folder or file after it.
+
+    Args:
+        folder: the folder of the suite.
+        excluded: paths that are not looked at, such as the folder of embeddings files.
+    """
+    hidden = {path.resolve() for path in excluded if path is not None}
+    places = [
+        path
+        for path in sorted(folder.iterdir())
+        if not path.name.startswith(".") and path.resolve() not in hidden and (path.is_dir() or _is_set(path))
+    ]
+    tasks: list[tuple[int, Task]] = []
+    unknown = []
+    for place in places:
+        here = [(order, task) for order, known in enumerate(KNOWN_SETS) for task in known.find(place)]
+        if not here and place.is_dir():
+            here = [(len(KNOWN_SETS), task) for task in GROUPS.find(place)]
+        if not here:
+            unknown.append(place.name)
+        tasks += here
+    named: dict[str, Task] = {}
+    for _, task in sorted(tasks, key=lambda entry: entry[0]):
+        name = task.name
+        if name in named:
+            name = f"{name} ({task.place.name})"
+            parts = {f"{part}-{task.place.name}": find for part, find in task.parts.items()}
+            task = replace(task, name=name, parts=parts)
+        named[name] = task
+    return list(named.values()), tuple(unknown)
+
+
+def _is_set(path: Path) -> bool:
+    return path.suffix.lower() == ".bin" and path.is_file()

@@ -1,0 +1,73 @@
+"""What a suite does with one set: which images it embeds, by which evaluation it measures, and how that is repeated."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from verisphere.decide import Far, exact_rate
+from verisphere.measure.suite.images import SetImages
+from verisphere.vocabulary import Progress, Rule, quietly
+from verisphere.words import FeatureNorm
+
+
+class Result(Protocol):
+    """What every evaluation returns."""
+
+    def text(self) -> str:
+        """The figures as tables."""
+
+    def fields(self) -> dict[str, Any]:
+        """The figures as JSON has them."""
+
+
+@dataclass(frozen=True)
+class SuiteOptions:
+    """The options of all evaluations of a suite.
+
+    Attributes:
+        fars: target FARs of every set; empty for the published ones of each set.
+        rule: see `threshold_at`.
+        feature_norm: how the rows of a template are pooled.
+        progress: reports the progress.
+    """
+
+    fars: tuple[Far, ...] = ()
+    rule: Rule = "at_most"
+    feature_norm: FeatureNorm = "keep"
+    progress: Progress = quietly
+
+    def __post_init__(self) -> None:
+        for far in self.fars:
+            exact_rate(far)  # refuse a malformed FAR before minutes of work, not after
+
+    def words(self, fars: Sequence[Far]) -> list[str]:
+        """The options of a command that measures at these FARs."""
+        words = [word for far in fars for word in ("--far", str(far))]
+        if self.rule != "at_most":
+            words += ["--rule", self.rule]
+        return words + (["--feature-norm", self.feature_norm] if self.feature_norm != "keep" else [])
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One set of a suite.
+
+    Attributes:
+        name: name of the set, unique in the suite.
+        place: its folder or file.
+        parts: for each of its embeddings files, by the name of the file without its suffix, what finds the images below
+            the folder of the suite.
+        evaluate: the evaluation of the embeddings files, in the order of `parts`.
+        command: the words of the command that repeats the evaluation, from the paths of the embeddings files.
+        pairs: the lists of pairs that it compares; empty for other evaluations.
+        notes: what is unusual about the published lists.
+    """
+
+    name: str
+    place: Path
+    parts: Mapping[str, Callable[[Path], SetImages]]
+    evaluate: Callable[[Sequence[Path], SuiteOptions], Result]
+    command: Callable[[Sequence[Path], SuiteOptions], list[str]]
+    pairs: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = field(default=())
