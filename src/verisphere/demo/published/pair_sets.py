@@ -9,7 +9,8 @@ from pathlib import Path
 from verisphere.demo.published.pool import FOLDS, Pair, Pool, name_of, pairs_by_fold
 
 EACH = 10  # pairs of a kind in a fold
-LFW_PEOPLE = range(40)
+FEWER = 5  # where each person has three images
+LFW_PEOPLE = range(20)
 CFP_PEOPLE = range(40, 60)
 GROUPS = ("African", "Asian", "Caucasian", "Indian")
 
@@ -45,7 +46,7 @@ def write_calfw(pool: Pool, folder: Path) -> None:
 
 def write_cplfw(pool: Pool, folder: Path) -> None:
     """CPLFW (Zheng and Deng 2018): two lines a pair with a label, genuine pairs first; lines end in CR LF."""
-    folds = pairs_by_fold(LFW_PEOPLE, range(3), EACH, seed=5)
+    folds = pairs_by_fold(LFW_PEOPLE, range(3), FEWER, seed=5)
     lines = [(pair, 1) for genuine, _ in folds for pair in genuine]
     lines += [(pair, 0) for _, impostors in folds for pair in impostors]
     _write_two_lines(pool, folder, "pairs_CPLFW.txt", lines, "{name}_{number}.jpg", "\r\n")
@@ -115,7 +116,7 @@ def write_ytf(pool: Pool, folder: Path) -> None:
 def write_rfw(pool: Pool, folder: Path) -> None:
     """RFW (Wang et al. 2019): four groups, each with a list as LFW's without a header, and people by identifier."""
     for group, name in enumerate(GROUPS):
-        people = range(20, 60) if group % 2 else range(40)  # as in RFW, one identifier can stand in two groups
+        people = range(10, 30) if group % 2 else range(20)  # as in RFW, one identifier can stand in two groups
         for person in people:
             for image in range(3):
                 identifier = _identifier(person)
@@ -124,7 +125,7 @@ def write_rfw(pool: Pool, folder: Path) -> None:
         place = folder / "test" / "txts" / name
         place.mkdir(parents=True)
         lines = []
-        for genuine, impostors in pairs_by_fold(people, range(3), EACH, seed=10 + group):
+        for genuine, impostors in pairs_by_fold(people, range(3), FEWER, seed=10 + group):
             lines += [f"{_identifier(one)}\t{left + 1}\t{right + 1}\n" for (one, left), (_, right) in genuine]
             lines += [
                 f"{_identifier(one)}\t{left + 1}\t{_identifier(two)}\t{right + 1}\n"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from verisphere.decide import Far, exact_rate
 from verisphere.measure.suite.images import SetImages
@@ -11,6 +11,7 @@ from verisphere.vocabulary import Progress, Rule, quietly
 from verisphere.words import FeatureNorm
 
 
+@runtime_checkable
 class Result(Protocol):
     """What every evaluation returns."""
 

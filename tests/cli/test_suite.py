@@ -1,0 +1,75 @@
+"""`verisphere evaluate suite` from its arguments to the exit code."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from verisphere.cli import main
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """A suite of one set, two people of two images each in one fold of two, and a model."""
+    random = np.random.default_rng(0)
+    for name in ("Ann", "Bo", "Cy", "Di"):
+        for number in (1, 2):
+            path = tmp_path / "suite" / "lfw" / name / f"{name}_000{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(random.integers(256, size=(16, 16, 3), dtype=np.uint8)).save(path)
+    folds = "Ann\t1\t2\nAnn\t1\tBo\t1\nCy\t1\t2\nCy\t1\tDi\t1\n"
+    (tmp_path / "suite" / "lfw" / "pairs.txt").write_text(f"2\t1\n{folds}")
+    (tmp_path / "pixels.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 4}\n")
+    return str(tmp_path / "suite"), str(tmp_path / "pixels.yaml")
+
+
+def test_table_and_json(files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder, model = files
+    out = tmp_path / "suite.json"
+    assert main(["evaluate", "suite", folder, "--model", model, "--far", "0.5", "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "| lfw |" in printed
+    assert "TAR at FAR 0.5" in printed
+    assert json.loads(out.read_text())["sets"]["lfw"]["result"]["operating_points"][0]["far_target"] == "0.5"
+
+
+def test_a_set_that_fails_gives_the_others_and_exit_code_2(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder, model = files
+    (tmp_path / "suite" / "second").mkdir()
+    (tmp_path / "suite" / "second" / "pairs.csv").write_text("left,right,label\nNo/1.png,No/2.png,1\n")
+    out = tmp_path / "suite.json"
+    assert main(["evaluate", "suite", folder, "--model", model, "--far", "0.5", "--json", str(out)]) == 2
+    shown = capsys.readouterr()
+    assert "| lfw |" in shown.out
+    last = shown.err.strip().splitlines()[-1]
+    assert last.startswith(f"verisphere: {folder}: 1 of 2 sets could not be evaluated: second (")
+    assert json.loads(out.read_text())["not_evaluated"] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--far", "2"], "a FAR must lie between 0 and 1"),
+        ([], "--model embeds the images"),
+        (["--model", "nowhere"], "nowhere"),
+        (["--workers", "-1", "--model", "x.yaml"], "--workers -1"),
+    ],
+)
+def test_wrong_calls(files: tuple[str, str], capsys: pytest.CaptureFixture[str], arguments: list[str], says: str):
+    assert main(["evaluate", "suite", files[0], *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert says in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_the_json_may_not_be_an_input(files: tuple[str, str], capsys: pytest.CaptureFixture[str]):
+    folder, model = files
+    assert main(["evaluate", "suite", folder, "--model", model, "--json", model]) == 2
+    assert Path(model).read_text().startswith("class_path")

@@ -1,0 +1,171 @@
+"""A suite: its sets are found, each image is embedded once, and what fails is named while the others go on."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from verisphere.cli import main
+from verisphere.decide import kfold_accuracy
+from verisphere.files.embeddings import read_embeddings
+from verisphere.measure.suite.result import SuiteResult
+from verisphere.measure.suite.run import run_suite
+from verisphere.measure.suite.task import SuiteOptions
+
+CPU = torch.device("cpu")
+FAR = SuiteOptions(("0.25",))
+
+
+def run(folder: Path, model: Path | None, embeddings: Path | None = None, options: SuiteOptions = FAR) -> SuiteResult:
+    return run_suite(folder, model, options, embeddings=embeddings, device=CPU)
+
+
+def test_every_set_is_found_and_the_rest_is_named(folder: Path, model: Path):
+    result = run(folder, model)
+    assert list(result.sets) == ["lfw", "own", "races"]
+    assert result.unknown == ("holiday",)
+    assert "no known set: holiday" in result.text()
+    assert not result.failed
+
+
+def test_each_image_is_embedded_once(folder: Path, model: Path):
+    """LFW's list names 8 images, one's own list 4 of these and 4 others, and there are 12 of the groups."""
+    result = run(folder, model)
+    assert (result.embedded, result.reused) == (8 + 4 + 12, 4)
+
+
+def test_rows_of_equal_images_are_equal_and_named_as_the_list_names_them(folder: Path, model: Path, tmp_path: Path):
+    run(folder, model, tmp_path / "kept")
+    lfw, own = (read_embeddings(tmp_path / "kept" / f"{name}.npz") for name in ("lfw", "own"))
+    assert str(own.names[0]) == "Ann_Able/Ann_Able_0001.jpg"  # the file is a PNG
+    assert str(own.identities[0]) == "Ann_Able"
+    row = lfw.names.tolist().index("Ann_Able/Ann_Able_0001.jpg")
+    assert np.array_equal(lfw.embeddings[row], own.embeddings[0])
+
+
+def test_figures_are_those_of_each_set_and_their_mean(folder: Path, model: Path, tmp_path: Path):
+    """LFW's accuracy is worked out from the rows; the mean is over the two sets that have an accuracy."""
+    result = run(folder, model, tmp_path / "kept")
+    rows = read_embeddings(tmp_path / "kept" / "lfw.npz")
+    unit = dict(
+        zip(rows.names.tolist(), rows.embeddings / np.linalg.norm(rows.embeddings, axis=1)[:, None], strict=True)
+    )
+    pairs = [
+        (f"{a}/{a}_000{i}.jpg", f"{b}/{b}_000{j}.jpg")
+        for one, two in (("Ann_Able", "Bo_Case"), ("Cy_Dunn", "Dee_East"))
+        for a, i, b, j in ((one, 1, one, 2), (two, 1, two, 2), (one, 1, two, 1), (one, 2, two, 2))
+    ]
+    score = np.array([float(unit[left] @ unit[right]) for left, right in pairs])
+    by_hand = kfold_accuracy(score, np.array([True, True, False, False] * 2), np.repeat([0, 1], 4))
+    figures = result.figures
+    assert figures["lfw"]["accuracy"] == by_hand.mean
+    accuracy, tar = result.over_sets
+    assert (accuracy.figure, accuracy.sets) == ("accuracy", ("lfw", "own"))
+    both = [figures["lfw"]["accuracy"], figures["own"]["accuracy"]]
+    assert accuracy.mean == sum(both) / 2
+    assert accuracy.std_population == pytest.approx(abs(both[0] - both[1]) / 2)
+    assert (tar.figure, tar.sets) == ("TAR at FAR 0.25", ("lfw", "own", "races"))
+
+
+def test_the_command_by_hand_gives_the_same_figures(folder: Path, model: Path, tmp_path: Path, process_as_it_was: None):
+    result = run(folder, model, tmp_path / "kept")
+    for name, one in result.sets.items():
+        words = shlex.split(shlex.join(one.command))
+        assert main([*words[1:], "--json", str(tmp_path / "by_hand.json")]) == 0
+        by_hand = json.loads((tmp_path / "by_hand.json").read_text())
+        assert by_hand["operating_points"][0]["tar"] == result.figures[name]["TAR at FAR 0.25"]
+
+
+def test_a_set_that_lacks_an_image_is_named_and_the_others_go_on(folder: Path, model: Path):
+    (folder / "lfw" / "images" / "Cy_Dunn" / "Cy_Dunn_0002.png").unlink()
+    result = run(folder, model)
+    assert result.failed == ("lfw",)
+    assert "1 of 8 listed images are not there, the first 'Cy_Dunn/Cy_Dunn_0002.jpg'" in result.sets["lfw"].error
+    assert set(result.figures) == {"own", "races"}
+    assert f"not evaluated:\nlfw: {folder / 'lfw' / 'images'}" in result.text()
+    assert result.fields()["not_evaluated"] == ("lfw",)
+
+
+def test_a_wrong_list_is_named_with_its_line(folder: Path, model: Path):
+    path = folder / "lfw" / "pairs.txt"
+    path.write_text(path.read_text().replace("Cy_Dunn\t1\t2\n", "Cy_Dunn\t1\n"))
+    assert "line 6" in run(folder, model).sets["lfw"].error
+
+
+def test_an_image_that_is_none_is_named(folder: Path, model: Path):
+    (folder / "lfw" / "images" / "Bo_Case" / "Bo_Case_0001.png").write_bytes(b"no image")
+    result = run(folder, model)
+    assert set(result.failed) == {"lfw", "own"}
+    assert "Bo_Case_0001.png" in result.sets["own"].error
+
+
+def test_embeddings_alone_need_no_image_and_no_model(folder: Path, model: Path, tmp_path: Path):
+    with_model = run(folder, model, tmp_path / "kept")
+    shutil.rmtree(folder / "lfw" / "images")
+    without = run(folder, None, tmp_path / "kept")
+    assert without.figures == with_model.figures
+    assert without.embedded == 0
+
+
+def test_a_set_without_its_embeddings_file_is_named(folder: Path, model: Path, tmp_path: Path):
+    run(folder, model, tmp_path / "kept")
+    (tmp_path / "kept" / "own.npz").unlink()
+    result = run(folder, None, tmp_path / "kept")
+    assert result.failed == ("own",)
+    assert "own.npz" in result.sets["own"].error
+
+
+def test_the_embeddings_folder_may_lie_in_the_suite(folder: Path, model: Path):
+    assert run(folder, model, folder / "embeddings").unknown == ("holiday",)
+    assert run(folder, model, folder / "embeddings").unknown == ("holiday",)
+
+
+def test_without_a_folder_for_them_embeddings_are_temporary(folder: Path, model: Path):
+    before = sorted(path for path in folder.rglob("*"))
+    text = run(folder, model).text()
+    assert sorted(path for path in folder.rglob("*")) == before
+    assert "--embeddings DIR keeps them" in text
+    assert "EMBEDDINGS/lfw.npz" in text
+
+
+def test_far_defaults_to_the_published_ones(folder: Path, model: Path):
+    result = run(folder, model, options=SuiteOptions())
+    points = result.sets["lfw"].result.fields()["operating_points"]
+    assert [point.far_target for point in points] == ["1e-2", "1e-3"]
+    assert "TAR at FAR 1e-2" not in result.figures["lfw"]  # four impostors cannot show it
+
+
+def test_images_of_an_archive_beside_the_list(folder: Path, model: Path):
+    whole = run(folder, model).figures
+    shutil.make_archive(str(folder / "lfw" / "aligned"), "zip", folder / "lfw" / "images")
+    shutil.rmtree(folder / "lfw" / "images")
+    assert run(folder, model).figures == whole
+
+
+def test_json_is_written_whole(folder: Path, model: Path, tmp_path: Path):
+    run(folder, model).write_json(tmp_path / "suite.json")
+    content = json.loads((tmp_path / "suite.json").read_text())
+    assert content["sets"]["lfw"]["result"]["accuracy"]["folds"] == 2
+    assert content["sets"]["races"]["result"]["one_threshold"][0]["domains"].keys() == {"East", "West"}
+    assert [entry["figure"] for entry in content["over_sets"]] == ["accuracy", "TAR at FAR 0.25"]
+    assert content["unknown"] == ["holiday"]
+    assert content["sets"]["own"]["command"].startswith("verisphere evaluate pairs EMBEDDINGS/own.npz --pairs")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda folder: {"model": None}, "--model embeds the images, --embeddings DIR names files that are there"),
+        (lambda folder: {"folder": folder / "holiday"}, "no known set in it; known are lfw, sllfw"),
+        (lambda folder: {"folder": folder / "nowhere"}, "there is no such folder"),
+        (lambda folder: {"model": None, "embeddings": folder / "nowhere"}, "no such folder of embeddings files"),
+    ],
+)
+def test_a_call_that_cannot_work_is_refused_in_one_line(folder: Path, model: Path, change, says: str):
+    arguments = {"folder": folder, "model": model, "embeddings": None} | change(folder)
+    with pytest.raises((ValueError, FileNotFoundError), match=says):
+        run(**arguments)

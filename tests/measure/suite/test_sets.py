@@ -1,0 +1,102 @@
+"""The table of published sets: by which files each is recognised, and where its images are looked for."""
+
+from pathlib import Path
+
+import pytest
+
+from verisphere.measure.suite.images import find_images
+from verisphere.measure.suite.sets import KNOWN_SETS, find_sets
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("any/pairs.txt", "lfw"),
+        ("any/protocol/pairs.txt", "lfw"),
+        ("any/pair_SLLFW.txt", "sllfw"),
+        ("any/calfw/pairs_CALFW.txt", "calfw"),
+        ("any/pairs_CPLFW.txt", "cplfw"),
+        ("agedb_30.bin", "agedb_30"),
+        ("any/Protocol/Split/FF/01/same.txt", "cfp_ff"),
+        ("any/cfp-dataset/Protocol/Split/FP/01/same.txt", "cfp_fp"),
+        ("any/xqlfw_pairs.txt", "xqlfw"),
+        ("any/splits.txt", "ytf"),
+        ("any/test/txts/African/African_pairs.txt", "rfw"),
+        ("any/tinyface/Testing_Set/Gallery_Match/1_1.jpg", "tinyface"),
+        ("any/meta/ijbb_face_tid_mid.txt", "ijbb"),
+        ("any/IJBC/meta/ijbc_face_tid_mid.txt", "ijbc"),
+        ("any/facescrub_lst", "megaface"),
+        ("mine/pairs.csv", "mine"),
+    ],
+)
+def test_a_set_is_recognised_by_its_published_file(tmp_path: Path, file: str, name: str):
+    touch(tmp_path, file)
+    tasks, unknown = find_sets(tmp_path)
+    assert [task.name for task in tasks] == [name]
+    assert unknown == ()
+
+
+def test_groups_are_a_folder_of_groups_of_people(tmp_path: Path):
+    touch(tmp_path, "races/East/Ann/1.jpg", "races/West/Bo/1.jpg", "people/Ann/1.jpg", "people/Bo/1.jpg")
+    tasks, unknown = find_sets(tmp_path)
+    assert [task.name for task in tasks] == ["races"]
+    assert unknown == ("people",)
+
+
+def test_two_sets_in_one_folder_and_one_set_in_two(tmp_path: Path):
+    touch(tmp_path, "a/pairs.txt", "a/pair_SLLFW.txt", "b/pairs.txt", "lfw.bin")
+    tasks, _ = find_sets(tmp_path)
+    assert [task.name for task in tasks] == ["lfw", "lfw (b)", "sllfw", "lfw (lfw.bin)"]
+    parts = [part for task in tasks for part in task.parts]
+    assert len(set(parts)) == len(parts), "each has an embeddings file of its own"
+
+
+def test_every_entry_of_the_table_is_documented():
+    text = (Path(__file__).parents[3] / "docs" / "suite.md").read_text(encoding="utf-8")
+    assert not [known.recognised for known in KNOWN_SETS if f"`{known.recognised.split(',')[0]}`" not in text]
+
+
+def positions(names: list[str], place: Path, root: Path, folders: bool = False) -> tuple[str, list[list[str]]]:
+    where, files, rows = find_images(names, place, root, folders)
+    return where.name, [[files.names[row] for row in part] for part in rows]
+
+
+def test_images_are_looked_for_in_the_own_folder_first_and_then_in_the_others(tmp_path: Path):
+    touch(tmp_path, "lfw/images/Ann/Ann_0001.png", "lfw/images/Ann/Ann_0002.png", "sllfw/pair_SLLFW.txt")
+    names = ["Ann/Ann_0002.jpg", "Ann/Ann_0001.jpg"]
+    found = [["images/Ann/Ann_0002.png"], ["images/Ann/Ann_0001.png"]]
+    assert positions(names, tmp_path / "sllfw", tmp_path) == ("lfw", found)
+    touch(tmp_path, "sllfw/Ann/Ann_0001.png", "sllfw/Ann/Ann_0002.png")
+    assert positions(names, tmp_path / "sllfw", tmp_path)[0] == "sllfw"
+
+
+def test_of_two_folders_that_with_all_images_counts(tmp_path: Path):
+    touch(tmp_path, "set/raw/Ann_1.jpg", "set/aligned images/Ann_1.jpg", "set/aligned images/Bo_1.jpg")
+    found = [["aligned images/Ann_1.jpg"], ["aligned images/Bo_1.jpg"]]
+    assert positions(["Ann_1.jpg", "Bo_1.jpg"], tmp_path / "set", tmp_path) == ("set", found)
+
+
+def test_videos_are_folders_of_frames(tmp_path: Path):
+    touch(tmp_path, "ytf/frames/Ann/0/0.98.jpg", "ytf/frames/Ann/0/0.100.jpg", "ytf/frames/Ann/1/1.5.jpg")
+    _, found = positions(["Ann/1", "Ann/0"], tmp_path / "ytf", tmp_path, folders=True)
+    assert found == [["frames/Ann/1/1.5.jpg"], ["frames/Ann/0/0.100.jpg", "frames/Ann/0/0.98.jpg"]]
+
+
+def test_a_name_with_dots_and_without_a_suffix_stays_whole(tmp_path: Path):
+    """RFW's people are called m.0abc12, and two of them may differ behind the dot alone."""
+    touch(tmp_path, "rfw/m.0a_0001.jpg", "rfw/m.0b_0001.jpg")
+    assert positions(["m.0b_0001.jpg"], tmp_path / "rfw", tmp_path)[1] == [["m.0b_0001.jpg"]]
+
+
+def test_missing_images_are_counted_and_the_first_is_named(tmp_path: Path):
+    touch(tmp_path, "set/Ann/1.jpg")
+    with pytest.raises(ValueError, match=r"set: 2 of 3 listed images are not there, the first 'Bo/1\.jpg'"):
+        find_images(["Ann/1.jpg", "Bo/1.jpg", "Cy/1.jpg"], tmp_path / "set", tmp_path)
+    with pytest.raises(ValueError, match=r"none of the 1 listed images is there, the first 'Dee/1\.jpg'"):
+        find_images(["Dee/1.jpg"], tmp_path / "set", tmp_path)
