@@ -124,7 +124,7 @@ def run_protocols(
         raise ValueError(f"{len(suite.failed)} sets could not be evaluated, first {name}: {suite.sets[name].error}")
     compared = compare(suite.figures, answers(out / SETS, out / EMBEDDINGS, FARS))
     log.info("the protocols took %.0f s", time.monotonic() - started)
-    return ProtocolsResult(suite, compared, suite.origin is None, out)
+    return ProtocolsResult(suite, compared, model is None, out)
 
 
 def compare(ours: Mapping[str, Figures], independent: Mapping[str, Figures]) -> tuple[Compared, ...]:

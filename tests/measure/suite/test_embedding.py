@@ -14,7 +14,7 @@ from verisphere.measure.suite.embedding import EmbedOnce
 from verisphere.measure.suite.images import SetImages
 from verisphere.models.embed import EmbeddingModel
 from verisphere.packs.image_files import image_files
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import Embeddings, ImageSource
 
 MODEL = EmbeddingModel(Pixels(4), sha256="a" * 64)
 
@@ -60,7 +60,7 @@ def test_a_later_run_uses_the_file_again(photos: Callable[..., SetImages], tmp_p
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
-@pytest.mark.parametrize("change", ["model", "flip", "image", "untrained", "identity", "damage", "no record"])
+@pytest.mark.parametrize("change", ["model", "flip", "image", "untrained", "identity", "damage"])
 def test_what_was_made_otherwise_is_made_anew(photos: Callable[..., SetImages], tmp_path: Path, change: str):
     out = tmp_path / "out"
     path = EmbedOnce(MODEL, out).write("set", photos())
@@ -75,16 +75,43 @@ def test_what_was_made_otherwise_is_made_anew(photos: Callable[..., SetImages], 
         model = EmbeddingModel(Pixels(4))
     elif change == "identity":
         images = SetImages(images.files, images.names, ("x", "y", "z"), images.source)
-    elif change == "damage":
-        path.write_bytes(path.read_bytes()[:500])
     else:
-        (out / "set.images.txt").unlink()
+        path.write_bytes(path.read_bytes()[:500])
     again = EmbedOnce(model, out, flip=flip)
     rows = read_embeddings(again.write("set", images))
     assert again.embedded == (1 if change == "image" else 2)
     assert rows.identities.tolist() == list(images.identities)
     fresh = EmbedOnce(model, tmp_path / "elsewhere", flip=flip).write("set", images)
     assert np.array_equal(rows.embeddings, read_embeddings(fresh).embeddings)
+
+
+def test_a_file_from_elsewhere_is_never_replaced(photos: Callable[..., SetImages], tmp_path: Path):
+    path = EmbedOnce(MODEL, tmp_path / "out").write("set", photos())
+    (tmp_path / "out" / "set.images.txt").unlink()
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"set\.npz: there already, and not written by a suite"):
+        EmbedOnce(MODEL, tmp_path / "out").write("set", photos())
+    assert path.read_bytes() == before
+
+
+def test_a_killed_process_leaves_no_old_embeddings_beside_a_new_list(
+    photos: Callable[..., SetImages], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = EmbedOnce(MODEL, tmp_path / "out").write("set", photos())
+    (tmp_path / "photos" / "a.png").write_bytes((tmp_path / "photos" / "b.png").read_bytes())
+
+    def killed(path: Path, embeddings: Embeddings) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("verisphere.measure.suite.embedding.write_embeddings", killed)
+    with pytest.raises(KeyboardInterrupt):
+        EmbedOnce(MODEL, tmp_path / "out").write("set", photos())
+    monkeypatch.undo()
+    assert not path.exists()
+    again = EmbedOnce(MODEL, tmp_path / "out")
+    rows = read_embeddings(again.write("set", photos())).embeddings
+    assert again.embedded == 1
+    assert (rows[0] == rows[1]).all()
 
 
 def test_a_loose_crop_is_aligned_by_its_points(photos: Callable[..., SetImages], tmp_path: Path):

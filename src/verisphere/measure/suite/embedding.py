@@ -48,7 +48,7 @@ class EmbedOnce:
         Beside it `name`.images.txt lists a digest and the name of each image, which a later run compares.
 
         Raises:
-            ValueError: an image cannot be read; names it.
+            ValueError: an image cannot be read, and is named; or the file was not written by a suite.
         """
         path, record = self.folder / f"{name}.npz", self.folder / f"{name}.images.txt"
         keys: list[bytes] = []
@@ -56,11 +56,20 @@ class EmbedOnce:
         for start in self.progress(starts, f"reading {name}", len(starts)):
             keys += images.keys(range(start, min(start + _AT_ONCE, len(images))))
         text = "".join(f"{key.hex()} {image}\n" for key, image in zip(keys, images.names, strict=True))
+        if path.exists() and not record.exists():
+            raise ValueError(
+                f"{path}: there already, and not written by a suite, which lists its images in {record.name}; name "
+                "another folder by --embeddings, or omit --model to measure the file as it is"
+            )
         if self._equal(path, record, text, images):
             self.reused += len(keys)
         else:
-            write_embeddings(path, self._embeddings(name, keys, images))
+            made = self._embeddings(name, keys, images)
+            if path.exists():  # never the old embeddings beside the new list, even if the process is killed between
+                log.warning("%s: replaced, made by another model, in another way or of other images", path)
+                path.unlink()
             write_whole(record, lambda partial: partial.write_text(text, encoding="utf-8"))
+            write_embeddings(path, made)
         for row, key in enumerate(keys):
             self._rows.setdefault(key, (path, row))
         return path
@@ -68,13 +77,13 @@ class EmbedOnce:
     def _equal(self, path: Path, record: Path, text: str, images: SetImages) -> bool:
         """Whether an earlier run embedded the same images by the same model in the same way."""
         origin = origin_of(self.model, self.flip, self.precision, "", images.source)
-        if origin is None or not path.is_file() or not record.is_file():
+        if origin is None or not path.is_file():
             return False
         try:
             earlier = read_embeddings(path)
             listed = record.read_text(encoding="utf-8")
         except (ValueError, OSError) as error:
-            log.warning("%s: not used again, and replaced: %s", path, error)
+            log.warning("%s: cannot be used again: %s", path, error)
             return False
         made_alike = earlier.origin is not None and earlier.origin.made_alike(origin)
         return listed == text and made_alike and _columns(earlier) == _columns(self._named(images, earlier.embeddings))

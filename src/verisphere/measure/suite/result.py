@@ -34,6 +34,11 @@ class SetResult:
     error: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes on the lists, and those of the evaluation."""
+        return self.notes if self.result is None else (*self.notes, *self.result.fields().get("notes", ()))
+
     def fields(self) -> dict[str, Any]:
         """The set as JSON has it."""
         fields: dict[str, Any] = {"place": self.place}
@@ -51,7 +56,6 @@ class SuiteResult:
     Attributes:
         folder: folder of the suite.
         model: the model that was given; None where there were embeddings already.
-        origin: what made the embeddings, where the files state it.
         rule: the rule of all thresholds.
         sets: every set that was found, by name, and `combined` at the end.
         embedded: images that were put through the model.
@@ -62,7 +66,6 @@ class SuiteResult:
 
     folder: Path
     model: Path | None
-    origin: Origin | None
     rule: str
     sets: Mapping[str, SetResult]
     embedded: int
@@ -76,8 +79,34 @@ class SuiteResult:
         return {name: figures_of(one.result.fields()) for name, one in self.sets.items() if one.result is not None}
 
     @property
+    def origins(self) -> dict[str, Origin]:
+        """What made the embeddings of each set, where their files state it."""
+        return {
+            name: source.origin
+            for name, one in self.sets.items()
+            if one.result is not None
+            for source in one.result.fields().get("sources", ())
+            if source.origin is not None
+        }
+
+    @property
+    def mixed(self) -> str:
+        """Which two sets have embeddings that were made differently; empty where all were made alike."""
+        origins = self.origins
+        for name, origin in origins.items():
+            first = next(iter(origins))
+            if not origin.made_alike(origins[first]):
+                return f"the embeddings of {first} and {name} were not made by the same model in the same way"
+        return ""
+
+    @property
     def over_sets(self) -> tuple[OverSets, ...]:
-        """Mean and spread over the sets; `combined`, which consists of others, is none of them."""
+        """Mean and spread over the sets; `combined`, which consists of others, is none of them.
+
+        Empty where the embeddings of two sets were made differently.
+        """
+        if self.mixed:
+            return ()
         return over_sets({name: figures for name, figures in self.figures.items() if name != COMBINED})
 
     @property
@@ -119,7 +148,9 @@ class SuiteResult:
         parts.append(f"rule: {self.rule}; -: not measured, or too few comparisons for this rate")
         if self.model is not None:
             parts.append(f"{self.embedded:,} images were embedded, {self.reused:,} rows are those of equal images")
-        notes = [f"{name}: {note}" for name, one in self.sets.items() for note in one.notes]
+        notes = [f"{name}: {note}" for name, one in self.sets.items() for note in one.all_notes]
+        if self.mixed:
+            notes.append(f"{self.mixed}, so there is no mean over sets")
         if notes:
             parts.append("\n".join(map(printable, notes)))
         if self.failed:
@@ -138,7 +169,7 @@ class SuiteResult:
         fields = {
             "folder": self.folder.name,
             "model": None if self.model is None else self.model.name,
-            "origin": self.origin,
+            "origin": None if self.mixed else next(iter(self.origins.values()), None),
             "rule": self.rule,
             "embedded": self.embedded,
             "reused": self.reused,

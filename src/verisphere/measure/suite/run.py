@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from verisphere.files.embeddings import read_embeddings
 from verisphere.images.loader import MOST_WORKERS
 from verisphere.measure.suite.embedding import EmbedOnce
 from verisphere.measure.suite.listed_sets import command_of_lists, evaluate_lists
@@ -16,7 +15,7 @@ from verisphere.measure.suite.result import COMBINED, SetResult, SuiteResult
 from verisphere.measure.suite.sets import KNOWN_SETS, find_sets
 from verisphere.measure.suite.task import SuiteOptions, Task
 from verisphere.models.embed import open_model
-from verisphere.vocabulary import Origin, printable
+from verisphere.vocabulary import printable
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,6 @@ def run_suite(
         if opened is not None:
             mirrored = bool(opened.flip) if flip is None else flip
             once = EmbedOnce(opened, Path(place), mirrored, precision, batch_size, workers, options.progress)
-        origin: Origin | None = None
         for turn, task in enumerate(tasks, 1):
             log.info("%s: set %d of %d", printable(task.name), turn, len(tasks))
             files = {part: Path(place) / f"{part}.npz" for part in task.parts}
@@ -89,8 +87,6 @@ def run_suite(
                 return SetResult("", (), task.evaluate(list(files.values()), options))
 
             sets[task.name] = _attempt(evaluate, task.place.name, command, task.notes)
-            if sets[task.name].result is not None and origin is None:
-                origin = read_embeddings(next(iter(files.values()))).origin
         if pooled := _pooled(tasks, sets):
             paths = [Path(place) / f"{next(iter(task.parts))}.npz" for task in pooled]
             lists = [task.pairs[0] for task in pooled]
@@ -103,9 +99,7 @@ def run_suite(
             notes = (f"the pairs of {', '.join(task.name for task in pooled)} in one",)
             sets[COMBINED] = _attempt(combine, folder.name, command, notes)
     embedded, reused = (0, 0) if once is None else (once.embedded, once.reused)
-    return SuiteResult(
-        folder, model, origin, options.rule, sets, embedded, reused, unknown, kept=embeddings is not None
-    )
+    return SuiteResult(folder, model, options.rule, sets, embedded, reused, unknown, kept=embeddings is not None)
 
 
 def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], notes: tuple[str, ...]) -> SetResult:

@@ -35,7 +35,7 @@ KNOWN_SETS = (
     _listed("sllfw", "pair_SLLFW.txt"),
     _listed("calfw", "pairs_CALFW.txt"),
     _listed("cplfw", "pairs_CPLFW.txt"),
-    KnownSet("agedb_30", "a verification set of InsightFace, NAME.bin, under its name", find_bin),
+    KnownSet("agedb_30", "NAME.bin, a verification set of InsightFace, under its name", find_bin),
     _listed("cfp_ff", "Protocol/Split/FF", "the published list has repeated pairs, which count as they are listed"),
     _listed("cfp_fp", "Protocol/Split/FP"),
     _listed("xqlfw", "xqlfw_pairs.txt"),
