@@ -114,6 +114,19 @@ def test_a_killed_process_leaves_no_old_embeddings_beside_a_new_list(
     assert (rows[0] == rows[1]).all()
 
 
+def test_images_are_looked_at_for_alignment_unless_their_points_align_them(
+    photos: Callable[..., SetImages], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Photographs as LFW's own archive has them are square, so nothing else would say that they are no crops."""
+    looked_at: list[int] = []
+    monkeypatch.setattr(
+        "verisphere.measure.suite.embedding.warn_if_unaligned", lambda faces: looked_at.append(len(faces))
+    )
+    EmbedOnce(MODEL, tmp_path / "out").write("aligned", photos())
+    EmbedOnce(MODEL, tmp_path / "out").write("loose", photos(np.stack([TEMPLATES["arcface_112x112"].points] * 3)))
+    assert looked_at == [2]
+
+
 def test_a_loose_crop_is_aligned_by_its_points(photos: Callable[..., SetImages], tmp_path: Path):
     """Points at the places of the template leave an image as it is; points 8 pixels further right shift it by 8."""
     template = np.array(TEMPLATES["arcface_112x112"].points)

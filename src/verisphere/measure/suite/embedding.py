@@ -9,6 +9,7 @@ import torch
 
 from verisphere.files.disk import write_whole
 from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.images.detect.unaligned import warn_if_unaligned
 from verisphere.measure.suite.images import SetFaces, SetImages
 from verisphere.models.embed import EmbeddingModel, embed, origin_of
 from verisphere.vocabulary import Embeddings, Progress, quietly
@@ -97,6 +98,8 @@ class EmbedOnce:
         rows = np.empty((len(keys), self.model.backbone.embedding_size), np.float32)
         if first:
             new = SetFaces(images, self.model.backbone.input_size).select(list(first.values()))
+            if images.points is None:
+                warn_if_unaligned(new)
             made = embed(
                 self.model,
                 new,

@@ -49,6 +49,7 @@ def run_suite(
         trust: also build a network from outside verisphere, which runs its code.
 
     Raises:
+        FileExistsError: `embeddings` is a file.
         FileNotFoundError: there is no such folder, or no such model.
         ValueError: neither a model nor embeddings are given, or no set is found.
     """
@@ -60,6 +61,8 @@ def run_suite(
         raise ValueError("--model embeds the images, --embeddings DIR names files that are there: give one or both")
     if model is None and embeddings is not None and not embeddings.is_dir():
         raise FileNotFoundError(f"{embeddings}: there is no such folder of embeddings files; --model makes them")
+    if model is not None and embeddings is not None and embeddings.exists() and not embeddings.is_dir():
+        raise FileExistsError(f"{embeddings}: a file; --embeddings names a folder, which is made where it is not there")
     if not 0 <= workers <= MOST_WORKERS:
         raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
     tasks, unknown = find_sets(folder, embeddings)
