@@ -73,3 +73,8 @@ def test_the_json_may_not_be_an_input(files: tuple[str, str], capsys: pytest.Cap
     folder, model = files
     assert main(["evaluate", "suite", folder, "--model", model, "--json", model]) == 2
     assert Path(model).read_text().startswith("class_path")
+
+
+def test_a_model_of_the_demo_belongs_to_its_protocols(capsys: pytest.CaptureFixture[str]):
+    assert main(["demo", "--model", "model"]) == 2
+    assert capsys.readouterr().err == "verisphere: --model belongs to --protocols; the demo trains a model of its own\n"

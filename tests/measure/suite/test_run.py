@@ -203,6 +203,7 @@ def test_json_is_written_whole(folder: Path, model: Path, tmp_path: Path):
     [
         (lambda folder: {"model": None}, "--model embeds the images, --embeddings DIR names files that are there"),
         (lambda folder: {"folder": folder / "holiday"}, "no known set in it; known are lfw, sllfw"),
+        (lambda folder: {"folder": folder / "lfw"}, "it is itself the set lfw; name the folder above"),
         (lambda folder: {"folder": folder / "nowhere"}, "there is no such folder"),
         (lambda folder: {"model": None, "embeddings": folder / "nowhere"}, "no such folder of embeddings files"),
         (lambda folder: {"embeddings": folder / "lfw" / "pairs.txt"}, "a file; --embeddings names a folder"),

@@ -82,6 +82,13 @@ def test_of_two_folders_that_with_all_images_counts(tmp_path: Path):
     assert positions(["Ann_1.jpg", "Bo_1.jpg"], tmp_path / "set", tmp_path) == ("set", found)
 
 
+def test_of_two_equal_folders_the_aligned_one_counts(tmp_path: Path):
+    """As XQLFW is downloaded: its original images and the aligned ones, under the same names."""
+    names = ["Ann/Ann_0001.jpg"]
+    touch(tmp_path, "x/a_original/Ann/Ann_0001.jpg", "x/xqlfw_aligned_112/Ann/Ann_0001.jpg", "x/b/Ann/Ann_0001.jpg")
+    assert positions(names, tmp_path / "x", tmp_path)[1] == [["xqlfw_aligned_112/Ann/Ann_0001.jpg"]]
+
+
 def test_videos_are_folders_of_frames(tmp_path: Path):
     touch(tmp_path, "ytf/frames/Ann/0/0.98.jpg", "ytf/frames/Ann/0/0.100.jpg", "ytf/frames/Ann/1/1.5.jpg")
     _, found = positions(["Ann/1", "Ann/0"], tmp_path / "ytf", tmp_path, folders=True)

@@ -1,6 +1,7 @@
 """The images that a published list names, found below a folder or in an archive, and read for a model."""
 
 import hashlib
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,9 @@ from verisphere.images.detect.alignment import align, resized, template_named
 from verisphere.images.faces import Faces
 from verisphere.images.photos import fitted
 from verisphere.packs.image_files import ImageFiles, image_files
-from verisphere.vocabulary import ImageSource
+from verisphere.vocabulary import ImageSource, printable
+
+log = logging.getLogger(__name__)
 
 _MAX_STRETCH = 1.5  # as `Photos` allows
 
@@ -122,6 +125,9 @@ def find_images(
 ) -> tuple[Path, ImageFiles, list[Int64[np.ndarray, " images"]]]:
     """The image file of each name, or the files in the folder of each name; suffixes may differ from those of the list.
 
+    Of several folders below which the names fit, that with the most of them counts; of equal ones that whose name says
+    `align`, then the higher one.
+
     Args:
         names: names in a list, such as `Ann_Able/Ann_Able_0001.jpg`, all with equally many folders.
         place, root: see `places_of_images`.
@@ -151,10 +157,11 @@ def find_images(
                 above["/".join(parts[:-depth])] += 1
         if not above:
             continue
-        shared = min(above, key=lambda folder: (-above[folder], folder.count("/"), folder))
+        shared = min(above, key=lambda folder: (-above[folder], "align" not in folder, folder.count("/"), folder))
         prefix = f"{shared}/" if shared else ""
         missing = [name for name, key in zip(names, wanted, strict=True) if prefix + key not in by_key]
         if not missing:
+            log.info("%s: images of %s", printable(str(place)), printable(str(where / shared)))
             return where, files, [np.array(by_key[prefix + key], np.int64) for key in wanted]
         if best is None or len(missing) < best[0]:
             best = len(missing), f"{where / shared}: {len(missing):,} of {len(names):,} listed images are not there, "

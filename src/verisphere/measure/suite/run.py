@@ -67,8 +67,10 @@ def run_suite(
         raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
     tasks, unknown = find_sets(folder, embeddings)
     if not tasks:
+        if itself := [task.name for known in KNOWN_SETS for task in known.find(folder)]:
+            raise ValueError(f"{folder}: it is itself the set {itself[0]}; name the folder above, which has all sets")
         known = ", ".join(known.name for known in KNOWN_SETS)
-        seen = f"; found was {printable(', '.join(unknown[:5]))}" if unknown else ""
+        seen = f"; found was {', '.join(unknown[:5])}" if unknown else ""
         raise ValueError(f"{folder}: no known set in it; known are {known}{seen}")
     opened = None if model is None else open_model(model, device, trust)
     keep = nullcontext(str(embeddings)) if embeddings is not None else tempfile.TemporaryDirectory(prefix="verisphere-")

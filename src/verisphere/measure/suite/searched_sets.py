@@ -217,13 +217,15 @@ def _command_of_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, n
 
 
 def _listed_photos(path: Path, place: Path, root: Path, *, known: bool) -> SetImages:
-    """The images of a list, one a line; the person is the folder, or nobody among distractors."""
+    """The images of a list, one a line; the person is the folder of an image, or nobody among distractors."""
     names = list(dict.fromkeys(text for _, text in numbered_lines(path)))
     if not names:
         raise ValueError(f"{path}: it lists no image")
     where, files, positions = find_images(names, place, root)
     listed = files.keep(np.concatenate(positions))
-    people = tuple(name.split("/")[0] if known else NOBODY for name in names)
+    if known and any("/" not in name for name in names):
+        raise ValueError(f"{path}: a line is `Name/image`, with the folder of the person")
+    people = tuple(name.split("/")[-2] if known else NOBODY for name in names)
     return SetImages(listed, tuple(names), people, read_source(where, listed.names))
 
 
