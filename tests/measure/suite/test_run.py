@@ -147,18 +147,17 @@ def test_lfw_from_the_known_embeddings(real_data: Path, tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "told"),
-    [("pretrained_mobilefacenet", {"flip": False}), ("second_mobilefacenet", {"flip": True})],
+    ("model", "flip", "known"), [("pretrained_mobilefacenet", False, 0.9923), ("second_mobilefacenet", True, 0.9862)]
 )
-def test_lfw_by_the_pretrained_models(real_data: Path, tmp_path: Path, model: str, told: dict[str, bool]):
-    """View 2 of LFW embedded here: 99.2 to 99.3 % by each public MobileFaceNet (README of the data)."""
+def test_lfw_by_the_pretrained_models(real_data: Path, tmp_path: Path, model: str, flip: bool, known: float):
+    """View 2 of LFW embedded here; the accuracies that docs/adopt.md has of both models."""
     lfw = tmp_path / "suite" / "lfw"
     lfw.mkdir(parents=True)
     (lfw / "pairs.txt").symlink_to(real_data / "lfw_protocol" / "pairs.txt")
     (lfw / "lfw_112.zip").symlink_to(real_data / "lfw_112.zip")
-    adopt_onnx(real_data / f"{model}.onnx", tmp_path / "model", Told(colour="RGB", mean=0.0, scale=1.0), **told)
+    adopt_onnx(real_data / f"{model}.onnx", tmp_path / "model", Told(colour="RGB", mean=0.0, scale=1.0), flip=flip)
     figures = run(tmp_path / "suite", tmp_path / "model", None, SuiteOptions()).figures["lfw"]
-    assert figures["accuracy"] == pytest.approx(0.9925, abs=1.5e-3)
+    assert figures["accuracy"] == pytest.approx(known, abs=5e-4)
 
 
 def test_the_embeddings_folder_may_lie_in_the_suite(folder: Path, model: Path):
