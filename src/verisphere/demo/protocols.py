@@ -61,13 +61,13 @@ class ProtocolsResult:
     Attributes:
         suite: the suite's result.
         compared: every figure that the independent script works out.
-        untrained: whether the embeddings are those of an untrained network.
+        demo_model: whether the embeddings are by the demo's own untrained network.
         out: folder of the sets, the embeddings and the figures.
     """
 
     suite: SuiteResult
     compared: tuple[Compared, ...]
-    untrained: bool
+    demo_model: bool
     out: Path
 
     @property
@@ -82,11 +82,10 @@ class ProtocolsResult:
              one.verdict]
             for one in self.compared
         ]  # fmt: skip
-        made_by = (
-            "an untrained network (the demo's, seeded): the figures say nothing of a model, only that both agree"
-            if self.untrained
-            else f"{self.suite.model}"
-        )
+        made_by = str(self.suite.model)
+        if not self.suite.origins:  # no digest of weights
+            which = "the demo's, seeded" if self.demo_model else made_by
+            made_by = f"an untrained network ({which}): the figures say nothing of a model, only that both agree"
         lines = [
             table(["set", "figure", "verisphere", "independent", ""], rows),
             f"{len(self.compared) - len(self.different)} of {len(self.compared)} figures are equal, in "
