@@ -204,7 +204,8 @@ def _evaluate_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, noi
         rule=options.rule,
         feature_norm=options.feature_norm,
         progress=options.progress,
-        **noise,
+        noisy_probes=noise.get("noisy_probes"),
+        noisy_distractors=noise.get("noisy_distractors"),
     )
     return evaluate_megaface(embeddings[0], [embeddings[1]], asked)
 
