@@ -130,7 +130,7 @@ class SuiteResult:
             ]
             if rows:
                 parts.append(table(["set", *chosen], rows))
-        if self.over_sets:
+        if any(len(one.sets) > 1 for one in self.over_sets):
             rows = [
                 [
                     one.figure,
@@ -147,7 +147,8 @@ class SuiteResult:
             )
         parts.append(f"rule: {self.rule}; -: not measured, or too few comparisons for this rate")
         if self.model is not None:
-            parts.append(f"{self.embedded:,} images were embedded, {self.reused:,} rows are those of equal images")
+            again = f"{self.reused:,} rows are those of equal images, or of an earlier run"
+            parts.append(f"{self.embedded:,} images were embedded, {again}")
         notes = [f"{name}: {note}" for name, one in self.sets.items() for note in one.all_notes]
         if self.mixed:
             notes.append(f"{self.mixed}, so there is no mean over sets")
