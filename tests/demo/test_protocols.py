@@ -64,6 +64,14 @@ def test_equal_images_of_all_sets_are_embedded_once(result: ProtocolsResult):
     assert result.suite.embedded < rows / 2
 
 
+@pytest.mark.slow
+def test_every_command_by_hand_writes_the_same_json(result: ProtocolsResult, tmp_path: Path, process_as_it_was: None):
+    written = json.loads((result.out / "figures.json").read_text())["sets"]
+    for name, one in result.suite.sets.items():
+        assert main([*one.command[1:], "--json", str(tmp_path / "by_hand.json")]) == 0
+        assert json.loads((tmp_path / "by_hand.json").read_text()) == written[name]["result"], name
+
+
 def test_the_table_says_who_made_the_embeddings(result: ProtocolsResult):
     text = result.text()
     assert f"{len(result.compared)} of {len(result.compared)} figures are equal, in {len(SETS)} sets" in text
