@@ -21,7 +21,7 @@ from torch import Tensor
 from verisphere.score.exact.limits import KEY_RANGE
 from verisphere.score.exact.screen import Rounded, Screen, full_float32, int8_unit, products, rounded
 from verisphere.score.gathered import GatheredScores
-from verisphere.score.listing import Listing, PackedListing, Strips, shares, side_of, strips_of
+from verisphere.score.listing import Listing, PackedListing, Strips, Where, shares, side_of, strips_of
 from verisphere.vocabulary import Precision, Progress, quietly
 
 STRIP_PRODUCTS = 5 << 20  # products of a strip: 10 MB in bfloat16
@@ -77,9 +77,14 @@ class ListedPairs:
             self.listing = strips.listing
             self.keys = keys_of(units, strips, precision, progress)
 
-    def scores(self, genuine: bool) -> "ListedScores":
-        """The scores of all genuine, or of all impostor pairs, which answer questions of order."""
-        return ListedScores(self, genuine)
+    def scores(self, genuine: bool, only: Bool[np.ndarray, " rows"] | None = None) -> "ListedScores":
+        """The scores of all genuine, or of all impostor pairs, which answer questions of order.
+
+        Args:
+            genuine: which of both.
+            only: True for the rows of a domain: pairs within it alone; None for the pairs of all rows.
+        """
+        return ListedScores(self, genuine, only)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +163,7 @@ class Window:
 
 
 class ListedScores:
-    """Exact order statistics of the genuine, or of the impostor pairs of a list.
+    """Exact order statistics of the genuine, or of the impostor pairs of a list, or of a domain of its rows.
 
     >>> from verisphere.score import unit_rows
     >>> units = unit_rows(np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], np.float32))
@@ -168,20 +173,35 @@ class ListedScores:
     (1, 1)
     """
 
-    def __init__(self, pairs: ListedPairs, genuine: bool) -> None:
-        """Scores of one kind of these pairs."""
-        self.pairs, self.genuine = pairs, genuine
-        mated = int(np.count_nonzero(pairs.listing.genuine))
-        self.total = mated if genuine else len(pairs.listing) - mated
+    def __init__(self, pairs: ListedPairs, genuine: bool, only: Bool[np.ndarray, " rows"] | None = None) -> None:
+        """Scores of one kind of these pairs; `only` as in `ListedPairs.scores`."""
+        self.pairs, self.genuine, self.only = pairs, genuine, only
+        self.total = sum(int(np.count_nonzero(self._chosen(share))) for share in shares(len(pairs.listing)))
         self.windows: list[Window] = []
         if pairs.keys is None or self.total <= PAIRS_WITHOUT_KEYS:
-            of_kind = np.flatnonzero(pairs.listing.genuine if genuine else ~pairs.listing.genuine)
+            places = [share.start + np.flatnonzero(self._chosen(share)) for share in shares(len(pairs.listing))]
+            of_kind = np.concatenate(places) if places else np.empty(0, np.int64)
             everything = GatheredScores(pairs.units, *pairs.listing.rows(of_kind))
             self.windows.append(Window(-np.inf, np.inf, 0, everything))
         else:
             self.keys = pairs.keys
-            counts = self.keys.counts[int(genuine)]
+            counts = self.keys.counts[int(genuine)] if only is None else self._counted(self.keys)
             self.reaching = np.append(counts[::-1].cumsum()[::-1], 0)  # pairs with each key or a higher one
+
+    def _chosen(self, places: Where) -> Bool[np.ndarray, " some"]:
+        """Which of the pairs at these places are of this kind, and of this domain."""
+        same = self.pairs.listing.genuine[places] == self.genuine
+        if self.only is None:
+            return same
+        left, right = self.pairs.listing.rows(places)
+        return same & self.only[left] & self.only[right]
+
+    def _counted(self, keys: Keys) -> Int64[np.ndarray, " keys"]:
+        """Number of chosen pairs with each key."""
+        counts = np.zeros(KEY_RANGE, np.int64)
+        for share in shares(len(self.pairs.listing)):
+            counts += np.bincount(keys.key[share][self._chosen(share)], minlength=KEY_RANGE)
+        return counts
 
     def ranked(self, rank: int) -> float:
         """The rank-th largest score."""
@@ -238,7 +258,7 @@ class ListedScores:
             places += share.start
             for (first, last), members in zip(keys, rows, strict=True):
                 inside = places[(key >= first) & (key <= last)]
-                members.append(listing.rows(inside[listing.genuine[inside] == self.genuine]))
+                members.append(listing.rows(inside[self._chosen(inside)]))
         for (low, high), (_, last), members in zip(stretches, keys, rows, strict=True):
             left, right = (np.concatenate(side) for side in zip(*members, strict=True))
             scores = GatheredScores(self.pairs.units, left, right)

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from verisphere.vocabulary import Embeddings, check_word
 from verisphere.words import FeatureNorm
 
-ROWS_AT_ONCE = 1 << 12  # rows converted to float64 at once, so that they stay in a core's cache
+ROWS_AT_ONCE = 1 << 10  # rows converted to float64 at once, so that they stay in a core's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,27 +66,37 @@ def pool_rows(
         membership: which rows make which templates.
         templates: number of templates; each has a row.
         feature_norm: `keep` pools embeddings as they are, so that longer ones weigh more; `drop` pools unit rows.
+
+    Raises:
+        ValueError: a membership names a row that the portions do not have.
     """
     check_word("feature_norm", feature_norm, FeatureNorm)
-    order = np.argsort(membership.row, kind="stable")
-    row, template, factor = membership.row[order], membership.template[order], membership.coefficients()[order]
+    row, template, factor = membership.row, membership.template, membership.coefficients()
+    if (row[1:] < row[:-1]).any():
+        order = np.argsort(row, kind="stable")
+        row, template, factor = row[order], template[order], factor[order]
     total: Float64[np.ndarray, "templates dim"] | None = None
     start = 0
     for portion in portions:
         if total is None:
             total = np.zeros((templates, portion.shape[1]))
+            room = np.empty((ROWS_AT_ONCE, portion.shape[1]))
         for first in range(0, len(portion), ROWS_AT_ONCE):
-            rows = portion[first : first + ROWS_AT_ONCE].astype(np.float64)
+            rows = room[: min(ROWS_AT_ONCE, len(portion) - first)]
+            np.copyto(rows, portion[first : first + len(rows)])
             low, high = np.searchsorted(row, [start + first, start + first + len(rows)])
-            coefficients = factor[low:high]
+            by = np.argsort(template[low:high], kind="stable")  # no work where the rows of a template lie together
+            place, met, coefficients = row[low:high][by] - start - first, template[low:high][by], factor[low:high][by]
             if feature_norm == "drop":
-                coefficients = coefficients / np.linalg.norm(rows, axis=1)[row[low:high] - start - first]
-            met, place = np.unique(template[low:high], return_inverse=True)
-            chosen = csr_array((coefficients, (place, row[low:high] - start - first)), shape=(len(met), len(rows)))
-            total[met] += chosen @ rows
+                coefficients = coefficients / np.linalg.norm(rows, axis=1)[place]
+            begins = np.flatnonzero(np.diff(met, prepend=-1))
+            sums = csr_array((coefficients, place, np.append(begins, len(met))), shape=(len(begins), len(rows))) @ rows
+            total[met[begins]] += sums
         start += len(portion)
-    assert total is not None, "there is at least one portion"
-    return total.astype(np.float32)
+    if total is None or row.max(initial=-1) >= start:
+        raise ValueError(f"row {row.max(initial=-1)} belongs to a template, but there are {start} rows")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which `Embeddings` refuses
+        return total.astype(np.float32)
 
 
 def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> Embeddings:
