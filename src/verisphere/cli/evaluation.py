@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from verisphere.cli.distractors import add_distractors
 from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
 from verisphere.cli.identification import add_identification
+from verisphere.cli.ijb import add_ijb
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Parser, Verbs, new_verb
 from verisphere.cli.suite import add_suite
@@ -194,6 +195,7 @@ def add_evaluate(verbs: Verbs) -> None:
     add_distractors(kinds)
     add_two_sets(kinds)
     add_suite(kinds)
+    add_ijb(kinds)
 
 
 def _evaluation(

@@ -355,6 +355,24 @@ def _evaluate(
     )
 
 
+def evaluate_sides(
+    sides: Sequence[tuple[str, str, Embeddings, Embeddings]],
+    sources: tuple[EvaluatedFile, ...],
+    options: IdentificationOptions,
+) -> IdentificationEvaluation:
+    """Figures of probes searched in one or more galleries, from rows in memory.
+
+    Args:
+        sides: name of each gallery, what is searched in what (for errors), the probes, and the images of the gallery.
+        sources: files that the rows come from.
+        options: which figures are computed.
+
+    Raises:
+        ValueError: no mated, or for an FPIR no non-mated probes.
+    """
+    return _evaluate(sides, sources, options, None)
+
+
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, whoever: bool = False) -> None:
     """Refuse another model, and an image on both sides; with `whoever` whatever person each side says it shows."""
     ours, theirs = shown.embeddings.shape[1], enrolled.embeddings.shape[1]

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from verisphere.decide import Accuracy, Far, accepted_impostors, kfold_accuracy, operating_point, ordered
+from verisphere.decide import Accuracy, Far, Ordered, accepted_impostors, kfold_accuracy, operating_point, ordered
 from verisphere.protocols.repeated_pairs import refuse_repeated
 from verisphere.score import pair_scores, unit_rows
-from verisphere.score.listed import ListedPairs
+from verisphere.score.listed import ListedPairs, ListedScores
 from verisphere.vocabulary import FARS, Comparisons, Embeddings, OperatingPoint, Progress, Rule, Scores, quietly
 
 BLOCKS = 10  # folds of a list that names none
@@ -128,12 +128,32 @@ def listed_operating_points(
         ValueError: the list has no genuine or no impostor pair, repeats pairs, or names a row that there is not; a bad
             FAR.
     """
+    _, genuine, impostor = listed_order(embeddings, comparisons, fars, progress, keep_repeated)
+    return tuple(operating_point(genuine, impostor, far, rule) for far in fars)
+
+
+def listed_order(
+    embeddings: Embeddings,
+    comparisons: Comparisons,
+    fars: Sequence[Far] = FARS,
+    progress: Progress = quietly,
+    keep_repeated: bool = False,
+) -> tuple[ListedPairs, Ordered, Ordered]:
+    """The pairs, and their genuine and impostor scores, ready for the thresholds at these FARs.
+
+    The arguments and errors are those of `listed_operating_points`.
+    """
     if not keep_repeated:
         refuse_repeated(embeddings, comparisons)
     units = unit_rows(embeddings.embeddings)
     pairs = ListedPairs(units, comparisons.left, comparisons.right, comparisons.genuine, progress)
     impostors = pairs.scores(genuine=False)
     genuine, impostor = ordered(pairs.scores(genuine=True), "genuine"), ordered(impostors, "impostor")
-    ranks = (accepted_impostors(far, impostor.total) + 1 for far in fars)
-    impostors.prepare(rank for rank in ranks if rank <= impostor.total)
-    return tuple(operating_point(genuine, impostor, far, rule) for far in fars)
+    prepare(impostors, fars)
+    return pairs, genuine, impostor
+
+
+def prepare(impostors: ListedScores, fars: Sequence[Far]) -> None:
+    """Find the pairs that the thresholds at these FARs need by one pass over the list."""
+    ranks = (accepted_impostors(far, impostors.total) + 1 for far in fars)
+    impostors.prepare(rank for rank in ranks if rank <= impostors.total)

@@ -1,0 +1,117 @@
+"""IJB-B and IJB-C from the files of InsightFace's kit: `evaluate ijb`."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.evaluation_options import add_feature_norm, add_rule, check_outputs
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.words import FARS
+
+
+def evaluate_ijb(options: argparse.Namespace) -> str:
+    """IJB-B and IJB-C: templates compared 1:1 over a list, and 1:N in galleries."""
+    from verisphere.files.ijb import IjbFiles
+    from verisphere.measure import ijb
+
+    files = IjbFiles(
+        options.meta, options.pairs, options.scores, tuple(options.gallery), options.probes, options.covariates
+    )
+    check_outputs(options, ("json",), [options.embeddings, *files.all])
+    if options.closed_set and options.fpir:
+        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
+    asked = ijb.IjbOptions(
+        fars=options.far or FARS,
+        fpirs=() if options.closed_set else options.fpir or ijb.FPIRS,
+        ranks=options.rank or ijb.RANKS,
+        rule=options.rule,
+        feature_norm=options.feature_norm,
+        keep_repeated=options.keep_repeated,
+        group_by=options.group_by,
+        group_names=_group_names(options.group_name),
+        skip_empty=options.skip_empty,
+        progress=progress(),
+    )
+    result = ijb.evaluate_ijb(options.embeddings, files, asked)
+    if options.json is not None:
+        result.write_json(options.json)
+    return result.text()
+
+
+def _group_names(words: list[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for word in words:
+        value, equals, name = (part.strip() for part in word.partition("="))
+        if not (value and equals and name):
+            raise ValueError(f"--group-name is {word!r}; it takes VALUE=NAME, such as 0=F")
+        if names.setdefault(value, name) != name:
+            raise ValueError(f"--group-name names {value!r} twice, {names[value]!r} and {name!r}")
+    return names
+
+
+def add_ijb(kinds: Verbs) -> None:
+    """Add `evaluate ijb`."""
+    verb = new_verb(
+        kinds,
+        "ijb",
+        evaluate_ijb,
+        examples=(
+            "verisphere evaluate ijb e.npz --meta ijbc_face_tid_mid.txt --pairs ijbc_template_pair_label.txt",
+            "verisphere evaluate ijb e.npz --meta meta.txt --gallery G1.csv --gallery G2.csv --probes mixed.csv",
+        ),
+        less_memory="evaluate 1:1 and 1:N in two calls",
+    )
+    verb.add_argument("embeddings", type=Path, help="embeddings file with a row for each image, by its name")
+    verb.add_argument(
+        "--meta", type=Path, required=True, metavar="FILE", help="`image template medium` a line: *_face_tid_mid.txt"
+    )
+    verb.add_argument(
+        "--pairs", type=Path, metavar="FILE", help="1:1: `template template 0|1` a line: *_template_pair_label.txt"
+    )
+    verb.add_argument(
+        "--scores",
+        type=Path,
+        metavar="FILE",
+        help="weigh each face by its detector score: `image 10 numbers score` a line: *_name_5pts_score.txt",
+    )
+    verb.add_argument(
+        "--gallery",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="1:N: CSV with TEMPLATE_ID and SUBJECT_ID; repeat for several, whose figures are averaged",
+    )
+    verb.add_argument("--probes", type=Path, metavar="FILE", help="1:N: the same of the probes: *_1N_probe_mixed.csv")
+    verb.add_argument(
+        "--far",
+        action="append",
+        metavar="F",
+        help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
+    )
+    verb.add_argument("--fpir", action="append", metavar="F", help="target FPIR, a decimal number; repeat (1e-1 1e-2)")
+    verb.add_argument(
+        "--rank", type=int, action="append", metavar="K", help="closed-set rank; repeat for several (1 5 10)"
+    )
+    verb.add_argument("--closed-set", action="store_true", help="1:N by ranks alone: no probe need be non-mated")
+    add_rule(verb)
+    add_feature_norm(verb)
+    verb.add_argument(
+        "--keep-repeated",
+        action="store_true",
+        help="count pairs of a template with itself, and pairs that are listed twice; both are otherwise refused",
+    )
+    verb.add_argument(
+        "--covariates", type=Path, metavar="FILE", help="CSV with TEMPLATE_ID or SUBJECT_ID and a column of groups"
+    )
+    verb.add_argument("--group-by", metavar="COLUMN", help="the column of groups, such as GENDER")
+    verb.add_argument(
+        "--group-name",
+        action="append",
+        default=[],
+        metavar="VALUE=NAME",
+        help="what a value of that column is called, such as 0=F; repeat for several (the value itself)",
+    )
+    verb.add_argument("--skip-empty", action="store_true", help="exclude groups without impostor or genuine pairs")
+    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
+    verb.set_defaults(plot=None)

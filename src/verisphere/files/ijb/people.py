@@ -1,0 +1,151 @@
+"""The person of each template (gallery and probe files), and groups of templates or people (covariates)."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.files.disk import check_file
+from verisphere.files.embeddings import MISSING
+from verisphere.files.json_values import shortened, shown
+from verisphere.files.text import LONGEST_NAME, is_count, text_lines
+from verisphere.vocabulary import NOBODY
+
+TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
+
+
+@dataclass(frozen=True, eq=False)
+class TemplatePeople:
+    """Templates of a gallery, or probes, each with its person.
+
+    Attributes:
+        source: the file.
+        templates: each template once, in the order of the file.
+        subjects: person of each, as the file names it.
+        lines: first line of each.
+    """
+
+    source: Path
+    templates: Int64[np.ndarray, " templates"]
+    subjects: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Covariate:
+    """One column of a file of covariates.
+
+    Attributes:
+        by: the column that says whose values they are, `TEMPLATE_ID` or `SUBJECT_ID`.
+        values: value of each template or person with one value.
+        several: number of templates or people whose rows disagree, which have none.
+        missing: number of templates or people whose rows state none.
+    """
+
+    by: str
+    values: dict[str, str]
+    several: int
+    missing: int
+
+
+def read_people(path: Path) -> TemplatePeople:
+    """Reads a gallery or probe file: CSV with a header that has TEMPLATE_ID and SUBJECT_ID; other columns are ignored.
+
+    A template has one row, or one for each of its faces.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a column lacks, a template is no whole number, a person is missing, or a template has two people;
+            names file and line.
+    """
+    first: dict[int, tuple[str, int]] = {}
+    for line, (template, subject) in _cells(path, (TEMPLATE, SUBJECT)):
+        if not is_count(template):
+            raise ValueError(f"{path}: line {line}: {TEMPLATE} is {shown(template)}; it must be a whole number")
+        if not subject or subject in (*MISSING, NOBODY) or len(subject) > LONGEST_NAME:
+            raise ValueError(f"{path}: line {line}: {SUBJECT} is {shown(subject)}, which names no person")
+        known, known_line = first.setdefault(int(template), (subject, line))
+        if known != subject:
+            raise ValueError(
+                f"{path}: line {line}: template {template} shows {shown(subject)}, but {shown(known)} on line "
+                f"{known_line}"
+            )
+    if not first:
+        raise ValueError(f"{path}: it lists no template")
+    subjects, lines = zip(*first.values(), strict=True)
+    return TemplatePeople(path, np.array(list(first), np.int64), subjects, lines)
+
+
+def read_covariate(path: Path, column: str) -> Covariate:
+    """Reads one column of a file of covariates: CSV with a header that has TEMPLATE_ID or SUBJECT_ID, and the column.
+
+    Values are text; numbers that are whole lose their decimals (`1.0` is `1`). What they stand for is not known here.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a column lacks, or a template is no whole number; names file and line.
+    """
+    header = _header(path)
+    by = next((name for name in (TEMPLATE, SUBJECT) if name in header), TEMPLATE)
+    values: dict[str, str] = {}
+    several: set[str] = set()
+    seen: set[str] = set()
+    for line, (whose, value) in _cells(path, (by, column)):
+        if by == TEMPLATE and not is_count(whose):
+            raise ValueError(f"{path}: line {line}: {TEMPLATE} is {shown(whose)}; it must be a whole number")
+        whose = str(int(whose)) if by == TEMPLATE else whose
+        seen.add(whose)
+        value = _plain(value)
+        if value and values.setdefault(whose, value) != value:
+            several.add(whose)
+    for whose in several:
+        del values[whose]
+    return Covariate(by, values, len(several), len(seen) - len(values) - len(several))
+
+
+def _plain(value: str) -> str:
+    """A value without the decimals of a whole number; empty where it is missing."""
+    if value in MISSING or value.lower() == "nan":
+        return ""
+    head, _, tail = value.partition(".")
+    return head if head.removeprefix("-").isdigit() and not tail.strip("0") else value
+
+
+def _header(path: Path) -> list[str]:
+    for _, row in _rows(path):
+        return [cell.strip().upper() for cell in row]
+    raise ValueError(f"{path}: it is empty; its first line names the columns")
+
+
+def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of these columns, for each row after the header."""
+    header = _header(path)
+    lacking = [name for name in columns if name.upper() not in header]
+    if lacking:
+        raise ValueError(
+            f"{path}: no column {' and no column '.join(lacking)}; its first line names the columns, which are "
+            f"{shortened(', '.join(header), 200)}"
+        )
+    places = [header.index(name.upper()) for name in columns]
+    for number, (line, row) in enumerate(_rows(path)):
+        if number == 0:
+            continue
+        if len(row) <= max(places):
+            raise ValueError(f"{path}: line {line}: {len(row)} entries where the header has {len(header)}")
+        yield line, [row[place].strip() for place in places]
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not empty, with their lines."""
+    check_file(path)
+    with text_lines(path) as lines:
+        reader = csv.reader(lines)
+        try:
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None

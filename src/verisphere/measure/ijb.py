@@ -1,0 +1,384 @@
+"""IJB-B and IJB-C: templates pooled from rows that are never held, compared 1:1 over a list and 1:N in galleries."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from verisphere.decide import Far, differences_of, exact_rate
+from verisphere.files.disk import check_file, write_whole
+from verisphere.files.embedding_rows import ROWS_AT_ONCE, open_rows, rows_named
+from verisphere.files.errors import errors_naming
+from verisphere.files.ijb import IjbFiles
+from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
+from verisphere.files.ijb.pairs import read_template_pairs
+from verisphere.files.ijb.people import SUBJECT, TEMPLATE, TemplatePeople, read_covariate, read_people
+from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.measure.evaluate import evaluated
+from verisphere.measure.evaluation import Evaluation
+from verisphere.measure.identification import (
+    IdentificationEvaluation,
+    IdentificationOptions,
+    evaluate_sides,
+)
+from verisphere.protocols import repeated_text
+from verisphere.protocols.ijb import template_pairs
+from verisphere.score.listing import shares
+from verisphere.score.templates import Membership, pool_rows
+from verisphere.vocabulary import FARS, NOBODY, Comparisons, Embeddings, Progress, Rule, quietly
+from verisphere.words import FeatureNorm
+
+FPIRS = ("1e-1", "1e-2")
+RANKS = (1, 5, 10)
+MOST_GROUPS = 100  # more values of a covariate are names or measurements, no groups
+_EXAMPLES_NAMED = 3
+
+
+@dataclass(frozen=True)
+class IjbOptions:
+    """What an evaluation of IJB-B or IJB-C computes.
+
+    Attributes:
+        fars: target FARs of the listed pairs.
+        fpirs: target FPIRs of each gallery; none asks for closed-set ranks alone.
+        ranks: closed-set ranks.
+        rule: see `threshold_at`.
+        feature_norm: how the rows of a template are pooled: as they are, or at length 1.
+        keep_repeated: count listed pairs of a template with itself, and pairs that are listed twice.
+        group_by: column of the covariates whose values are groups; None for no groups.
+        group_names: names of values, such as `F` of `0`; other values keep their own.
+        skip_empty: exclude groups without genuine or without impostor pairs.
+        progress: reports the progress.
+    """
+
+    fars: Sequence[Far] = FARS
+    fpirs: Sequence[Far] = FPIRS
+    ranks: Sequence[int] = RANKS
+    rule: Rule = "at_most"
+    feature_norm: FeatureNorm = "keep"
+    keep_repeated: bool = False
+    group_by: str | None = None
+    group_names: Mapping[str, str] | None = None
+    skip_empty: bool = False
+    progress: Progress = quietly
+
+    def __post_init__(self) -> None:
+        for far in self.fars:
+            exact_rate(far)  # refuse a malformed FAR before minutes of work, not after
+        if self.group_names and self.group_by is None:
+            raise ValueError("--group-name names the groups of --group-by, which is not given")
+        self.of_galleries()  # refuses a malformed FPIR or rank
+
+    def of_galleries(self) -> IdentificationOptions:
+        """The options of the part 1:N."""
+        return IdentificationOptions(
+            fpirs=self.fpirs,
+            ranks=self.ranks,
+            rule=self.rule,
+            progress=self.progress,
+            feature_norm=self.feature_norm,
+        )
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """What the templates were made of.
+
+    Attributes:
+        feature_norm: `keep` or `drop`.
+        detector_scores: file of the weights; None where faces weigh alike.
+        faces: number of rows of the metadata.
+        media: number of media, counted within each template.
+        templates: number of templates.
+    """
+
+    feature_norm: str
+    detector_scores: str | None
+    faces: int
+    media: int
+    templates: int
+
+
+@dataclass(frozen=True, eq=False)
+class IjbEvaluation:
+    """The results of one call of `verisphere evaluate ijb`.
+
+    Attributes:
+        pooling: what the templates were made of.
+        sources: files that were read.
+        verification: figures of the listed pairs; None where no list was given.
+        identification: figures of the galleries; None where none were given.
+        notes: what was counted and not used.
+    """
+
+    pooling: Pooling
+    sources: tuple[EvaluatedFile, ...]
+    verification: Evaluation | None
+    identification: IdentificationEvaluation | None
+    notes: tuple[str, ...]
+
+    def text(self) -> str:
+        """The figures as tables."""
+        pooling = self.pooling
+        weighed = f"weighed by {pooling.detector_scores}" if pooling.detector_scores else "weighed alike"
+        parts = [
+            f"{pooling.templates:,} templates of {pooling.faces:,} faces in {pooling.media:,} media, {weighed}, "
+            f"feature norm {pooling.feature_norm}"
+        ]
+        parts += [part.text() for part in (self.verification, self.identification) if part is not None]
+        return "\n\n".join([*parts, *(["\n".join(self.notes)] if self.notes else [])])
+
+    def fields(self) -> dict[str, Any]:
+        """The figures as JSON has them, for `json_text`; figures that were not asked for have no key."""
+        fields = {} if self.verification is None else self.verification.fields()
+        fields |= {"sources": self.sources, "pooling": self.pooling}
+        if self.notes:
+            fields["notes"] = self.notes
+        if self.identification is not None:
+            fields["identification"] = self.identification.fields()
+        return fields
+
+    def write_json(self, path: Path) -> None:
+        """Write the figures."""
+        write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
+
+
+def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluation:
+    """Figures of IJB-B or IJB-C: 1:1 over the listed pairs, 1:N in each gallery, or both.
+
+    Args:
+        path: embeddings file with a row for each image of the metadata, by its name; read a portion at a time.
+        files: the files of the protocol.
+        options: which figures are computed.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is not as it should be; names the file and, of text, the line.
+    """
+    if (files.covariates is None) != (options.group_by is None):
+        raise ValueError("--covariates names the file and --group-by its column: give both or neither")
+    for file in (path, *files.all):
+        check_file(file)
+    sources = tuple(evaluated(file) for file in files.all)
+    people = tuple(read_people(side) for side in (*files.galleries, *((files.probes,) if files.probes else ())))
+    pooled = _pooled(path, files, people, options)
+    templates, numbers = pooled.templates, pooled.numbers
+    sources = (evaluated(path, templates.origin), *sources)
+    groups, notes = _groups(templates, files, options)
+    notes = [*pooled.notes, *notes]
+    used = np.zeros(len(templates), bool)
+    for side in people:
+        used[np.searchsorted(numbers, side.templates)] = True
+    verification = None
+    if files.pairs is not None:
+        comparisons = read_template_pairs(files.pairs, numbers, files.meta)
+        used[comparisons.left] = used[comparisons.right] = True
+        notes += _contradictions(comparisons, templates.identities, files.pairs)
+        verification = _verification(templates, comparisons, groups, files.pairs, sources, options)
+        notes += verification.notes
+        del comparisons  # 17 bytes a pair, which 1:N has no use for
+    if unused := int((~used).sum()):
+        notes.append(f"{unused:,} of {len(used):,} templates are compared with none")
+    identification = _identification(templates, numbers, people, files, sources, options) if people else None
+    return IjbEvaluation(pooled.pooling, sources, verification, identification, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooled:
+    """Templates in memory, and nothing of their faces, which take more.
+
+    Attributes:
+        templates: named by their numbers, with their people as far as they are known, else `NOBODY`.
+        numbers: number of each, ascending.
+        pooling: what they were made of.
+        notes: what was counted and not used.
+    """
+
+    templates: Embeddings
+    numbers: Int64[np.ndarray, " templates"]
+    pooling: Pooling
+    notes: tuple[str, ...]
+
+
+def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], options: IjbOptions) -> _Pooled:
+    """Pool the rows of each template as they are read."""
+    images = read_images(files.meta)
+    numbers, template = images.numbered()
+    subjects = _subjects(numbers, people, files)
+    rows = open_rows(path)
+    row = rows_named(images.names, rows.names.tolist(), files.meta, path)[images.image]
+    weight, notes = _weights(images, files)
+    if len(rows) > len(images.names):
+        notes.append(f"{len(rows) - len(images.names):,} of {len(rows):,} rows of {path.name} belong to no template")
+    portions = options.progress(rows.portions(), "pooling templates", math.ceil(len(rows) / ROWS_AT_ONCE))
+    membership = Membership(row, template, images.medium, weight)
+    pooled = pool_rows(portions, membership, len(numbers), options.feature_norm)
+    empty = np.flatnonzero(~pooled.any(axis=1))
+    if len(empty):
+        lines = images.lines[template == empty[0]]
+        why = "its faces cancel" if weight is None else "its detector scores are all 0, or its faces cancel"
+        raise ValueError(
+            f"{files.meta}: line {lines[0]}: template {numbers[empty[0]]} of {len(lines)} faces pools to length zero, "
+            f"for {why}; it has no direction"
+        )
+    media = len(np.unique(template * (images.medium.max() + 1) + images.medium))
+    weighed_by = None if files.scores is None else files.scores.name
+    with errors_naming(path):
+        templates = Embeddings(pooled, numbers.astype(str), subjects, origin=rows.origin)
+    return _Pooled(
+        templates, numbers, Pooling(options.feature_norm, weighed_by, len(row), media, len(numbers)), tuple(notes)
+    )
+
+
+def _weights(images: TemplateImages, files: IjbFiles) -> tuple[np.ndarray | None, list[str]]:
+    """The weight of each face, and what is to be said of the scores."""
+    if files.scores is None:
+        return None, []
+    scores, others = read_detector_scores(files.scores, images.names)
+    notes = [f"{others:,} lines of {files.scores.name} are of images in no template"] if others else []
+    if zeros := int((scores == 0).sum()):
+        notes.append(f"{zeros:,} images have the detector score 0: they count in their medium's mean and add nothing")
+    return scores[images.image], notes
+
+
+def _subjects(
+    templates: Int64[np.ndarray, " templates"], people: Sequence[TemplatePeople], files: IjbFiles
+) -> np.ndarray:
+    """Person of each template; `NOBODY` where no file says.
+
+    Raises:
+        ValueError: a template is not in the metadata, has two people, or is both enrolled and a probe.
+    """
+    subjects = np.full(len(templates), NOBODY, object)
+    stated: dict[int, TemplatePeople] = {}
+    for side in people:
+        place = np.searchsorted(templates, side.templates).clip(max=len(templates) - 1)
+        for position, template, subject, line in zip(
+            place.tolist(), side.templates.tolist(), side.subjects, side.lines, strict=True
+        ):
+            if templates[position] != template:
+                raise ValueError(f"{side.source}: line {line}: template {template} is not in {files.meta}")
+            before = stated.setdefault(template, side)
+            if before is not side and side.source == files.probes:
+                raise ValueError(
+                    f"{side.source}: line {line}: template {template} is enrolled in {before.source} too; a template "
+                    "that is compared with itself is always found"
+                )
+            if before is not side and subjects[position] != subject:
+                raise ValueError(
+                    f"{side.source}: line {line}: template {template} shows {subject!r}, but {subjects[position]!r} in "
+                    f"{before.source}"
+                )
+            subjects[position] = subject
+    return subjects.astype(str)
+
+
+def _groups(
+    templates: Embeddings, files: IjbFiles, options: IjbOptions
+) -> tuple[dict[str, np.ndarray] | None, list[str]]:
+    """The templates of each group, and how many have none."""
+    if files.covariates is None or options.group_by is None:
+        return None, []
+    covariate = read_covariate(files.covariates, options.group_by)
+    if covariate.by == SUBJECT and (templates.identities == NOBODY).all():
+        raise ValueError(
+            f"{files.covariates}: its values are of a {SUBJECT}, and it has no {TEMPLATE}; which template shows whom "
+            "is in the files of --gallery and --probes, which are not given"
+        )
+    whose = templates.names if covariate.by == TEMPLATE else templates.identities
+    values = np.array([covariate.values.get(name, "") for name in whose.tolist()])
+    present = sorted(set(values.tolist()) - {""})
+    if not 0 < len(present) <= MOST_GROUPS:
+        raise ValueError(
+            f"{files.covariates}: {options.group_by} has {len(present):,} values for the templates of {files.meta}; "
+            f"1 to {MOST_GROUPS} can be groups"
+        )
+    renamed = dict(options.group_names or {})
+    if unknown := sorted(set(renamed) - set(present)):
+        raise ValueError(
+            f"--group-name {unknown[0]}={renamed[unknown[0]]}: no template has this {options.group_by}; its values are "
+            f"{', '.join(present)}"
+        )
+    names = [renamed.get(value, value) for value in present]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--group-name: two values of {options.group_by} are called {max(names, key=names.count)!r}")
+    groups = {name: values == value for name, value in zip(names, present, strict=True)}
+    lacking = int((values == "").sum())
+    notes = [f"{lacking:,} of {len(values):,} templates have no {options.group_by}: their pairs are in no group"]
+    if covariate.several:
+        whose_rows = "templates" if covariate.by == TEMPLATE else "people"
+        notes.append(f"{covariate.several:,} {whose_rows} have several values of {options.group_by}, and so none")
+    return groups, notes if lacking else notes[1:]
+
+
+def _contradictions(comparisons: Comparisons, subjects: np.ndarray, pairs: Path) -> list[str]:
+    """What is to be said of pairs whose label the people of galleries and probes contradict."""
+    _, person = np.unique(subjects, return_inverse=True)
+    known, wrong, first = subjects != NOBODY, 0, 0
+    if not known.any():
+        return []
+    for share in shares(len(comparisons)):
+        left, right = comparisons.left[share], comparisons.right[share]
+        same = person[left] == person[right]
+        places = np.flatnonzero(known[left] & known[right] & (same != comparisons.genuine[share]))
+        if len(places) and not wrong:
+            first = share.start + int(places[0]) + 1
+        wrong += len(places)
+    if not wrong:
+        return []
+    return [
+        f"{wrong:,} labels of {pairs.name} contradict the people of the gallery and probe files, first on line "
+        f"{first}, and were used"
+    ]
+
+
+def _verification(
+    templates: Embeddings,
+    comparisons: Comparisons,
+    groups: Mapping[str, np.ndarray] | None,
+    pairs: Path,
+    sources: tuple[EvaluatedFile, ...],
+    options: IjbOptions,
+) -> Evaluation:
+    kept = repeated_text(templates, comparisons) if options.keep_repeated else ""
+    with errors_naming(pairs):
+        points, common = template_pairs(
+            templates,
+            comparisons,
+            groups,
+            options.fars,
+            options.rule,
+            options.progress,
+            options.keep_repeated,
+            options.skip_empty,
+        )
+    return Evaluation(
+        points,
+        sources,
+        one_threshold=common,
+        group_differences=None if common is None else tuple(differences_of(at_one) for at_one in common),
+        notes=(f"repeated pairs were kept: {kept}",) if kept else (),
+    )
+
+
+def _identification(
+    templates: Embeddings,
+    numbers: Int64[np.ndarray, " templates"],
+    people: Sequence[TemplatePeople],
+    files: IjbFiles,
+    sources: tuple[EvaluatedFile, ...],
+    options: IjbOptions,
+) -> IdentificationEvaluation:
+    names = [gallery.stem for gallery in files.galleries]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
+    *galleries, probes = (templates.take(np.searchsorted(numbers, side.templates)) for side in people)
+    sides = [
+        (name, f"{files.probes} searched in {path}", probes, gallery)
+        for name, path, gallery in zip(names, files.galleries, galleries, strict=True)
+    ]
+    return evaluate_sides(sides, sources, options.of_galleries())
