@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.files.npz import names_in_npz, read_npz
+from verisphere.files.npz import header_in_npz, names_in_npz, read_npz, rows_in_npz
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -185,3 +185,53 @@ def test_a_wrong_checksum(tmp_path: Path):
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_methods_that_numpy_does_not_write(tmp_path: Path, method: int):
     assert "another method than deflate" in refused(packed(tmp_path, ("x.npy", npy(np.arange(3))), method=method))
+
+
+# --- rows, some at a time --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("at_once", [1, 3, 8, 100])
+def test_rows_are_those_of_the_array(tmp_path: Path, save, order: str, at_once: int):
+    array = np.array(np.random.default_rng(0).normal(size=(8, 5)), order=order)
+    save(tmp_path / "some.npz", other=np.arange(3), x=array)
+    assert header_in_npz(tmp_path / "some.npz", "x") == ((8, 5), np.dtype(np.float64))
+    portions = list(rows_in_npz(tmp_path / "some.npz", "x", at_once))
+    assert [len(portion) for portion in portions] == [at_once] * (8 // at_once) + [8 % at_once] * bool(8 % at_once)
+    assert np.array_equal(np.concatenate(portions), array)
+
+
+def test_a_changed_byte_is_found_after_the_last_rows(tmp_path: Path):
+    np.savez(tmp_path / "some.npz", x=np.ones((4, 4096)))
+    content = bytearray((tmp_path / "some.npz").read_bytes())
+    content[-400] ^= 1  # of the last row
+    (tmp_path / "some.npz").write_bytes(content)
+    portions = rows_in_npz(tmp_path / "some.npz", "x", 2)
+    assert next(portions).shape == (2, 4096)
+    with pytest.raises(ValueError, match=r"some\.npz: not an .npz file of plain arrays: Bad CRC-32"):
+        list(portions)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (headed(said("(4, 2)"), b"1234"), "array 'x': shape (4, 2) of float32 takes 32 bytes, but 4 follow"),
+        (headed(said("(1,)", "'|O'"), b"12345678"), "array 'x': it holds Python objects"),
+        (npy(np.arange(3))[:20], "array 'x': "),
+    ],
+)
+def test_rows_are_refused_as_the_array_is(tmp_path: Path, content: bytes, says: str):
+    path = packed(tmp_path, ("x.npy", content))
+    for ask in (lambda: header_in_npz(path, "x"), lambda: next(rows_in_npz(path, "x", 2))):
+        with pytest.raises(ValueError, match=re.escape(str(path))) as caught:
+            ask()
+        assert says in str(caught.value)
+    with pytest.raises(ValueError, match="it has no array y, but 'x'"):
+        header_in_npz(path, "y")
+
+
+def test_rows_of_a_bomb_are_refused(tmp_path: Path):
+    np.savez_compressed(tmp_path / "some.npz", x=np.zeros((1 << 14, 1 << 10), np.float64))
+    with pytest.raises(ValueError, match="x would unpack to 134,217,856 bytes"):
+        next(rows_in_npz(tmp_path / "some.npz", "x", 2))

@@ -227,6 +227,22 @@ def test_questions_prepared_together_need_no_more_windows(monkeypatch: pytest.Mo
     assert len(scores.windows) == len(opened) + 1
 
 
+@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize("order", LISTS)
+def test_a_domain_has_the_pairs_between_its_rows(order: str, keys: bool, request: pytest.FixtureRequest):
+    if keys:
+        request.getfixturevalue("by_products")
+    units, (left, right, genuine) = unit_rows(SHAPES["people"].astype(np.float32)), LISTS[order]()
+    found = ListedPairs(units, left, right, genuine, tile=500)
+    assert (found.keys is not None) == keys
+    only = np.random.default_rng(0).random(len(units)) < 0.6
+    within = only[left] & only[right]
+    for kind in (True, False):
+        scores = found.scores(kind, only)
+        check(scores, sorted_scores(units, (left[within], right[within], genuine[within]), kind))
+    assert found.scores(True, np.zeros(len(units), bool)).total == 0
+
+
 @pytest.mark.parametrize("shape", ["quantised", "spread"])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.usefixtures("by_products")

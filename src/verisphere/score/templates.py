@@ -75,28 +75,43 @@ def pool_rows(
     if (row[1:] < row[:-1]).any():
         order = np.argsort(row, kind="stable")
         row, template, factor = row[order], template[order], factor[order]
-    total: Float64[np.ndarray, "templates dim"] | None = None
-    start = 0
+    # Where the rows of a template lie together, one sum is open at a time, and the others need no float64 any more.
+    begins = np.flatnonzero(np.diff(template, prepend=-1))
+    together = len(begins) == np.count_nonzero(np.bincount(template, minlength=1))
+    total: np.ndarray | None = None
+    start, open_template, open_sum = 0, -1, np.zeros(0)
     for portion in portions:
         if total is None:
-            total = np.zeros((templates, portion.shape[1]))
+            total = np.zeros((templates, portion.shape[1]), np.float32 if together else np.float64)
             room = np.empty((ROWS_AT_ONCE, portion.shape[1]))
         for first in range(0, len(portion), ROWS_AT_ONCE):
             rows = room[: min(ROWS_AT_ONCE, len(portion) - first)]
             np.copyto(rows, portion[first : first + len(rows)])
             low, high = np.searchsorted(row, [start + first, start + first + len(rows)])
-            by = np.argsort(template[low:high], kind="stable")  # no work where the rows of a template lie together
-            place, met, coefficients = row[low:high][by] - start - first, template[low:high][by], factor[low:high][by]
+            if low == high:
+                continue
+            place, met, coefficients = row[low:high] - start - first, template[low:high], factor[low:high]
+            if not together:
+                by = np.argsort(met, kind="stable")
+                place, met, coefficients = place[by], met[by], coefficients[by]
             if feature_norm == "drop":
                 coefficients = coefficients / np.linalg.norm(rows, axis=1)[place]
             begins = np.flatnonzero(np.diff(met, prepend=-1))
             sums = csr_array((coefficients, place, np.append(begins, len(met))), shape=(len(begins), len(rows))) @ rows
-            total[met[begins]] += sums
+            met = met[begins]
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which `Embeddings` refuses
+                if not together:
+                    total[met] += sums
+                    continue
+                if met[0] == open_template:
+                    sums[0] += open_sum
+                total[met] = sums
+                open_template, open_sum = met[-1], sums[-1]
         start += len(portion)
     if total is None or row.max(initial=-1) >= start:
         raise ValueError(f"row {row.max(initial=-1)} belongs to a template, but there are {start} rows")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which `Embeddings` refuses
-        return total.astype(np.float32)
+    with np.errstate(over="ignore"):
+        return total.astype(np.float32, copy=False)
 
 
 def templates_of(embeddings: Embeddings, feature_norm: FeatureNorm = "keep") -> Embeddings:
