@@ -20,6 +20,7 @@ NAMES = (
     "all_pairs",
     "template_pairs",
     "distractors",
+    "ijb",
     "pair_terms",
 )
 

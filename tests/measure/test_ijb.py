@@ -1,0 +1,72 @@
+"""IJB from Python: rows come in portions, options refuse what cannot be, a result gives its fields."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.files import embedding_rows
+from verisphere.files.ijb import IjbFiles
+from verisphere.files.results import to_json
+from verisphere.measure.ijb import IjbOptions, evaluate_ijb
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> IjbFiles:
+    """20 people by 3 templates of 2 media by 2 faces; in no order."""
+    random = np.random.default_rng(0)
+    template = np.repeat(np.arange(60), 4)
+    person = template // 3
+    rows = random.normal(size=(20, 16))[person] + random.normal(size=(240, 16))
+    names = np.array([f"{face}.jpg" for face in range(240)])
+    np.savez(tmp_path / "e.npz", embeddings=rows.astype(np.float32), names=names)
+    shuffled = random.permutation(240)
+    (tmp_path / "meta.txt").write_text("".join(f"{face}.jpg {template[face]} {face // 2}\n" for face in shuffled))
+    left, right = np.triu_indices(60, 1)
+    pairs = zip(left.tolist(), right.tolist(), strict=True)
+    (tmp_path / "pairs.txt").write_text("".join(f"{a} {b} {int(a // 3 == b // 3)}\n" for a, b in pairs))
+    return IjbFiles(tmp_path / "meta.txt", tmp_path / "pairs.txt")
+
+
+def test_portions_change_nothing(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
+    path, options = files.meta.with_name("e.npz"), IjbOptions(fars=("0.1", "1e-2"))
+    whole = evaluate_ijb(path, files, options)
+    monkeypatch.setattr(embedding_rows, "ROWS_AT_ONCE", 7)
+    in_portions = evaluate_ijb(path, files, options)
+    assert to_json(whole.fields()) == to_json(in_portions.fields())
+    point = whole.fields()["operating_points"][0]
+    assert (point.genuine_total, point.impostor_total, point.impostor_accepted) == (60, 1710, 171)
+
+
+def test_progress_is_told_how_many_portions_come(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("verisphere.measure.ijb.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(embedding_rows, "ROWS_AT_ONCE", 100)
+    seen: dict[str, tuple[int, int | None]] = {}
+
+    def progress(items, description, total=None, done=0):
+        held = list(items)
+        seen[description] = len(held), total
+        return held
+
+    evaluate_ijb(files.meta.with_name("e.npz"), files, IjbOptions(progress=progress))
+    assert seen["pooling templates"] == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"fars": ["0"], "fpirs": ["-1"]}, "-1"),
+        ({"fars": ["two"]}, "two"),
+        ({"ranks": [0]}, "rank must be at least 1"),
+        ({"group_names": {"0": "F"}}, "--group-name names the groups of --group-by"),
+    ],
+)
+def test_options_that_cannot_be(options: dict, says: str):
+    with pytest.raises(ValueError, match=says):
+        IjbOptions(**options)
+
+
+def test_a_covariate_without_its_column_or_a_column_without_its_file(files: IjbFiles):
+    path = files.meta.with_name("e.npz")
+    with pytest.raises(ValueError, match="give both or neither"):
+        evaluate_ijb(path, files, IjbOptions(group_by="GENDER"))
