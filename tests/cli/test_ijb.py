@@ -103,6 +103,18 @@ def test_one_to_one_by_hand(run):
     assert "6 templates of 8 faces in 7 media, weighed alike, feature norm keep" in out["text"]
 
 
+def test_numbers_of_templates_and_media_may_have_18_digits(run, files: Path):
+    large = 10**18 - 1
+    (files / "meta.txt").write_text(
+        META.replace(" 1 1", f" {large} 99999999999999999").replace("b 2", f"b {large - 1}")
+    )
+    (files / "pairs.txt").write_text(f"{large} {large - 1} 1\n{large} 4 0\n")
+    out = run(*ONE_TO_ONE, "--far", "0.1")
+    # media 10 and 11 of template 1 are now 18 digits long
+    assert out["operating_points"][0]["threshold"] == pytest.approx(0.948683, abs=1e-6)
+    assert out["pooling"]["media"] == 7
+
+
 def test_default_fars(run):
     fars = [point["far_target"] for point in run(*ONE_TO_ONE)["operating_points"]]
     assert fars == ["1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6"]
@@ -250,6 +262,12 @@ def test_groups_of_people_and_templates_without_a_group(run, files: Path):
     assert (common["domains"]["2"]["genuine_total"], common["domains"]["2"]["impostor_total"]) == (2, 1)
     assert "1 of 6 templates have no SKINTONE: their pairs are in no group" in out["notes"]
     assert "1 people have several values of SKINTONE, and so none" in out["notes"]
+
+
+def test_covariates_of_people_need_the_files_that_say_who_is_who(refused, files: Path):
+    (files / "cov.csv").write_text("SUBJECT_ID,GENDER\nAnn,0\n")
+    says = refused(*ONE_TO_ONE, "--covariates", "cov.csv", "--group-by", "GENDER")
+    assert "cov.csv: its values are of a SUBJECT_ID, and it has no TEMPLATE_ID; which template shows whom is in" in says
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

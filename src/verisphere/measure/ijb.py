@@ -225,7 +225,8 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
             f"{files.meta}: line {lines[0]}: template {numbers[empty[0]]} of {len(lines)} faces pools to length zero, "
             f"for {why}; it has no direction"
         )
-    media = len(np.unique(template * (images.medium.max() + 1) + images.medium))
+    mediums, medium = np.unique(images.medium, return_inverse=True)  # numbers of up to 18 digits become small ones
+    media = len(np.unique(template * len(mediums) + medium))
     weighed_by = None if files.scores is None else files.scores.name
     with errors_naming(path):
         templates = Embeddings(pooled, numbers.astype(str), subjects, origin=rows.origin)
