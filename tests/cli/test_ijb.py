@@ -164,6 +164,7 @@ def test_repeated_pairs_can_be_kept(run, files: Path):
     (files / "pairs.txt").write_text(f"{PAIRS}2 1 1\n")
     out = run(*ONE_TO_ONE, "--keep-repeated", "--far", "0.4")
     assert out["operating_points"][0]["genuine_total"] == 3
+    assert out["text"].count("repeated pairs were kept") == 1
     assert out["notes"] == [
         "repeated pairs were kept: 1 of 8 pairs repeat an earlier one, first '1' with '2' in line 1 and line 8"
     ]

@@ -178,8 +178,9 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
         comparisons = read_template_pairs(files.pairs, numbers, files.meta)
         used[comparisons.left] = used[comparisons.right] = True
         notes += _contradictions(comparisons, templates.identities, files.pairs)
+        if options.keep_repeated and (kept := repeated_text(templates, comparisons)):
+            notes.append(f"repeated pairs were kept: {kept}")
         verification = _verification(templates, comparisons, groups, files.pairs, sources, options)
-        notes += verification.notes
         del comparisons  # 17 bytes a pair, which 1:N has no use for
     if unused := int((~used).sum()):
         notes.append(f"{unused:,} of {len(used):,} templates are compared with none")
@@ -291,7 +292,7 @@ def _groups(
             "is in the files of --gallery and --probes, which are not given"
         )
     whose = templates.names if covariate.by == TEMPLATE else templates.identities
-    values = np.array([covariate.values.get(name, "") for name in whose.tolist()])
+    values = np.array(["" if name == NOBODY else covariate.values.get(name, "") for name in whose.tolist()])
     present = sorted(set(values.tolist()) - {""})
     if not 0 < len(present) <= MOST_GROUPS:
         raise ValueError(
@@ -345,7 +346,6 @@ def _verification(
     sources: tuple[EvaluatedFile, ...],
     options: IjbOptions,
 ) -> Evaluation:
-    kept = repeated_text(templates, comparisons) if options.keep_repeated else ""
     with errors_naming(pairs):
         points, common = template_pairs(
             templates,
@@ -362,7 +362,6 @@ def _verification(
         sources,
         one_threshold=common,
         group_differences=None if common is None else tuple(differences_of(at_one) for at_one in common),
-        notes=(f"repeated pairs were kept: {kept}",) if kept else (),
     )
 
 
@@ -374,12 +373,9 @@ def _identification(
     sources: tuple[EvaluatedFile, ...],
     options: IjbOptions,
 ) -> IdentificationEvaluation:
-    names = [gallery.stem for gallery in files.galleries]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
     *galleries, probes = (templates.take(np.searchsorted(numbers, side.templates)) for side in people)
     sides = [
-        (name, f"{files.probes} searched in {path}", probes, gallery)
-        for name, path, gallery in zip(names, files.galleries, galleries, strict=True)
+        (path.stem, f"{files.probes} searched in {path}", probes, gallery)
+        for path, gallery in zip(files.galleries, galleries, strict=True)
     ]
     return evaluate_sides(sides, sources, options.of_galleries())

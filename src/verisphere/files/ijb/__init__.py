@@ -27,6 +27,9 @@ class IjbFiles:
     def __post_init__(self) -> None:
         if bool(self.galleries) != (self.probes is not None):
             raise ValueError("--gallery and --probes make 1:N together: give both or neither")
+        names = [gallery.stem for gallery in self.galleries]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
         if self.pairs is None and not self.galleries:
             raise ValueError(
                 "there is nothing to evaluate: give --pairs (1:1), or --gallery and --probes (1:N), or all"
