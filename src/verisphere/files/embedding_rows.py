@@ -33,7 +33,7 @@ class EmbeddingRows:
     names: np.ndarray
     size: int
     origin: Origin | None
-    portions: Callable[[], Iterator[Float32[np.ndarray, "portion dim"]]]
+    portions: Callable[[], Iterator[Float32[np.ndarray, "_ dim"]]]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,7 +75,7 @@ def open_rows(path: Path) -> EmbeddingRows:
     return EmbeddingRows(path, names, shape[1], origin, lambda: _checked(path, names))
 
 
-def _checked(path: Path, names: np.ndarray) -> Iterator[Float32[np.ndarray, "portion dim"]]:
+def _checked(path: Path, names: np.ndarray) -> Iterator[Float32[np.ndarray, "_ dim"]]:
     start = 0
     for portion in rows_in_npz(path, "embeddings", ROWS_AT_ONCE):
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused

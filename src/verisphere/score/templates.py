@@ -49,7 +49,7 @@ class Membership:
 
 
 def pool_rows(
-    portions: Iterable[Float32[np.ndarray, "portion dim"]],
+    portions: Iterable[Float32[np.ndarray, "_ dim"]],  # the portions differ in length
     membership: Membership,
     templates: int,
     feature_norm: FeatureNorm = "keep",
