@@ -83,7 +83,7 @@ def evaluate_lists(
     )
     if len(lists) == 1:
         return evaluate_pairs(embeddings[0], lists[0], asked)
-    return evaluate_pairs(list(embeddings), list(lists), asked)  # type: ignore[arg-type]
+    return evaluate_pairs(list(embeddings), list(lists), asked)
 
 
 def command_of_lists(

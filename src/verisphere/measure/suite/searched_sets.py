@@ -4,17 +4,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
+from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.images_json import read_source
 from verisphere.files.json_values import shown
 from verisphere.files.text import numbered_lines
+from verisphere.measure.distractors import DistractorOptions, evaluate_megaface
 from verisphere.measure.evaluate import Options, evaluate_all_pairs
 from verisphere.measure.identification import IdentificationOptions, evaluate_galleries
+from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.suite.images import SetImages, find_images
 from verisphere.measure.suite.listed_sets import lists_below
 from verisphere.measure.suite.task import Result, SuiteOptions, Task
@@ -33,16 +35,6 @@ MEGAFACE_RANKS = (1, 10)
 # --- IJB-B, IJB-C ---
 
 
-class IjbPaths(NamedTuple):
-    """The files of InsightFace's kit for one set, as `verisphere evaluate ijb` takes them."""
-
-    meta: Path
-    pairs: Path
-    scores: Path | None
-    galleries: tuple[Path, ...]
-    probes: Path | None
-
-
 def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
     """IJB-B or IJB-C as InsightFace lays them out: loose crops, and `meta` with templates, media, pairs, galleries.
 
@@ -55,7 +47,7 @@ def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
         scores = meta.with_name(f"{prefix}_name_5pts_score.txt")
         probes = meta.with_name(f"{prefix}_1N_probe_mixed.csv")
         galleries = sorted(meta.parent.glob(f"{prefix}_1N_gallery_*.csv")) if probes.is_file() else []
-        files = IjbPaths(
+        files = IjbFiles(
             meta,
             pairs,
             scores if scores.is_file() else None,
@@ -71,20 +63,17 @@ def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
         )
 
 
-def _evaluate_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbPaths) -> Result:
-    from verisphere.files.ijb import IjbFiles  # type: ignore[import-not-found]
-    from verisphere.measure.ijb import IjbOptions, evaluate_ijb  # type: ignore[import-not-found]
-
+def _evaluate_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbFiles) -> Result:
     asked = IjbOptions(
         fars=options.fars or IJB_FARS,
         rule=options.rule,
         progress=options.progress,
         feature_norm=options.feature_norm,
     )
-    return evaluate_ijb(embeddings[0], IjbFiles(**files._asdict()), asked)
+    return evaluate_ijb(embeddings[0], files, asked)
 
 
-def _command_of_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbPaths) -> list[str]:
+def _command_of_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbFiles) -> list[str]:
     words = ["verisphere", "evaluate", "ijb", str(embeddings[0]), "--meta", str(files.meta)]
     words += ["--pairs", str(files.pairs)]
     if files.scores is not None:
@@ -154,7 +143,7 @@ def _evaluate_tinyface(embeddings: Sequence[Path], options: SuiteOptions) -> Res
         progress=options.progress,
         feature_norm=options.feature_norm,
     )
-    return evaluate_galleries(probes, [gallery], asked, distractors=[distractors])  # type: ignore[call-arg]
+    return evaluate_galleries(probes, [gallery], asked, distractors=[distractors])
 
 
 def _command_of_tinyface(embeddings: Sequence[Path], options: SuiteOptions) -> list[str]:
@@ -193,11 +182,6 @@ def find_megaface(place: Path) -> Iterator[Task]:
 
 
 def _evaluate_megaface(embeddings: Sequence[Path], options: SuiteOptions, *, noise: Mapping[str, Path]) -> Result:
-    from verisphere.measure.distractors import (  # type: ignore[import-not-found]
-        DistractorOptions,
-        evaluate_megaface,
-    )
-
     asked = DistractorOptions(
         fars=options.fars or FARS,
         ranks=MEGAFACE_RANKS,
