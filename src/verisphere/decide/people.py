@@ -26,6 +26,10 @@ THRESHOLDS = 101  # thresholds, equally spaced, over which OPIS is averaged
 class PersonCounts:
     """What one threshold accepts of each person's comparisons.
 
+    >>> counts = PersonCounts(["Ann", "Ben"], np.array([2, 1]), np.array([4, 1]), np.array([1, 1]), np.array([5, 10]))
+    >>> counts.far.tolist(), counts.frr.tolist()
+    ([0.2, 0.1], [0.5, 0.0])
+
     Attributes:
         people: names.
         genuine_accepted: genuine comparisons of each person that score > threshold.
@@ -88,6 +92,10 @@ class Spread:
 class PeopleAtThreshold:
     """How FAR and FRR spread over people at one threshold.
 
+    >>> counts = PersonCounts(["Ann", "Ben"], np.array([2, 1]), np.array([4, 1]), np.array([1, 1]), np.array([5, 10]))
+    >>> people_at(counts, threshold=0.4, far_target="1e-1", rule="at_most").far.highest
+    0.2
+
     Attributes:
         far_target: the FAR that the threshold was chosen for.
         rule: the rule by which it was chosen.
@@ -106,6 +114,9 @@ class PeopleAtThreshold:
 @dataclass(frozen=True)
 class Opis:
     """The operating-point-inconsistency score over a range of thresholds.
+
+    >>> Opis(value=0.0113, lowest=0.24, highest=0.4, thresholds=101, people=1680, fars=("1e-2", "1e-4")).people
+    1680
 
     Attributes:
         value: mean over the thresholds of the population variance of utility over people; 0 where everybody has the
@@ -128,6 +139,9 @@ def spread_of(
     people: Sequence[str], errors: Int64[np.ndarray, " people"], totals: Int64[np.ndarray, " people"]
 ) -> Spread:
     """How a rate spreads over the people who have such comparisons.
+
+    >>> spread_of(["Ann", "Ben"], np.array([1, 3]), np.array([10, 10])).worst_decile
+    ('Ben',)
 
     Args:
         people: names.
@@ -160,6 +174,10 @@ def spread_of(
 
 def people_at(counts: PersonCounts, threshold: float, far_target: str, rule: str) -> PeopleAtThreshold:
     """How both error rates spread over people, from their counts at a threshold.
+
+    >>> counts = PersonCounts(["Ann", "Ben"], np.array([2, 1]), np.array([4, 1]), np.array([1, 1]), np.array([5, 10]))
+    >>> people_at(counts, threshold=0.4, far_target="1e-1", rule="at_most").frr.worst_decile
+    ('Ann',)
 
     Raises:
         ValueError: nobody has a genuine, or nobody an impostor comparison.

@@ -174,8 +174,7 @@ def one_threshold_table(result: OneThreshold) -> str:
     foot = (
         f"TAR mean {number(result.tar_mean)}, standard deviation {number(result.tar_std)}; "
         f"-log10 FAR mean {number(result.neg_log10_far_mean, 3)}, "
-        f"standard deviation {number(result.neg_log10_far_std, 3)}; gamma {number(result.gamma)} "
-        "(standard deviations of the population)"
+        f"standard deviation {number(result.neg_log10_far_std, 3)} (both of a population); gamma {number(result.gamma)}"
     )
     unresolved = [name for name, domain in result.domains.items() if domain.below_resolution]
     if unresolved:
