@@ -7,8 +7,7 @@ import pytest
 
 from verisphere.files import streamed_rows
 from verisphere.files.matrices import features_of, matrix_portions, matrix_shape, pictures_in, write_matrix
-from verisphere.files.streamed_rows import open_rows, read_rows
-from verisphere.vocabulary import Embeddings
+from verisphere.files.streamed_rows import open_templates, read_rows
 
 ROWS = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 LIST = '{"path": ["Ann/1.png", "Ben/2.png", "Ann/3.png"], "id": ["A", "B", "A"]}'
@@ -55,7 +54,7 @@ def test_a_folder_of_features(folder: Path, tmp_path: Path, monkeypatch: pytest.
     assert pictures_in(folder, "_arc.bin") == ("Ann/1.png", "Ann/3.png", "Ben/2.png")
     (tmp_path / "list.json").write_text(LIST)
     monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 2)
-    opened = open_rows(folder, pictures=tmp_path / "list.json", ending="_arc.bin")
+    opened = open_templates(folder, pictures=tmp_path / "list.json", ending="_arc.bin")
     assert (opened.names.tolist(), opened.identities.tolist(), opened.dim, opened.steps) == (
         ["Ann/1.png", "Ben/2.png", "Ann/3.png"],
         ["A", "B", "A"],
@@ -75,9 +74,9 @@ def test_a_folder_of_features(folder: Path, tmp_path: Path, monkeypatch: pytest.
 def test_features_that_lack_or_differ_are_named(folder: Path, tmp_path: Path):
     (tmp_path / "list.txt").write_text("Ann/1.png\nAnn/4.png\n")
     with pytest.raises(FileNotFoundError, match=r"1 of 2 listed pictures have no feature file, .*'Ann/4.png_arc.bin'"):
-        open_rows(folder, pictures=tmp_path / "list.txt", ending="_arc.bin")
+        open_templates(folder, pictures=tmp_path / "list.txt", ending="_arc.bin")
     with pytest.raises(ValueError, match=r"no file below it ends in '_cos\.bin'"):
-        open_rows(folder, ending="_cos.bin")
+        open_templates(folder, ending="_cos.bin")
     write_matrix(folder / "Ben/2.png_arc.bin", np.ones((3, 1), np.float32))
     with pytest.raises(ValueError, match=r"2\.png_arc\.bin: 3 numbers, but the features before it have 2"):
         list(features_of(folder, ("Ann/1.png", "Ben/2.png"), "_arc.bin", 9))
@@ -90,57 +89,13 @@ def test_a_merged_matrix_with_and_without_its_list(tmp_path: Path):
     path, listed = tmp_path / "merged.bin", tmp_path / "list.json"
     write_matrix(path, ROWS)
     listed.write_text(LIST)
-    assert open_rows(path).names.tolist() == ["0", "1", "2"]
+    assert open_templates(path).names.tolist() == ["0", "1", "2"]
     assert read_rows(path, pictures=listed)[0].identities.tolist() == ["A", "B", "A"]
     with pytest.raises(ValueError, match="features do not say who is on a picture"):
         read_rows(path)
     listed.write_text("Ann/1.png\n")
     with pytest.raises(ValueError, match=r"3 rows, but .*list\.json lists 1 pictures"):
-        open_rows(path, pictures=listed)
+        open_templates(path, pictures=listed)
     write_matrix(path, ROWS[:, :1])
     with pytest.raises(ValueError, match="the feature of one picture; name the folder"):
-        open_rows(path)
-
-
-def test_an_embeddings_file_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 2)
-    path = tmp_path / "e.npz"
-    np.savez(path, embeddings=ROWS.astype(np.float64), names=["a", "b", "c"], identities=["-1", "-1", "-1"])
-    opened = open_rows(path)
-    assert [rows.tolist() for _, rows in opened.portions()] == [[[1, 2], [3, 4]], [[5, 6]]]
-    assert next(opened.read()).dtype == np.float32
-    with pytest.raises(ValueError, match="an embeddings file names its pictures"):
-        open_rows(path, pictures=tmp_path / "list.json")
-    np.savez(path, embeddings=ROWS, names=["a", "b", "c"], identities=["x", "x", "y"], templates=["t", "t", "u"])
-    pooled = open_rows(path)
-    assert [rows.tolist() for _, rows in pooled.portions()] == [[[2, 3], [5, 6]]]  # of a template with two stills
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"identities": None}, "no array identities"),
-        (
-            {"embeddings": np.ones(3, np.float32)},
-            r"embeddings must be floating-point \(rows, dim\), got float32 \(3,\)",
-        ),
-        ({"names": ["a", "b"]}, r"names has shape \(2,\) but there are 3 embeddings"),
-        ({"names": ["a", "b", "a"]}, "names must be unique, but 'a' appears 2 times"),
-        ({"embeddings": np.array([[1, 2], [0, 0], [1, 1]], np.float32)}, r"'b' \(row 1\) holds NaN or infinity, or is"),
-        ({"embeddings": np.array([[1, 2], [1, 1], [1, np.nan]], np.float32)}, r"'c' \(row 2\) holds NaN"),
-    ],
-)
-def test_what_is_wrong_with_streamed_embeddings_is_said(tmp_path: Path, arrays, message):
-    path = tmp_path / "e.npz"
-    whole = {"embeddings": ROWS, "names": ["a", "b", "c"], "identities": ["x", "y", "z"]} | arrays
-    np.savez(path, **{name: array for name, array in whole.items() if array is not None})
-    with pytest.raises(ValueError, match=f"e.npz: .*{message}"):
-        list(open_rows(path).portions())
-
-
-def test_a_table_of_embeddings_is_held(tmp_path: Path):
-    path = tmp_path / "e.csv"
-    path.write_text("name,identity,e0,e1\na,x,1,2\nb,y,3,4\n")
-    (portion,) = open_rows(path).portions()
-    assert portion[1].tolist() == [[1, 2], [3, 4]]
-    assert isinstance(read_rows(path)[0], Embeddings)
+        open_templates(path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.files import embedding_rows
+from verisphere.files import streamed_rows
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.results import to_json
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> IjbFiles:
 def test_portions_change_nothing(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
     path, options = files.meta.with_name("e.npz"), IjbOptions(fars=("0.1", "1e-2"))
     whole = evaluate_ijb(path, files, options)
-    monkeypatch.setattr(embedding_rows, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 7)
     in_portions = evaluate_ijb(path, files, options)
     assert to_json(whole.fields()) == to_json(in_portions.fields())
     point = whole.fields()["operating_points"][0]
@@ -39,8 +39,7 @@ def test_portions_change_nothing(files: IjbFiles, monkeypatch: pytest.MonkeyPatc
 
 
 def test_progress_is_told_how_many_portions_come(files: IjbFiles, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.measure.ijb.ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(embedding_rows, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 100)
     seen: dict[str, tuple[int, int | None]] = {}
 
     def progress(items, description, total=None, done=0):

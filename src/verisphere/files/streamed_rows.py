@@ -1,6 +1,6 @@
 """Embeddings of a file or of a folder of features, read in portions so that they are never held as a whole."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from verisphere.files.disk import digest
-from verisphere.files.embeddings import REQUIRED, origin_of, read_embeddings, read_templates
-from verisphere.files.embeddings import text_column as column_of_text
+from verisphere.files.embeddings import REQUIRED, origin_of, read_embeddings, read_templates, text_column
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import PictureList, read_pictures
-from verisphere.files.json_values import shown
+from verisphere.files.json_values import shortened, shown
 from verisphere.files.matrices import (
     SUFFIX,
     digest_of_features,
@@ -38,10 +37,10 @@ class StreamedRows:
     Attributes:
         path: the file or folder.
         names: name of each row.
-        identities: the person on each row, where the file says so.
+        identities: the person on each row, where the file says so and they were read.
         dim: numbers a row.
         source: record of the file or folder.
-        read: begins to read all rows, some at a time.
+        read: begins to read all rows, some at a time, unchecked.
     """
 
     path: Path
@@ -51,10 +50,13 @@ class StreamedRows:
     source: EvaluatedFile
     read: Callable[[], Iterator[Float32[np.ndarray, "rows dim"]]]
 
+    def __len__(self) -> int:
+        return len(self.names)
+
     @property
     def steps(self) -> int:
         """Number of portions."""
-        return -(-len(self.names) // ROWS_AT_ONCE)
+        return -(-len(self) // ROWS_AT_ONCE)
 
     def portions(
         self, kept: Bool[np.ndarray, " names"] | None = None
@@ -66,18 +68,28 @@ class StreamedRows:
         """
         start = 0
         for rows in self.read():
-            stop = start + len(rows)
-            chosen = np.arange(start, stop) if kept is None else start + np.flatnonzero(kept[start:stop])
-            rows = rows[chosen - start]
-            wrong = ~np.isfinite(rows).all(axis=1) | ~rows.any(axis=1)
-            if wrong.any():
-                row = chosen[wrong.argmax()]
-                raise ValueError(
-                    f"{self.path}: {shown(str(self.names[row]), 200)} (row {row}) holds NaN or infinity, or is of "
-                    "length zero"
-                )
-            yield self.names[chosen], rows
-            start = stop
+            place = slice(start, start + len(rows))
+            names = self.names[place]
+            if kept is not None:
+                names, rows = names[kept[place]], rows[kept[place]]
+            self._check(names, rows)
+            yield names, rows
+            start = place.stop
+
+    def _check(self, names: np.ndarray, rows: Float32[np.ndarray, "rows dim"]) -> None:
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", rows, rows)  # one pass finds the rows to look at again
+        for row in np.flatnonzero(~np.isfinite(squares) | (squares == 0)).tolist():
+            if not np.isfinite(rows[row]).all():
+                wrong = "hold NaN or infinity"
+            elif not rows[row].any():
+                wrong = "have length zero"
+            else:
+                continue  # squares that float32 cannot hold, of numbers that it can
+            place = int(np.flatnonzero(self.names == names[row])[0])
+            raise ValueError(
+                f"{self.path}: some embeddings {wrong}, the first is {shown(str(names[row]), 200)} (row {place})"
+            )
 
 
 def is_features(path: Path) -> bool:
@@ -85,10 +97,60 @@ def is_features(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() == SUFFIX
 
 
-def open_rows(
+def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
+    """The rows of an embeddings file as they are; of its other arrays only the columns and the origin are read.
+
+    A table of embeddings (.npy, CSV, parquet) is held.
+
+    Args:
+        path: embeddings file.
+        columns: those that are needed, `names` first; `identities` is the other one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is no embeddings file, lacks a column, or two of its rows have one name.
+    """
+    if is_table(path):
+        return _held(path, read_embeddings(path))
+    present = names_in_npz(path)
+    missing = [name for name in ("embeddings", *columns) if name not in present]
+    if missing:
+        raise ValueError(
+            f"{path}: no array {' and no array '.join(missing)}; this one has "
+            f"{shortened(', '.join(present), 200) or 'nothing'}"
+        )
+    shape, dtype = header_in_npz(path, "embeddings")
+    if len(shape) != 2 or dtype.kind != "f":
+        raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {dtype} {shape}")
+    if 0 in shape:
+        raise ValueError(f"{path}: it holds no embedding (shape {shape})")
+    arrays = read_npz(path, (*columns, "origin"))
+    text: dict[str, np.ndarray] = {}
+    for field in columns:
+        if arrays[field].shape != shape[:1]:
+            raise ValueError(f"{path}: {field} has shape {arrays[field].shape} but there are {shape[0]} embeddings")
+        text[field] = text_column(path, field, arrays[field], text.get("names"))
+    names, counts = np.unique(text["names"], return_counts=True)
+    if len(names) < shape[0]:
+        repeated = shown(str(names[counts.argmax()]), 200)
+        raise ValueError(f"{path}: names must be unique, but {repeated} appears {counts.max()} times")
+
+    def read() -> Iterator[Float32[np.ndarray, "rows dim"]]:
+        for rows in rows_in_npz(path, "embeddings", ROWS_AT_ONCE):
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
+                yield rows.astype(np.float32, copy=False)
+
+    origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
+    source = EvaluatedFile(path.name, digest(path), origin)
+    return StreamedRows(path, text["names"], text.get("identities"), shape[1], source, read)
+
+
+def open_templates(
     path: Path, feature_norm: FeatureNorm = "keep", pictures: Path | None = None, ending: str = ENDING
 ) -> StreamedRows:
-    """The rows of an embeddings file, of a matrix of features (.bin) or of a folder of feature files.
+    """What an embeddings file, a matrix of features (.bin) or a folder of feature files has to compare.
+
+    An embeddings file has its templates, where it has templates or media, else its rows, to compare.
 
     Args:
         path: the file or folder.
@@ -109,62 +171,38 @@ def open_rows(
     if pictures is not None:
         raise ValueError(f"{path}: an embeddings file names its pictures; the list {pictures} is for features (.bin)")
     if is_table(path) or {"media", "templates"} & set(names_in_npz(path)):
-        held = read_templates(path, feature_norm)  # must be held to be pooled
-        return StreamedRows(
-            path,
-            held.names,
-            held.identities,
-            held.embeddings.shape[1],
-            EvaluatedFile(path.name, digest(path), held.origin),
-            lambda: (held.embeddings[start : start + ROWS_AT_ONCE] for start in range(0, len(held), ROWS_AT_ONCE)),
-        )
-    return _npz(path)
+        return _held(path, read_templates(path, feature_norm))  # must be held to be pooled
+    return open_rows(path, REQUIRED[1:])
 
 
 def read_rows(
     path: Path, feature_norm: FeatureNorm = "keep", pictures: Path | None = None, ending: str = ENDING
 ) -> tuple[Embeddings, EvaluatedFile]:
-    """All rows of a file or folder as `open_rows` opens it, with the people; and the record of the file.
+    """All rows of a file or folder as `open_templates` opens it, with the people; and the record of the file.
 
     Raises:
-        FileNotFoundError, ValueError: those of `open_rows`; nothing says who is on the pictures.
+        FileNotFoundError, ValueError: those of `open_templates`; nothing says who is on the pictures.
     """
     if not is_features(path):
         embeddings = read_templates(path, feature_norm)
         return embeddings, EvaluatedFile(path.name, digest(path), embeddings.origin)
     if pictures is None:
         raise ValueError(f"{path}: features do not say who is on a picture; name a list of the pictures")
-    opened = open_rows(path, feature_norm, pictures, ending)
+    opened = open_templates(path, feature_norm, pictures, ending)
     rows = np.concatenate([rows for _, rows in opened.portions()])
     with errors_naming(path):
         return Embeddings(rows, names=opened.names, identities=opened.identities), opened.source
 
 
-def _npz(path: Path) -> StreamedRows:
-    there = names_in_npz(path)
-    if any(name not in there for name in REQUIRED):
-        read_embeddings(path)  # says what lacks
-    arrays = read_npz(path, (*REQUIRED[1:], "origin"))
-    (*shape,), kind = header_in_npz(path, REQUIRED[0])
-    if len(shape) != 2 or kind.kind != "f" or 0 in shape:
-        raise ValueError(f"{path}: embeddings must be floating-point (rows, dim), got {kind} {tuple(shape)}")
-    columns: dict[str, np.ndarray] = {}
-    for field in REQUIRED[1:]:
-        if arrays[field].shape != (shape[0],):
-            raise ValueError(f"{path}: {field} has shape {arrays[field].shape} but there are {shape[0]} embeddings")
-        columns[field] = column_of_text(path, field, arrays[field], columns.get("names"))
-    names, counts = np.unique(columns["names"], return_counts=True)
-    if len(names) < shape[0]:
-        again = shown(str(names[counts.argmax()]), 200)
-        raise ValueError(f"{path}: names must be unique, but {again} appears {counts.max()} times")
-
-    def read() -> Iterator[Float32[np.ndarray, "rows dim"]]:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
-            for rows in rows_in_npz(path, REQUIRED[0], ROWS_AT_ONCE):
-                yield rows.astype(np.float32, copy=False)
-
-    origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
-    return StreamedRows(path, **columns, dim=shape[1], source=EvaluatedFile(path.name, digest(path), origin), read=read)
+def _held(path: Path, held: Embeddings) -> StreamedRows:
+    return StreamedRows(
+        path,
+        held.names,
+        held.identities,
+        held.embeddings.shape[1],
+        EvaluatedFile(path.name, digest(path), held.origin),
+        lambda: (held.embeddings[start : start + ROWS_AT_ONCE] for start in range(0, len(held), ROWS_AT_ONCE)),
+    )
 
 
 def _matrix(path: Path, listed: tuple[Path, PictureList] | None) -> StreamedRows:

@@ -15,7 +15,7 @@ from verisphere.files.embeddings import known_people
 from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, json_text
-from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_rows, read_rows
+from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
 from verisphere.protocols.distractors import (
     MOST_HELD,
     DistractorResult,
@@ -183,7 +183,7 @@ def _evaluate(
     used = shown_probes.take(~noisy)
     require_mates(used, f"{probes}: ")
     of_features = options.distractor_list if is_features(distractors[0]) else None
-    opened = [open_rows(path, options.feature_norm, of_features, options.ending) for path in distractors]
+    opened = [open_templates(path, options.feature_norm, of_features, options.ending) for path in distractors]
     for rows in opened:
         _check_alike(probes, used, source, rows)
     listed = _listed(options.distractor_list, opened, notes) if of_features is None else _everything(opened)

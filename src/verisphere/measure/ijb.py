@@ -1,6 +1,5 @@
 """IJB-B and IJB-C: templates pooled from rows that are never held, compared 1:1 over a list and 1:N in galleries."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,14 @@ from jaxtyping import Int64
 
 from verisphere.decide import Far, differences_of, exact_rate
 from verisphere.files.disk import check_file, write_whole
-from verisphere.files.embedding_rows import ROWS_AT_ONCE, open_rows, rows_named
 from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
 from verisphere.files.ijb.pairs import read_template_pairs
 from verisphere.files.ijb.people import SUBJECT, TEMPLATE, TemplatePeople, read_covariate, read_people
+from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.files.streamed_rows import open_rows
 from verisphere.measure.evaluate import evaluated
 from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import (
@@ -167,7 +167,7 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
     people = tuple(read_people(side) for side in (*files.galleries, *((files.probes,) if files.probes else ())))
     pooled = _pooled(path, files, people, options)
     templates, numbers = pooled.templates, pooled.numbers
-    sources = (evaluated(path, templates.origin), *sources)
+    sources = (pooled.source, *sources)
     groups, notes = _groups(templates, files, options)
     notes = [*pooled.notes, *notes]
     used = np.zeros(len(templates), bool)
@@ -195,12 +195,14 @@ class _Pooled:
     Attributes:
         templates: named by their numbers, with their people as far as they are known, else `NOBODY`.
         numbers: number of each, ascending.
+        source: record of the file of the faces.
         pooling: what they were made of.
         notes: what was counted and not used.
     """
 
     templates: Embeddings
     numbers: Int64[np.ndarray, " templates"]
+    source: EvaluatedFile
     pooling: Pooling
     notes: tuple[str, ...]
 
@@ -215,7 +217,7 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     weight, notes = _weights(images, files)
     if len(rows) > len(images.names):
         notes.append(f"{len(rows) - len(images.names):,} of {len(rows):,} rows of {path.name} belong to no template")
-    portions = options.progress(rows.portions(), "pooling templates", math.ceil(len(rows) / ROWS_AT_ONCE))
+    portions = options.progress((part for _, part in rows.portions()), "pooling templates", rows.steps)
     membership = Membership(row, template, images.medium, weight)
     pooled = pool_rows(portions, membership, len(numbers), options.feature_norm)
     empty = np.flatnonzero(~pooled.any(axis=1))
@@ -230,10 +232,9 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     media = len(np.unique(template * len(mediums) + medium))
     weighed_by = None if files.scores is None else files.scores.name
     with errors_naming(path):
-        templates = Embeddings(pooled, numbers.astype(str), subjects, origin=rows.origin)
-    return _Pooled(
-        templates, numbers, Pooling(options.feature_norm, weighed_by, len(row), media, len(numbers)), tuple(notes)
-    )
+        templates = Embeddings(pooled, numbers.astype(str), subjects, origin=rows.source.origin)
+    pooling = Pooling(options.feature_norm, weighed_by, len(row), media, len(numbers))
+    return _Pooled(templates, numbers, rows.source, pooling, tuple(notes))
 
 
 def _weights(images: TemplateImages, files: IjbFiles) -> tuple[np.ndarray | None, list[str]]:

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from verisphere.files.image_names import without_suffix
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.matching import without_suffix
 from verisphere.files.pair_lists.pair_list import Layout, PairList
 from verisphere.files.pair_lists.runs import two_lines_a_pair
 from verisphere.files.text import Line, is_count, numbered_lines

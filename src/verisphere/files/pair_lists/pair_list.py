@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from verisphere.files.image_names import find_rows
 from verisphere.files.json_values import shown
-from verisphere.files.pair_lists.matching import find_rows
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class PairList:
     ) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"], str]:
         """The positions, and a sentence where images are found under names that are spelt otherwise; else empty.
 
-        An image is found by its exact name, else as `verisphere.files.pair_lists.matching.find_rows` says: without its
+        An image is found by its exact name, else as `verisphere.files.image_names.find_rows` says: without its
         suffix, and below or above folders that all names share (in a list with groups, all names of a group).
 
         Raises:

@@ -1,8 +1,10 @@
 """How the images of a list are found in a set whose names are spelt otherwise."""
 
+import re
+
 import pytest
 
-from verisphere.files.pair_lists.matching import find_rows
+from verisphere.files.image_names import find_rows, rows_named
 from verisphere.files.pair_lists.pair_list import PairList
 
 PEOPLE = ["Ann/Ann_0001.jpg", "Bo/Bo_0002.jpg"]
@@ -100,3 +102,45 @@ def test_groups_lose_their_folders_apart():
     )
     with pytest.raises(ValueError, match=r"'African/m.1/m.1_0001.jpg' and 'Indian/m.1/m.1_0001.jpg' are two images"):
         shared.positions(names)
+
+
+# --- strictly --------------------------------------------------------------------------------------------------
+
+
+def found(wanted: str, names: str) -> list[int]:
+    return rows_named(wanted.split(), names.split(), "meta.txt", "e.npz").tolist()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "rows"),
+    [
+        ("b a", "a b c", [1, 0]),
+        ("b a", "crop/a crop/b", [1, 0]),
+        ("b a", "ijbc/crop/a ijbc/crop/b ijbc/crop/c", [1, 0]),
+        ("crop/b", "ijbc/crop/a ijbc/crop/b", [1]),
+        ("b", "ijbc/crop/b", [0]),
+        ("x/a y/b", "r/x/a r/y/b", [0, 1]),
+        ("a/1", "a/1 a/a/1", [0]),  # the exact name comes first
+    ],
+)
+def test_an_image_is_found_exactly_or_below_the_shared_folder(wanted: str, names: str, rows: list[int]):
+    assert found(wanted, names) == rows
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "says"),
+    [
+        ("a d", "a b c", "e.npz: no embedding of 1 of 2 images of meta.txt, first 'd'; names there look like 'a'"),
+        ("a", "x/a y/a", "no embedding of 1 of 1 images"),  # no folder is shared, so none is left out
+        ("a.jpg", "a.png", "first 'a.jpg'; names there look like 'a.png'"),
+        ("a d", "crop/a crop/b", "no embedding of 1 of 2 images of meta.txt, first 'd'"),
+    ],
+)
+def test_an_image_without_a_row_is_named(wanted: str, names: str, says: str):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        found(wanted, names)
+
+
+def test_images_below_two_folders_are_refused():
+    with pytest.raises(ValueError, match="lie below 'a/' and below 'a/a/'; rename"):
+        found("a/1", "a/a/1 a/a/a/1")

@@ -1,4 +1,4 @@
-"""Rows of an embeddings file that is not held: the same rows, the same refusals, and images found by name."""
+"""Rows of files and folders that are not held: the same rows, the same refusals."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.files import embedding_rows
-from verisphere.files.embedding_rows import open_rows, rows_named
+from verisphere.files import streamed_rows
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.streamed_rows import open_rows, open_templates, read_rows
 from verisphere.vocabulary import Embeddings, Origin
 
 
@@ -19,12 +19,12 @@ def saved(folder: Path, **arrays) -> Path:
 
 @pytest.mark.parametrize("kind", ["<f4", "<f8", ">f2"])
 def test_rows_come_in_portions(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(embedding_rows, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 3)
     rows = (np.arange(16).reshape(8, 2) + 1).astype(kind)
     opened = open_rows(saved(tmp_path, embeddings=rows, names=np.arange(8)))
-    assert (len(opened), opened.size, opened.origin, opened.names.tolist()[:2]) == (8, 2, None, ["0", "1"])
+    assert (len(opened), opened.dim, opened.source.origin, opened.names.tolist()[:2]) == (8, 2, None, ["0", "1"])
     for _ in range(2):  # as often as wanted
-        portions = list(opened.portions())
+        portions = [rows for _, rows in opened.portions()]
         assert [(len(portion), portion.dtype) for portion in portions] == [(n, np.float32) for n in (3, 3, 2)]
         assert np.array_equal(np.concatenate(portions), rows.astype(np.float32))
 
@@ -32,10 +32,10 @@ def test_rows_come_in_portions(tmp_path: Path, kind: str, monkeypatch: pytest.Mo
 def test_a_table_and_an_origin_are_read_too(tmp_path: Path):
     (tmp_path / "e.csv").write_text("name,identity,e0,e1\na,x,1,2\nb,y,3,4\n")
     opened = open_rows(tmp_path / "e.csv")
-    assert [portion.tolist() for portion in opened.portions()] == [[[1, 2], [3, 4]]]
+    assert [portion.tolist() for _, portion in opened.portions()] == [[[1, 2], [3, 4]]]
     origin = Origin(model="m", flip=False, precision="float32", images="i")
     write_embeddings(tmp_path / "o.npz", Embeddings([[1.0]], identities=["x"], origin=origin))
-    assert open_rows(tmp_path / "o.npz").origin == origin
+    assert open_rows(tmp_path / "o.npz").source.origin == origin
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_table_and_an_origin_are_read_too(tmp_path: Path):
     ],
 )
 def test_a_row_that_is_no_direction_is_named(tmp_path: Path, wrong: float, says: str, monkeypatch):
-    monkeypatch.setattr(embedding_rows, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(streamed_rows, "ROWS_AT_ONCE", 3)
     rows = np.ones((6, 2))
     rows[4] = wrong
     path = saved(tmp_path, embeddings=rows, names=np.array([f"n{row}" for row in range(6)]))
@@ -58,7 +58,7 @@ def test_a_row_that_is_no_direction_is_named(tmp_path: Path, wrong: float, says:
 def test_rows_whose_squares_are_no_numbers_are_rows_all_the_same(tmp_path: Path):
     rows = np.array([[1e-30, 0], [1e30, 1]], np.float32)
     opened = open_rows(saved(tmp_path, embeddings=rows, names=np.arange(2)))
-    assert np.array_equal(next(opened.portions()), rows)
+    assert np.array_equal(next(opened.portions())[1], rows)
 
 
 @pytest.mark.parametrize(
@@ -82,43 +82,41 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, arrays: dict, says: str):
         open_rows(path)
 
 
-# --- images by name --------------------------------------------------------------------------------------------------
-
-
-def found(wanted: str, names: str) -> list[int]:
-    return rows_named(wanted.split(), names.split(), "meta.txt", "e.npz").tolist()
-
-
 @pytest.mark.parametrize(
-    ("wanted", "names", "rows"),
+    ("arrays", "says"),
     [
-        ("b a", "a b c", [1, 0]),
-        ("b a", "crop/a crop/b", [1, 0]),
-        ("b a", "ijbc/crop/a ijbc/crop/b ijbc/crop/c", [1, 0]),
-        ("crop/b", "ijbc/crop/a ijbc/crop/b", [1]),
-        ("b", "ijbc/crop/b", [0]),
-        ("x/a y/b", "r/x/a r/y/b", [0, 1]),
-        ("a/1", "a/1 a/a/1", [0]),  # the exact name comes first
+        ({"names": np.arange(3)}, "no array identities; this one has embeddings, names"),
+        (
+            {"names": np.arange(3), "identities": np.arange(2)},
+            "identities has shape (2,) but there are 3 embeddings",
+        ),
     ],
 )
-def test_an_image_is_found_exactly_or_below_the_shared_folder(wanted: str, names: str, rows: list[int]):
-    assert found(wanted, names) == rows
+def test_people_are_needed_where_they_are_asked_for(tmp_path: Path, arrays: dict, says: str):
+    path = saved(tmp_path, embeddings=np.ones((3, 2)), **arrays)
+    assert open_rows(path).identities is None
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {says}")):
+        open_templates(path)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "names", "says"),
-    [
-        ("a d", "a b c", "e.npz: no embedding of 1 of 2 images of meta.txt, first 'd'; names there look like 'a'"),
-        ("a", "x/a y/a", "no embedding of 1 of 1 images"),  # no folder is shared, so none is left out
-        ("a.jpg", "a.png", "first 'a.jpg'; names there look like 'a.png'"),
-        ("a d", "crop/a crop/b", "no embedding of 1 of 2 images of meta.txt, first 'd'"),
-    ],
-)
-def test_an_image_without_a_row_is_named(wanted: str, names: str, says: str):
-    with pytest.raises(ValueError, match=re.escape(says)):
-        found(wanted, names)
+def test_an_excluded_row_may_be_no_direction_and_a_kept_one_is_named_by_its_place_in_the_file(tmp_path: Path):
+    rows = np.array([[1, 2], [0, 0], [3, 4], [0, 0]])
+    path = saved(tmp_path, embeddings=rows / 1.0, names=np.array(list("abcd")), identities=np.arange(4))
+    opened = open_templates(path)
+    ((names, kept),) = opened.portions(np.array([True, False, True, False]))
+    assert (names.tolist(), kept.tolist()) == (["a", "c"], [[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match=r"have length zero, the first is 'd' \(row 3\)"):
+        list(opened.portions(np.array([True, False, True, True])))
 
 
-def test_images_below_two_folders_are_refused():
-    with pytest.raises(ValueError, match="lie below 'a/' and below 'a/a/'; rename"):
-        found("a/1", "a/a/1 a/a/a/1")
+def test_templates_are_pooled_where_the_file_has_them(tmp_path: Path):
+    rows = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    columns = {"names": ["a", "b", "c"], "identities": ["x", "x", "y"]}
+    path = saved(tmp_path, embeddings=rows, **columns, templates=["t", "t", "u"])
+    # of a template with two stills: (1 + 3) / 2 and (2 + 4) / 2
+    assert [portion.tolist() for _, portion in open_templates(path).portions()] == [[[2, 3], [5, 6]]]
+    assert [portion.tolist() for _, portion in open_rows(path).portions()] == [rows.tolist()]
+    with pytest.raises(ValueError, match="an embeddings file names its pictures"):
+        open_templates(path, pictures=tmp_path / "list.json")
+    embeddings, source = read_rows(path)
+    assert (embeddings.embeddings.tolist(), source) == ([[2, 3], [5, 6]], open_rows(path).source)

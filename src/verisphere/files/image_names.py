@@ -1,9 +1,14 @@
-"""Finding the images of a list in a set whose names are spelt otherwise: another suffix, or other folders above."""
+"""Finding listed images in a set whose names are spelt otherwise: other folders above, or another suffix."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
 
 from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.json_values import shown
 
 
 def without_suffix(name: str) -> str:
@@ -14,6 +19,44 @@ def without_suffix(name: str) -> str:
     """
     stem, dot, suffix = name.rpartition(".")
     return stem if dot and f".{suffix.lower()}" in SUFFIXES else name
+
+
+def rows_named(
+    wanted: Sequence[str], names: Sequence[str], lister: str | Path, holder: str | Path
+) -> Int64[np.ndarray, " wanted"]:
+    """The row of each wanted image, by its exact name, else by its name below a leading folder that all rows share.
+
+    Stricter than `find_rows`: a suffix is part of a name, and no other folder is tried, since names of images that are
+    numbers fit by chance what was not meant.
+
+    Args:
+        wanted: names of images.
+        names: name of each row.
+        lister: where the images are listed, for errors.
+        holder: where the rows lie, for errors.
+
+    Raises:
+        ValueError: an image has no row; or all have rows below two different folders.
+    """
+    place = {name: row for row, name in enumerate(names)}
+    if not all(name in place for name in wanted):
+        shared = names[0].split("/")[: _shared_folders(names)]
+        folders = ["/".join(shared[: count + 1]) + "/" for count in range(len(shared))]  # from the outermost
+        complete = [folder for folder in folders if all(folder + name in place for name in wanted)]
+        if len(complete) > 1:
+            raise ValueError(
+                f"{holder}: the images of {lister} lie below {shown(complete[0])} and below {shown(complete[1])}; "
+                "rename the rows as the images are named"
+            )
+        if not complete:
+            folder = max(["", *folders], key=lambda folder: sum(folder + name in place for name in wanted))
+            lacking = [name for name in wanted if folder + name not in place]
+            raise ValueError(
+                f"{holder}: no embedding of {len(lacking):,} of {len(wanted):,} images of {lister}, first "
+                f"{shown(lacking[0], 200)}; names there look like {shown(str(names[0]), 200)}"
+            )
+        wanted = [complete[0] + name for name in wanted]
+    return np.fromiter((place[name] for name in wanted), np.int64, len(wanted))
 
 
 @dataclass(frozen=True)
@@ -109,8 +152,6 @@ def _with_or_without_person(listed: Sequence[str]) -> Iterator[list[str]]:
 
 def _shared_folders(names: Sequence[str]) -> int:
     """The number of leading folders that all names share."""
-    split = [name.split("/")[:-1] for name in names]
-    shared = 0
-    while all(len(folders) > shared and folders[shared] == split[0][shared] for folders in split):
-        shared += 1
-    return shared
+    low, high = min(names).split("/")[:-1], max(names).split("/")[:-1]  # what first and last share, all share
+    same = [left == right for left, right in zip(low, high, strict=False)]
+    return (*same, False).index(False)
