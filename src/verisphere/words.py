@@ -17,6 +17,13 @@ SmallerPrecision = Literal["fp16", "int8"]
 SMALLER_PRECISIONS: tuple[SmallerPrecision, ...] = get_args(SmallerPrecision)
 #: Target FARs that are reported where none are asked for.
 FARS = ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5", "1e-6")
+#: Target FARs and FPIRs of the protocols that have their own.
+MEGAFACE_FARS = ("1e-6",)
+TRILLION_FARS, TRILLION_FPIRS = ("1e-9",), ("1e-3",)
+IJB_FPIRS = ("1e-1", "1e-2")
+#: Target FPIRs and closed-set ranks that are reported where none are asked for.
+FPIRS = ("1e-1", "1e-2", "1e-3")
+RANKS = (1, 5, 10)
 #: Target FARs at which the drop of TAR by a smaller precision is measured where none are asked for.
 DROP_FARS = ("1e-2", "1e-3", "1e-4")
 #: Bootstrap replicates where no number is given.

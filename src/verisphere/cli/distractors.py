@@ -5,15 +5,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.evaluation_options import (
+    add_far,
+    add_feature_norm,
+    add_fpir,
+    add_json,
+    add_plot,
+    add_rank,
+    add_rule,
+    add_screen,
+    check_outputs,
+)
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS
 
 if TYPE_CHECKING:
     from verisphere.measure.distractors import DistractorEvaluation, DistractorOptions
-
-MEGAFACE_FARS = ("1e-6",)
-TRILLION_FARS, TRILLION_FPIRS = ("1e-9",), ("1e-3",)
 
 
 def evaluate_megaface(options: argparse.Namespace) -> str:
@@ -85,12 +93,7 @@ def add_distractors(kinds: Verbs) -> None:
             "--fpir 1e-2",
         ),
     )
-    verb.add_argument(
-        "--fpir",
-        action="append",
-        metavar="F",
-        help=f"target FPIR of identification, a decimal number; repeat ({' '.join(TRILLION_FPIRS)})",
-    )
+    add_fpir(verb, TRILLION_FPIRS, "target FPIR of identification, a decimal number")
 
 
 def _add(
@@ -124,16 +127,11 @@ def _add(
     verb.add_argument(
         "--ending", default=".bin", metavar="END", help="what follows a picture's path in its feature file (.bin)"
     )
-    verb.add_argument("--rank", type=int, action="append", metavar="K", help="rank; repeat for several (1)")
-    verb.add_argument(
-        "--far",
-        action="append",
-        metavar="F",
-        help=f"target FAR of verification, a decimal number; repeat for several ({' '.join(fars)})",
-    )
+    add_rank(verb, (1,), "rank")
+    add_far(verb, fars, "target FAR of verification, a decimal number")
     add_rule(verb)
     add_feature_norm(verb)
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw the CMC (.png or .svg)")
+    add_json(verb)
+    add_plot(verb, "the CMC")
     add_screen(verb, "float32")
     return verb

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verisphere.cli.distractors import add_distractors
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.evaluation_options import (
+    add_comparing,
+    add_far,
+    add_feature_norm,
+    add_json,
+    add_plot,
+    add_rule,
+    check_outputs,
+)
 from verisphere.cli.identification import add_identification
 from verisphere.cli.ijb import add_ijb
 from verisphere.cli.messages import progress
@@ -214,14 +222,9 @@ def _evaluation(
         shared=shared,
         less_memory="lower --replicates, drop the lowest --far, or measure fewer images at a time",
     )
-    verb.add_argument(
-        "--far",
-        action="append",
-        metavar="F",
-        help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
-    )
+    add_far(verb)
     add_rule(verb)
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
+    add_json(verb)
     verb.add_argument(
         "--calibration",
         type=Path,
@@ -253,8 +256,10 @@ def _evaluation(
         screen=None,
         device="cpu",
         state=None,
+        points_only=False,
+        keep_repeated=False,
+        feature_norm="keep",
     )
-    verb.set_defaults(points_only=False, keep_repeated=False, feature_norm="keep")
     return verb
 
 
@@ -277,7 +282,10 @@ def _redrawing(verb: argparse.ArgumentParser) -> None:
         "table says how often such intervals held the truth in simulations",
     )
     verb.add_argument(
-        "--replicates", type=int, default=1000, help="bootstrap replicates of --intervals and --against (1000)"
+        "--replicates",
+        type=int,
+        default=REPLICATES,
+        help=f"bootstrap replicates of --intervals and --against ({REPLICATES})",
     )
     verb.add_argument("--seed", type=int, default=0, help="seed of the redrawing (0)")
 
@@ -289,11 +297,7 @@ def _scan(verb: argparse.ArgumentParser) -> None:
         metavar="OUT.csv",
         help="also write each person's own FAR and FRR, and show how they spread, the worst decile by name, and OPIS",
     )
-    verb.add_argument(
-        "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
-    )
-    add_screen(verb)
-    verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")
+    add_comparing(verb)
     verb.add_argument(
         "--state",
         type=Path,
@@ -309,4 +313,4 @@ def _curve(verb: argparse.ArgumentParser) -> None:
         metavar="OUT.csv",
         help="also write the ROC and DET curve: threshold, FAR, TAR, FRR and their counts, FAR descending",
     )
-    verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw ROC and DET (.png or .svg)")
+    add_plot(verb, "ROC and DET")

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from verisphere.words import FEATURE_NORMS, PRECISIONS, RULES
+from verisphere.words import FARS, FEATURE_NORMS, PRECISIONS, RANKS, RULES
 
 
 def check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Sequence[Path | None]) -> None:
@@ -22,8 +22,55 @@ def check_outputs(options: argparse.Namespace, names: Sequence[str], inputs: Seq
         for other in outputs:
             if real_path(other) in place.parents:
                 raise ValueError(f"{out}: {other} above it is a file to be written, no folder; choose another name")
-    if options.plot is not None and options.plot.suffix not in (".png", ".svg"):
-        raise ValueError(f"{options.plot}: a picture's name must end in .png or .svg")
+    plot = options.plot if "plot" in names else None
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise ValueError(f"{plot}: a picture's name must end in .png or .svg")
+
+
+def add_far(
+    verb: argparse.ArgumentParser, default: Sequence[str] = FARS, what: str = "target FAR, a decimal number"
+) -> None:
+    """The option `--far`, which may be repeated."""
+    verb.add_argument("--far", action="append", metavar="F", help=f"{what}; repeat for several ({' '.join(default)})")
+
+
+def add_fpir(
+    verb: argparse.ArgumentParser, default: Sequence[str], what: str = "target FPIR, a decimal number"
+) -> None:
+    """The option `--fpir`, which may be repeated."""
+    verb.add_argument("--fpir", action="append", metavar="F", help=f"{what}; repeat ({' '.join(default)})")
+
+
+def add_rank(verb: argparse.ArgumentParser, default: Sequence[int] = RANKS, what: str = "closed-set rank") -> None:
+    """The option `--rank`, which may be repeated."""
+    ranks = " ".join(map(str, default))
+    verb.add_argument("--rank", type=int, action="append", metavar="K", help=f"{what}; repeat for several ({ranks})")
+
+
+def add_closed_set(verb: argparse.ArgumentParser, what: str) -> None:
+    """The option `--closed-set`; see `open_set_fpirs`."""
+    verb.add_argument("--closed-set", action="store_true", help=what)
+
+
+def open_set_fpirs(options: argparse.Namespace, default: Sequence[str]) -> Sequence[str]:
+    """The FPIRs that are asked for, none with `--closed-set`.
+
+    Raises:
+        ValueError: both options are given.
+    """
+    if options.closed_set and options.fpir:
+        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
+    return () if options.closed_set else options.fpir or default
+
+
+def add_json(verb: argparse.ArgumentParser) -> None:
+    """The option `--json`."""
+    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
+
+
+def add_plot(verb: argparse.ArgumentParser, what: str) -> None:
+    """The option `--plot`."""
+    verb.add_argument("--plot", type=Path, metavar="OUT.png", help=f"also draw {what} (.png or .svg)")
 
 
 def add_rule(verb: argparse.ArgumentParser) -> None:
@@ -55,3 +102,12 @@ def add_screen(verb: argparse.ArgumentParser, default: str | None = None) -> Non
         help="type of the products that screen the pairs; the figures are the same "
         f"({default or 'the fastest, by a sample'})",
     )
+
+
+def add_comparing(verb: argparse.ArgumentParser) -> None:
+    """The options of how pairs are compared: `--processes`, `--screen` and `--device`."""
+    verb.add_argument(
+        "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
+    )
+    add_screen(verb)
+    verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")

@@ -3,23 +3,32 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.evaluation_options import (
+    add_closed_set,
+    add_feature_norm,
+    add_fpir,
+    add_json,
+    add_plot,
+    add_rank,
+    add_rule,
+    add_screen,
+    check_outputs,
+    open_set_fpirs,
+)
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, new_verb
+from verisphere.words import FPIRS, RANKS
 
 
 def evaluate_identification(options: argparse.Namespace) -> str:
     """Identification: probes searched in galleries (1:N)."""
     from verisphere.measure.identification import IdentificationOptions, evaluate_galleries, evaluate_split
-    from verisphere.protocols.identification import FPIRS, RANKS
 
     check_outputs(options, ("json", "candidates", "plot"), [options.probes, *options.gallery, *options.distractors])
     if bool(options.top) != (options.candidates is not None):
         raise ValueError("--top says how many candidates --candidates lists: give both or neither")
-    if options.closed_set and options.fpir:
-        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
     asked = IdentificationOptions(
-        fpirs=() if options.closed_set else options.fpir or FPIRS,
+        fpirs=open_set_fpirs(options, FPIRS),
         ranks=options.rank or RANKS,
         rule=options.rule,
         open_rank=options.open_rank,
@@ -77,16 +86,12 @@ def add_identification(kinds: Verbs) -> None:
         metavar="FILE",
         help="embeddings file of further images for every --gallery, each a person of its own whom no probe shows",
     )
-    verb.add_argument(
-        "--fpir", action="append", metavar="F", help="target FPIR, a decimal number; repeat (1e-1 1e-2 1e-3)"
-    )
-    verb.add_argument(
-        "--rank", type=int, action="append", metavar="K", help="closed-set rank; repeat for several (1 5 10)"
-    )
+    add_fpir(verb, FPIRS)
+    add_rank(verb)
     verb.add_argument(
         "--open-rank", type=int, default=1, metavar="R", help="TPIR counts a mate among the R best people (1)"
     )
-    verb.add_argument("--closed-set", action="store_true", help="ranks alone: no probe need be non-mated")
+    add_closed_set(verb, "ranks alone: no probe need be non-mated")
     verb.add_argument(
         "--by-image",
         action="store_true",
@@ -104,6 +109,6 @@ def add_identification(kinds: Verbs) -> None:
     )
     verb.add_argument("--top", type=int, default=0, metavar="K", help="list each probe's K best images in --candidates")
     verb.add_argument("--candidates", type=Path, metavar="OUT.csv", help="where to list them")
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.add_argument("--plot", type=Path, metavar="OUT.png", help="also draw CMC and TPIR over FPIR (.png or .svg)")
+    add_json(verb)
+    add_plot(verb, "CMC and TPIR over FPIR")
     add_screen(verb, "float32")

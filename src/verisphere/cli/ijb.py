@@ -3,10 +3,20 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule, check_outputs
+from verisphere.cli.evaluation_options import (
+    add_closed_set,
+    add_far,
+    add_feature_norm,
+    add_fpir,
+    add_json,
+    add_rank,
+    add_rule,
+    check_outputs,
+    open_set_fpirs,
+)
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, new_verb
-from verisphere.words import FARS
+from verisphere.words import FARS, IJB_FPIRS, RANKS
 
 
 def evaluate_ijb(options: argparse.Namespace) -> str:
@@ -18,12 +28,10 @@ def evaluate_ijb(options: argparse.Namespace) -> str:
         options.meta, options.pairs, options.scores, tuple(options.gallery), options.probes, options.covariates
     )
     check_outputs(options, ("json",), [options.embeddings, *files.all])
-    if options.closed_set and options.fpir:
-        raise ValueError("--closed-set asks for ranks alone, so --fpir has no place beside it")
     asked = ijb.IjbOptions(
         fars=options.far or FARS,
-        fpirs=() if options.closed_set else options.fpir or ijb.FPIRS,
-        ranks=options.rank or ijb.RANKS,
+        fpirs=open_set_fpirs(options, IJB_FPIRS),
+        ranks=options.rank or RANKS,
         rule=options.rule,
         feature_norm=options.feature_norm,
         keep_repeated=options.keep_repeated,
@@ -83,17 +91,10 @@ def add_ijb(kinds: Verbs) -> None:
         help="1:N: CSV with TEMPLATE_ID and SUBJECT_ID; repeat for several, whose figures are averaged",
     )
     verb.add_argument("--probes", type=Path, metavar="FILE", help="1:N: the same of the probes: *_1N_probe_mixed.csv")
-    verb.add_argument(
-        "--far",
-        action="append",
-        metavar="F",
-        help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
-    )
-    verb.add_argument("--fpir", action="append", metavar="F", help="target FPIR, a decimal number; repeat (1e-1 1e-2)")
-    verb.add_argument(
-        "--rank", type=int, action="append", metavar="K", help="closed-set rank; repeat for several (1 5 10)"
-    )
-    verb.add_argument("--closed-set", action="store_true", help="1:N by ranks alone: no probe need be non-mated")
+    add_far(verb)
+    add_fpir(verb, IJB_FPIRS)
+    add_rank(verb)
+    add_closed_set(verb, "1:N by ranks alone: no probe need be non-mated")
     add_rule(verb)
     add_feature_norm(verb)
     verb.add_argument(
@@ -113,5 +114,4 @@ def add_ijb(kinds: Verbs) -> None:
         help="what a value of that column is called, such as 0=F; repeat for several (the value itself)",
     )
     verb.add_argument("--skip-empty", action="store_true", help="exclude groups without impostor or genuine pairs")
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.set_defaults(plot=None)
+    add_json(verb)

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, add_detector, add_device, add_min_face, add_template, add_trust_code, new_verb
@@ -95,9 +96,6 @@ def add_align(verbs: Verbs) -> None:
 
 def embed(options: argparse.Namespace) -> str:
     """Embed aligned images with a trained model, or an untrained one."""
-    import torch
-
-    from verisphere.device import choose_device
     from verisphere.models.embed import embed_faces
 
     return embed_faces(
@@ -105,12 +103,7 @@ def embed(options: argparse.Namespace) -> str:
         options.faces,
         options.out,
         people=options.people,
-        flip=options.flip,
-        batch_size=options.batch_size,
-        workers=options.workers,
-        precision=torch.bfloat16 if options.bfloat16 else torch.float32,
-        device=choose_device(options.device),
-        trust=options.trust_code,
+        **embedding_options(options),
         progress=progress(),
     )
 
@@ -141,6 +134,11 @@ def add_embed(verbs: Verbs) -> None:
     )
     verb.add_argument("--out", type=Path, required=True, metavar="OUT.npz", help="embeddings file to write")
     verb.add_argument("--people", type=Path, help="embed only the people of this list")
+    add_embedding_options(verb)
+
+
+def add_embedding_options(verb: argparse.ArgumentParser) -> None:
+    """The options of how images are embedded, which `embedding_options` reads."""
     verb.add_argument(
         "--flip",
         action=argparse.BooleanOptionalAction,
@@ -151,3 +149,19 @@ def add_embed(verbs: Verbs) -> None:
     verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
     add_trust_code(verb)
     add_device(verb)
+
+
+def embedding_options(options: argparse.Namespace) -> dict[str, Any]:
+    """How images are embedded, as `embed_faces` and `run_suite` take it."""
+    import torch
+
+    from verisphere.device import choose_device
+
+    return {
+        "flip": options.flip,
+        "batch_size": options.batch_size,
+        "workers": options.workers,
+        "precision": torch.bfloat16 if options.bfloat16 else torch.float32,
+        "device": choose_device(options.device),
+        "trust": options.trust_code,
+    }

@@ -3,17 +3,15 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule, check_outputs
+from verisphere.cli.evaluation_options import add_feature_norm, add_json, add_rule, check_outputs
+from verisphere.cli.images import add_embedding_options, embedding_options
 from verisphere.cli.messages import progress, show
-from verisphere.cli.parsing import Verbs, add_device, add_trust_code, new_verb
+from verisphere.cli.parsing import Verbs, new_verb
 from verisphere.words import printable
 
 
 def evaluate_suite(options: argparse.Namespace) -> str:
     """Every published set in a folder, each image embedded once, in one table with the mean over sets."""
-    import torch
-
-    from verisphere.device import choose_device
     from verisphere.measure.suite.run import run_suite
     from verisphere.measure.suite.task import SuiteOptions
 
@@ -23,12 +21,7 @@ def evaluate_suite(options: argparse.Namespace) -> str:
         options.model,
         SuiteOptions(tuple(options.far or ()), options.rule, options.feature_norm, progress()),
         embeddings=options.embeddings,
-        flip=options.flip,
-        batch_size=options.batch_size,
-        workers=options.workers,
-        precision=torch.bfloat16 if options.bfloat16 else torch.float32,
-        device=choose_device(options.device),
-        trust=options.trust_code,
+        **embedding_options(options),
     )
     if options.json is not None:
         result.write_json(options.json)
@@ -71,15 +64,5 @@ def add_suite(kinds: Verbs) -> None:
     )
     add_rule(verb)
     add_feature_norm(verb)
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.add_argument(
-        "--flip",
-        action=argparse.BooleanOptionalAction,
-        help="add the embedding of the mirror image (as an exported model was calibrated; else not)",
-    )
-    verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
-    verb.add_argument("--workers", type=int, default=1, help="processes that read images (1)")
-    verb.add_argument("--bfloat16", action="store_true", help="run the network in bfloat16")
-    add_trust_code(verb)
-    add_device(verb)
-    verb.set_defaults(plot=None)
+    add_json(verb)
+    add_embedding_options(verb)

@@ -3,7 +3,14 @@
 import argparse
 from pathlib import Path
 
-from verisphere.cli.evaluation_options import add_feature_norm, add_rule, add_screen, check_outputs
+from verisphere.cli.evaluation_options import (
+    add_comparing,
+    add_far,
+    add_feature_norm,
+    add_json,
+    add_rule,
+    check_outputs,
+)
 from verisphere.cli.messages import progress
 from verisphere.cli.parsing import Verbs, new_verb
 from verisphere.words import FARS
@@ -15,7 +22,6 @@ def evaluate_two_sets(options: argparse.Namespace) -> str:
     from verisphere.measure import two_sets
     from verisphere.measure.evaluate import Options
 
-    options.plot = None
     check_outputs(options, ("json",), [options.left, options.right])
     asked = Options(
         fars=options.far or FARS,
@@ -49,17 +55,8 @@ def add_two_sets(kinds: Verbs) -> None:
     )
     verb.add_argument("left", type=Path, help="embeddings file")
     verb.add_argument("right", type=Path, help="another, of the same people; no two images of one file are compared")
-    verb.add_argument(
-        "--far",
-        action="append",
-        metavar="F",
-        help=f"target FAR, a decimal number; repeat for several ({' '.join(FARS)})",
-    )
+    add_far(verb)
     add_rule(verb)
     add_feature_norm(verb)
-    verb.add_argument("--json", type=Path, metavar="OUT", help="also write the figures as JSON")
-    verb.add_argument(
-        "--processes", type=int, default=1, help="number of processes that compare pairs; the figures are the same (1)"
-    )
-    add_screen(verb)
-    verb.add_argument("--device", default="cpu", help="where the pairs are compared: cpu, cuda or cuda:1 (cpu)")
+    add_json(verb)
+    add_comparing(verb)

@@ -30,7 +30,7 @@ from verisphere.report.identification_tables import open_set_table, ranks_table
 from verisphere.report.plots import save_plot
 from verisphere.report.tables import operating_points_table
 from verisphere.vocabulary import NOBODY, Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.words import FeatureNorm
+from verisphere.words import MEGAFACE_FARS, TRILLION_FARS, TRILLION_FPIRS, FeatureNorm
 
 DEPENDENT = (
     "The bounds take comparisons as independent; here every photo stands in many of them, so the bounds are too narrow."
@@ -56,7 +56,7 @@ class DistractorOptions:
     """
 
     ranks: Sequence[int] = (1,)
-    fars: Sequence[Far] = ("1e-6",)
+    fars: Sequence[Far] = MEGAFACE_FARS
     fpirs: Sequence[Far] = ()
     rule: Rule = "at_most"
     screen: Precision = "float32"
@@ -167,7 +167,7 @@ def evaluate_trillion_pairs(
     Args and errors are those of `evaluate_megaface`. Without options, identification is at FPIR 1e-3 and verification
     at FAR 1e-9.
     """
-    options = DistractorOptions(fars=("1e-9",), fpirs=("1e-3",)) if options is None else options
+    options = DistractorOptions(fars=TRILLION_FARS, fpirs=TRILLION_FPIRS) if options is None else options
     return _evaluate("trillion-pairs", probes, distractors, options)
 
 

@@ -17,8 +17,6 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, json_text
 from verisphere.protocols.by_image import ByImage, ranked_by_image
 from verisphere.protocols.identification import (
-    FPIRS,
-    RANKS,
     IdentificationResult,
     identification,
     score_probes,
@@ -31,7 +29,7 @@ from verisphere.report.tables import number
 from verisphere.score.pairs import unit_rows
 from verisphere.score.top_k import top_k
 from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, printable, quietly
-from verisphere.words import FeatureNorm
+from verisphere.words import FPIRS, RANKS, FeatureNorm
 
 CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "identity", "score", "mate")
 

@@ -30,10 +30,8 @@ from verisphere.protocols.ijb import template_pairs
 from verisphere.score.listing import shares
 from verisphere.score.templates import Membership, pool_rows
 from verisphere.vocabulary import FARS, NOBODY, Comparisons, Embeddings, Progress, Rule, quietly
-from verisphere.words import FeatureNorm
+from verisphere.words import IJB_FPIRS, RANKS, FeatureNorm
 
-FPIRS = ("1e-1", "1e-2")
-RANKS = (1, 5, 10)
 MOST_GROUPS = 100  # more values of a covariate are names or measurements, no groups
 _EXAMPLES_NAMED = 3
 
@@ -56,7 +54,7 @@ class IjbOptions:
     """
 
     fars: Sequence[Far] = FARS
-    fpirs: Sequence[Far] = FPIRS
+    fpirs: Sequence[Far] = IJB_FPIRS
     ranks: Sequence[int] = RANKS
     rule: Rule = "at_most"
     feature_norm: FeatureNorm = "keep"

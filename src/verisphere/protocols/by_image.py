@@ -8,10 +8,10 @@ import torch
 
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.decide.identification import RankRate
-from verisphere.protocols.identification import RANKS
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.reaching import Reaching
 from verisphere.vocabulary import Embeddings, Precision, Progress, quietly
+from verisphere.words import RANKS
 
 ROWS_AT_ONCE = 1 << 13
 

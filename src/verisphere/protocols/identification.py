@@ -33,9 +33,8 @@ from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
 from verisphere.seeds import numpy_generator
 from verisphere.vocabulary import Embeddings, Precision, Progress, Rule, quietly
+from verisphere.words import FPIRS, RANKS
 
-FPIRS = ("1e-1", "1e-2", "1e-3")
-RANKS = (1, 5, 10)
 BLOCK_ROWS = 2048  # gallery rows at a time
 TILE_PRODUCTS = 1 << 21  # products at a time
 PAIRS_AT_ONCE = 1 << 20  # mated pairs at a time
