@@ -16,6 +16,7 @@ from verisphere.files.feature_lists import listed_as, read_noise, read_pictures
 from verisphere.files.json_values import shown
 from verisphere.files.results import EvaluatedFile, json_text
 from verisphere.files.streamed_rows import ENDING, StreamedRows, is_features, open_templates, read_rows
+from verisphere.measure.sides import check_alike
 from verisphere.protocols.distractors import (
     MOST_HELD,
     DistractorResult,
@@ -185,7 +186,7 @@ def _evaluate(
     of_features = options.distractor_list if is_features(distractors[0]) else None
     opened = [open_templates(path, options.feature_norm, of_features, options.ending) for path in distractors]
     for rows in opened:
-        _check_alike(probes, used, source, rows)
+        check_alike(probes, used.embeddings.shape[1], source.origin, rows.path, rows.dim, rows.source.origin)
     listed = _listed(options.distractor_list, opened, notes) if of_features is None else _everything(opened)
     noise = _noisy(options.noisy_distractors, [rows.names for rows in opened], distractors, notes)
     kept = [chosen & ~marked for chosen, marked in zip(listed, noise, strict=True)]
@@ -286,18 +287,6 @@ def _noisy(
     if unused:
         notes.append(f"{unused:,} of {len(listed):,} pictures of {path.name} are in no file")
     return [rows for rows, _ in marked]
-
-
-def _check_alike(probes: Path, shown_probes: Embeddings, source: EvaluatedFile, rows: StreamedRows) -> None:
-    dim = shown_probes.embeddings.shape[1]
-    if rows.dim != dim:
-        raise ValueError(
-            f"{rows.path}: {rows.dim} numbers a row, but {probes} has {dim}; scores compare embeddings of one model "
-            "alone"
-        )
-    made = [(origin.model, origin.flip) for origin in (source.origin, rows.source.origin) if origin is not None]
-    if len(set(made)) > 1:
-        raise ValueError(f"{rows.path}: not made by the model, or with the mirror image, as {probes} was")
 
 
 def _of_probe_people(probes: Embeddings, rows: StreamedRows, kept: Bool[np.ndarray, " rows"]) -> int:

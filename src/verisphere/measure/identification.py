@@ -11,10 +11,12 @@ from jaxtyping import Float64, Int64
 
 from verisphere.decide.identification import ProbeScores, exact_fpir, identification_curve
 from verisphere.decide.point import Far
-from verisphere.files.disk import digest, real_path, write_whole
+from verisphere.files.disk import real_path, write_whole
 from verisphere.files.embeddings import read_known_people, read_templates
 from verisphere.files.errors import errors_naming
 from verisphere.files.results import EvaluatedFile, json_text
+from verisphere.measure.evaluate import evaluated
+from verisphere.measure.sides import check_sides, with_distractors
 from verisphere.protocols.by_image import ByImage, ranked_by_image
 from verisphere.protocols.identification import (
     IdentificationResult,
@@ -235,47 +237,26 @@ def evaluate_galleries(
     if len(set(names)) < len(names):
         raise ValueError(f"two galleries are both called {max(names, key=names.count)!r}; rename one file")
     shown = read_known_people(probes, options.feature_norm)
-    sources = [EvaluatedFile(probes.name, digest(probes), shown.origin)]
-    others = []
-    for path in distractors:
-        others.append((path.stem, read_templates(path, options.feature_norm)))
-        check_sides(probes, shown, path, others[-1][1], whoever=True)
-    sides = []
+    sources = [evaluated(probes, shown.origin)]
+    others = [read_templates(path, options.feature_norm) for path in distractors]
+    for path, rows in zip(distractors, others, strict=True):
+        check_sides(probes, shown, path, rows, any_person=True)
+    titled = [(path.stem, rows) for path, rows in zip(distractors, others, strict=True)]
+    searches = []
     for name, path in zip(names, galleries, strict=True):
         enrolled = read_known_people(path, options.feature_norm)
         check_sides(probes, shown, path, enrolled)
         with errors_naming(path):
-            enrolled = _with_distractors(enrolled, others, shown.identities)
-        sources.append(EvaluatedFile(path.name, digest(path), enrolled.origin))
-        sides.append((name, f"{probes} searched in {path}", shown, enrolled))
-    for path, (_, rows) in zip(distractors, others, strict=True):
-        sources.append(EvaluatedFile(path.name, digest(path), rows.origin))
-    of_probes = sum(int(np.isin(rows.identities, shown.identities).sum()) for _, rows in others)
+            enrolled = with_distractors(enrolled, titled, shown.identities)
+        sources.append(evaluated(path, enrolled.origin))
+        searches.append(Search(name, f"{probes} searched in {path}", shown, enrolled))
+    sources += [evaluated(path, rows.origin) for path, rows in zip(distractors, others, strict=True)]
+    of_probes = sum(int(np.isin(rows.identities, shown.identities).sum()) for rows in others)
     notes = (
         (f"{of_probes:,} distractors have the identity of a probe; they count as other people",) if of_probes else ()
     )
-    result = _evaluate(sides, tuple(sources), options, None)
-    return replace(result, distractors=sum(len(rows) for _, rows in others), notes=notes)
-
-
-def _with_distractors(enrolled: Embeddings, others: Sequence[tuple[str, Embeddings]], shown: np.ndarray) -> Embeddings:
-    """A gallery with further images, each of a person whom nobody else's identity names."""
-    if not others:
-        return enrolled
-    person = "distractor"
-    while np.char.startswith(np.concatenate([enrolled.identities, shown]), person).any():
-        person += "_"
-    names = [enrolled.names]
-    for title, rows in others:
-        taken = np.isin(rows.names, np.concatenate(names)).any()
-        names.append(np.char.add(f"{title}/", rows.names) if taken else rows.names)
-    count = sum(len(rows) for _, rows in others)
-    return Embeddings(
-        np.concatenate([enrolled.embeddings, *(rows.embeddings for _, rows in others)]),
-        names=np.concatenate(names),
-        identities=np.concatenate([enrolled.identities, np.char.add(f"{person} ", np.arange(count).astype(str))]),
-        origin=enrolled.origin,
-    )
+    result = evaluate_searches(searches, tuple(sources), options)
+    return replace(result, distractors=sum(len(rows) for rows in others), notes=notes)
 
 
 def evaluate_split(
@@ -304,27 +285,55 @@ def evaluate_split(
         raise ValueError(f"galleries must be at least 1, got {galleries}")
     whole = read_known_people(path, options.feature_norm)
     seeds = tuple(range(seed, seed + galleries))
-    sides = []
+    searches = []
     for drawn in seeds:
         shown, enrolled = split_gallery(whole, enrol, strangers, drawn)
         if not len(shown):
             raise ValueError(f"{path}: enrolling {enrol} images a person leaves no image to search with")
-        sides.append((f"seed {drawn}", str(path), shown, enrolled))
-    source = EvaluatedFile(path.name, digest(path), whole.origin)
-    return _evaluate(sides, (source,), options, Split(enrol, strangers, seeds))
+        searches.append(Search(f"seed {drawn}", str(path), shown, enrolled))
+    source = evaluated(path, whole.origin)
+    return evaluate_searches(searches, (source,), options, Split(enrol, strangers, seeds))
 
 
-def _evaluate(
-    sides: Sequence[tuple[str, str, Embeddings, Embeddings]],
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Probes that are searched in one gallery.
+
+    Attributes:
+        gallery: name of the gallery.
+        where: what is searched in what, for errors.
+        probes: the images that are searched.
+        enrolled: the images of the gallery.
+    """
+
+    gallery: str
+    where: str
+    probes: Embeddings
+    enrolled: Embeddings
+
+
+def evaluate_searches(
+    searches: Sequence[Search],
     sources: tuple[EvaluatedFile, ...],
     options: IdentificationOptions,
-    split: Split | None,
+    split: Split | None = None,
 ) -> IdentificationEvaluation:
-    """Evaluate several galleries, each given by its name, its name in an error, its probes and its images."""
+    """Figures of probes searched in one or more galleries, from rows in memory.
+
+    Args:
+        searches: the probes and the images of each gallery.
+        sources: files that the rows come from.
+        options: which figures are computed.
+        split: how probes and galleries were drawn, where they were.
+
+    Raises:
+        ValueError: fewer images than `options.top`; no mated, or for an FPIR no non-mated probes.
+    """
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []
     by_image: dict[str, ByImage] = {}
-    for name, where, probes, gallery in sides:
+    for search in searches:
+        name, where, probes, gallery = search.gallery, search.where, search.probes, search.enrolled
         if options.top > len(gallery):
             raise ValueError(f"{where}: {options.top} candidates were asked for, but there are {len(gallery)} images")
         probe_scores = score_probes(probes, gallery, options.screen, progress=options.progress)
@@ -351,43 +360,3 @@ def _evaluate(
         tuple(candidates),
         by_image,
     )
-
-
-def evaluate_sides(
-    sides: Sequence[tuple[str, str, Embeddings, Embeddings]],
-    sources: tuple[EvaluatedFile, ...],
-    options: IdentificationOptions,
-) -> IdentificationEvaluation:
-    """Figures of probes searched in one or more galleries, from rows in memory.
-
-    Args:
-        sides: name of each gallery, what is searched in what (for errors), the probes, and the images of the gallery.
-        sources: files that the rows come from.
-        options: which figures are computed.
-
-    Raises:
-        ValueError: no mated, or for an FPIR no non-mated probes.
-    """
-    return _evaluate(sides, sources, options, None)
-
-
-def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, whoever: bool = False) -> None:
-    """Refuse another model, and an image on both sides; with `whoever` whatever person each side says it shows."""
-    ours, theirs = shown.embeddings.shape[1], enrolled.embeddings.shape[1]
-    if ours != theirs:
-        raise ValueError(
-            f"{gallery}: {theirs} numbers a row, but {probes} has {ours}; scores compare embeddings of one model alone"
-        )
-    made = [(side.origin.model, side.origin.flip) for side in (shown, enrolled) if side.origin is not None]
-    if len(set(made)) > 1:
-        raise ValueError(f"{gallery}: not made by the model, or with the mirror image, as {probes} was")
-    _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)
-    same = (shown.embeddings[left] == enrolled.embeddings[right]).all(1)
-    if not whoever:
-        same &= shown.identities[left] == enrolled.identities[right]
-    if same.any():
-        first = str(shown.names[left[same.argmax()]])
-        raise ValueError(
-            f"{gallery}: {same.sum()} of its images are probes in {probes} too, the first is {first!r}; an image that "
-            "meets itself is always found"
-        )

@@ -23,7 +23,8 @@ from verisphere.measure.evaluation import Evaluation
 from verisphere.measure.identification import (
     IdentificationEvaluation,
     IdentificationOptions,
-    evaluate_sides,
+    Search,
+    evaluate_searches,
 )
 from verisphere.protocols import repeated_text
 from verisphere.protocols.ijb import template_pairs
@@ -373,8 +374,8 @@ def _identification(
     options: IjbOptions,
 ) -> IdentificationEvaluation:
     *galleries, probes = (templates.take(np.searchsorted(numbers, side.templates)) for side in people)
-    sides = [
-        (path.stem, f"{files.probes} searched in {path}", probes, gallery)
+    searches = [
+        Search(path.stem, f"{files.probes} searched in {path}", probes, gallery)
         for path, gallery in zip(files.galleries, galleries, strict=True)
     ]
-    return evaluate_sides(sides, sources, options.of_galleries())
+    return evaluate_searches(searches, sources, options.of_galleries())

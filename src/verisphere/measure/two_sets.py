@@ -8,7 +8,7 @@ from verisphere.files.embeddings import read_known_people
 from verisphere.files.errors import errors_naming
 from verisphere.measure.evaluate import Options, evaluated
 from verisphere.measure.evaluation import Evaluation
-from verisphere.measure.identification import check_sides
+from verisphere.measure.sides import check_sides
 from verisphere.protocols.two_sets import two_sets
 
 
@@ -21,7 +21,7 @@ def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
             no genuine or no impostor pair.
     """
     first, second = (read_known_people(path, options.feature_norm) for path in (left, right))
-    check_sides(left, first, right, second, whoever=True)
+    check_sides(left, first, right, second, any_person=True)
     with errors_naming(f"{left} and {right}"):
         points = two_sets(
             first,

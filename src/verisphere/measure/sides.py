@@ -1,0 +1,85 @@
+"""The two sides of a comparison: made alike, without a common image, and galleries with distractors."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.vocabulary import Embeddings, Origin
+
+
+def check_alike(
+    probes: Path, dim: int, origin: Origin | None, other: Path, other_dim: int, other_origin: Origin | None
+) -> None:
+    """Refuse the embeddings of another model than that of the probes, as far as size and origin show it.
+
+    Args:
+        probes: file of the probes.
+        dim: numbers a row of it.
+        origin: what made it, where that is known.
+        other: the file that is compared with it.
+        other_dim: numbers a row of that.
+        other_origin: what made that.
+
+    Raises:
+        ValueError: the sizes differ, or the models, or only one side has the mirror image added.
+    """
+    if other_dim != dim:
+        raise ValueError(
+            f"{other}: {other_dim} numbers a row, but {probes} has {dim}; scores compare embeddings of one model alone"
+        )
+    made = [(known.model, known.flip) for known in (origin, other_origin) if known is not None]
+    if len(set(made)) > 1:
+        raise ValueError(f"{other}: not made by the model, or with the mirror image, as {probes} was")
+
+
+def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
+    """Refuse two sides of a comparison that are not made alike, or that have an image in common.
+
+    Args:
+        probes: file of the one side, for errors.
+        shown: its images.
+        gallery: file of the other side, for errors.
+        enrolled: its images.
+        any_person: an image is the same whatever person each side says it shows.
+
+    Raises:
+        ValueError: the sides differ in their model or size; or an image stands on both.
+    """
+    check_alike(probes, shown.embeddings.shape[1], shown.origin, gallery, enrolled.embeddings.shape[1], enrolled.origin)
+    _, left, right = np.intersect1d(shown.names, enrolled.names, assume_unique=True, return_indices=True)
+    same = (shown.embeddings[left] == enrolled.embeddings[right]).all(1)
+    if not any_person:
+        same &= shown.identities[left] == enrolled.identities[right]
+    if same.any():
+        first = str(shown.names[left[same.argmax()]])
+        raise ValueError(
+            f"{gallery}: {same.sum()} of its images are probes in {probes} too, the first is {first!r}; an image that "
+            "meets itself is always found"
+        )
+
+
+def with_distractors(enrolled: Embeddings, others: Sequence[tuple[str, Embeddings]], shown: np.ndarray) -> Embeddings:
+    """A gallery with further images, each of a person whom nobody else's identity names.
+
+    Args:
+        enrolled: the images of the gallery.
+        others: the further images, by the name of their file.
+        shown: identities of the probes.
+    """
+    if not others:
+        return enrolled
+    person = "distractor"
+    while np.char.startswith(np.concatenate([enrolled.identities, shown]), person).any():
+        person += "_"
+    names = [enrolled.names]
+    for title, rows in others:
+        taken = np.isin(rows.names, np.concatenate(names)).any()
+        names.append(np.char.add(f"{title}/", rows.names) if taken else rows.names)
+    count = sum(len(rows) for _, rows in others)
+    return Embeddings(
+        np.concatenate([enrolled.embeddings, *(rows.embeddings for _, rows in others)]),
+        names=np.concatenate(names),
+        identities=np.concatenate([enrolled.identities, np.char.add(f"{person} ", np.arange(count).astype(str))]),
+        origin=enrolled.origin,
+    )
