@@ -75,7 +75,7 @@ def test_noisy_images_are_dropped_by_list_and_counted(run, files: Path):
         *(*MEGAFACE, "--noisy-probes", "probe_noise.txt", "--noisy-distractors", "noise.txt", "--json", "out.json")
     )
     assert (code, err) == (0, "")
-    assert "left out as noisy: 1 probe photos, 1 distractors" in out
+    assert "excluded as noisy: 1 probe photos, 1 distractors" in out
     assert "1 of 2 pictures of probe_noise.txt are in no file" in out
     read = json.loads((files / "out.json").read_text())
     # Left are ann1 and ann2, which are 0.8 alike, ben1 and ben2, and the distractors (3, 4, 0) and (0, -4, 3):
@@ -109,7 +109,7 @@ def test_a_probe_list_chooses_among_named_rows(run, files: Path):
     (files / "list.txt").write_text("\n".join(NAMES[:2]) + "\n")
     code, out, _ = run(*MEGAFACE, "--probe-list", "list.txt")
     assert (code, "1 people by 2 photos" in out) == (0, True)
-    assert "4 photos of probes.npz are not in list.txt and are left out" in out
+    assert "4 photos of probes.npz are not in list.txt and are excluded" in out
 
 
 def test_a_distractor_list_chooses_among_the_rows_of_all_files(run, files: Path):
@@ -117,11 +117,11 @@ def test_a_distractor_list_chooses_among_the_rows_of_all_files(run, files: Path)
     (files / "noise.txt").write_text("1/2@N00/4.jpg\n5/6@N00/3.jpg\n")
     code, out, _ = run(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1")
     assert (code, "among 2 distractors" in out) == (0, True)
-    assert "1 distractors are not in megaface_features_list.json_2_1 and are left out" in out
+    assert "1 distractors are not in megaface_features_list.json_2_1 and are excluded" in out
     code, out, _ = run(
         *(*MEGAFACE, "--distractor-list", "megaface_features_list.json_2_1", "--noisy-distractors", "noise.txt")
     )
-    assert (code, "left out as noisy: 0 probe photos, 1 distractors" in out) == (0, True)
+    assert (code, "excluded as noisy: 0 probe photos, 1 distractors" in out) == (0, True)
 
 
 def test_what_the_identities_say_is_counted(run, files: Path):
@@ -129,7 +129,7 @@ def test_what_the_identities_say_is_counted(run, files: Path):
     save(files / "probes.npz", PROBES, NAMES, ["Ann"] * 3 + ["Ben"] * 2 + ["-1"])
     code, out, _ = run(*MEGAFACE)
     assert (code, "2 people by 5 photos" in out) == (0, True)
-    assert "1 photos of probes.npz show nobody who is known (-1) and are left out" in out
+    assert "1 photos of probes.npz show nobody who is known (-1) and are excluded" in out
     assert "1 distractors have the identity of a probe person; they count as other people" in out
 
 

@@ -113,8 +113,8 @@ def _add(
         metavar="FILE",
         help="embeddings file, matrix of features (.bin) or folder of MegaFace's feature files; repeat for several",
     )
-    verb.add_argument("--noisy-probes", type=Path, metavar="LIST", help="probe photos to leave out, one a line")
-    verb.add_argument("--noisy-distractors", type=Path, metavar="LIST", help="distractors to leave out, one a line")
+    verb.add_argument("--noisy-probes", type=Path, metavar="LIST", help="probe photos to exclude, one a line")
+    verb.add_argument("--noisy-distractors", type=Path, metavar="LIST", help="distractors to exclude, one a line")
     verb.add_argument(
         "--probe-list",
         type=Path,

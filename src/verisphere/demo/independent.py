@@ -63,7 +63,7 @@ def unit(row: np.ndarray) -> np.ndarray:
 
 def cosine(left: np.ndarray, right: np.ndarray) -> float:
     """The score of two rows of length 1."""
-    return math.fsum(float(one) * float(two) for one, two in zip(left, right, strict=True))
+    return math.fsum(float(x) * float(y) for x, y in zip(left, right, strict=True))
 
 
 def mean(rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -335,12 +335,12 @@ def megaface(folder: Path, embeddings: Path, fars: Sequence[str]) -> Figures:
     distractors = [distractor_rows[name] for name in lines_of(folder / "megaface_lst") if name not in noisy["megaface"]]
     against = [[cosine(row, distractor) for distractor in distractors] for _, row in probes]
     genuine, ranks = [], []
-    for one, (person, row) in enumerate(probes):
+    for probe, (person, row) in enumerate(probes):
         for other, (who, mate) in enumerate(probes):
-            if who == person and one != other:
+            if who == person and probe != other:
                 score = cosine(row, mate)
-                ranks.append(1 + sum(rival >= score for rival in against[one]))
-                if one < other:
+                ranks.append(1 + sum(rival >= score for rival in against[probe]))
+                if probe < other:
                     genuine.append(score)
     figures = {f"rank {rank}": sum(place <= rank for place in ranks) / len(ranks) for rank in (1, 10)}
     return figures | at_fars(genuine, [score for scores in against for score in scores], fars)
@@ -353,12 +353,12 @@ def groups(path: Path, fars: Sequence[str]) -> Figures:
     who, where = ([str(value) for value in arrays[name]] for name in ("identities", "domains"))
     within: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sorted(set(where))}
     every: tuple[list[float], list[float]] = [], []
-    for one in range(len(rows)):
-        for other in range(one):
-            score, kind = cosine(rows[one], rows[other]), int(who[one] != who[other])
+    for image in range(len(rows)):
+        for other in range(image):
+            score, kind = cosine(rows[image], rows[other]), int(who[image] != who[other])
             every[kind].append(score)
-            if where[one] == where[other]:
-                within[where[one]][kind].append(score)
+            if where[image] == where[other]:
+                within[where[image]][kind].append(score)
     figures = at_fars(*every, fars)
     for name, (genuine, impostors) in within.items():
         for far in fars:
@@ -407,5 +407,5 @@ def answers(folder: Path, embeddings: Path, fars: Sequence[str] = FARS) -> dict[
 
 
 if __name__ == "__main__":
-    found = answers(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] or FARS)
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    figures = answers(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] or FARS)
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-import torch
-
 from verisphere.demo.demo import free_folder
 from verisphere.demo.independent import answers
 from verisphere.demo.published.sets import write_published_sets
@@ -73,15 +71,14 @@ class ProtocolsResult:
     @property
     def different(self) -> tuple[Compared, ...]:
         """The figures that differ."""
-        return tuple(one for one in self.compared if not one.equal)
+        return tuple(figure for figure in self.compared if not figure.equal)
 
     def text(self) -> str:
         """One table of both figures, and what made the embeddings."""
-        rows = [
-            [one.set, one.figure, *("-" if value is None else f"{value:.6f}" for value in (one.ours, one.independent)),
-             one.verdict]
-            for one in self.compared
-        ]  # fmt: skip
+        rows = []
+        for line in self.compared:
+            values = ["-" if value is None else f"{value:.6f}" for value in (line.ours, line.independent)]
+            rows.append([line.set, line.figure, *values, line.verdict])
         made_by = str(self.suite.model)
         if not self.suite.origins:  # no digest of weights
             which = "the demo's, seeded" if self.demo_model else made_by
@@ -89,7 +86,7 @@ class ProtocolsResult:
         lines = [
             table(["set", "figure", "verisphere", "independent", ""], rows),
             f"{len(self.compared) - len(self.different)} of {len(self.compared)} figures are equal, in "
-            f"{len({one.set for one in self.compared})} sets of drawn faces in published layouts; embeddings by "
+            f"{len({line.set for line in self.compared})} sets of drawn faces in published layouts; embeddings by "
             f"{made_by}",
             f"sets:       {self.out / SETS}\nembeddings: {self.out / EMBEDDINGS}\nfigures:    {self.out / FIGURES}",
         ]
@@ -113,7 +110,7 @@ def run_protocols(
     """
     out, started = free_folder(out), time.monotonic()
     write_published_sets(out / SETS)
-    place: torch.device = choose_device(device)
+    place = choose_device(device)
     options = SuiteOptions(FARS, progress=progress)
     with as_file(files("verisphere.demo") / "demo.yaml") as recipe:
         suite = run_suite(out / SETS, model or recipe, options, embeddings=out / EMBEDDINGS, device=place)

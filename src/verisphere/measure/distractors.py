@@ -40,7 +40,7 @@ DEPENDENT = (
 
 @dataclass(frozen=True)
 class DistractorOptions:
-    """What an evaluation among distractors computes, and which pictures it leaves out.
+    """What an evaluation among distractors computes, and which pictures it excludes.
 
     Attributes:
         ranks: ranks of identification.
@@ -48,8 +48,8 @@ class DistractorOptions:
         fpirs: target FPIRs of identification with a threshold.
         rule: see `threshold_at`.
         screen: type of the products that screen; changes speed, never a figure.
-        noisy_probes: list of probe photos that are left out.
-        noisy_distractors: list of distractors that are left out.
+        noisy_probes: list of probe photos that are excluded.
+        noisy_distractors: list of distractors that are excluded.
         probe_list: list of the probe photos to use.
         distractor_list: list of the distractors to use; of a matrix of features the list of its rows.
         ending: how feature files end.
@@ -88,8 +88,8 @@ class DistractorEvaluation:
         scores: what they were computed from; not part of the JSON.
         sources: files that were read, the probes first.
         rule: how thresholds were chosen.
-        noisy_probes: number of probe photos that were left out by a list.
-        noisy_distractors: number of distractors that were left out by a list.
+        noisy_probes: number of probe photos that a list excludes.
+        noisy_distractors: number of distractors that a list excludes.
         notes: what else the lists and files did not agree in.
     """
 
@@ -109,7 +109,7 @@ class DistractorEvaluation:
         head = (
             f"{result.people:,} people by {result.probes:,} photos among {where}; {result.searches:,} searches, each "
             "photo of a person once the mate for every other one\n"
-            f"left out as noisy: {self.noisy_probes:,} probe photos, {self.noisy_distractors:,} distractors"
+            f"excluded as noisy: {self.noisy_probes:,} probe photos, {self.noisy_distractors:,} distractors"
         )
         parts = [head, ranks_table({where: result.ranks})]
         if result.identification_points:
@@ -150,7 +150,7 @@ def evaluate_megaface(
     Args:
         probes: embeddings file, or features with `options.probe_list`.
         distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
-        options: what is computed, and what is left out.
+        options: what is computed, and what is excluded.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -209,9 +209,9 @@ def _evaluate(
     if result.alone:
         notes.append(f"{result.alone:,} probe photos are the only one of their person: they have no mate")
     sources = (source, *(rows.source for rows in opened))
-    left_out = sum(int((chosen & marked).sum()) for chosen, marked in zip(listed, noise, strict=True))
+    excluded = sum(int((chosen & marked).sum()) for chosen, marked in zip(listed, noise, strict=True))
     return DistractorEvaluation(
-        protocol, result, scores, sources, options.rule, int(noisy.sum()), left_out, tuple(notes)
+        protocol, result, scores, sources, options.rule, int(noisy.sum()), excluded, tuple(notes)
     )
 
 
@@ -236,11 +236,11 @@ def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[E
         rows = {name: row for row, name in enumerate(embeddings.names.tolist())}
         _refuse_lacking(wanted, pictures, rows, str(path))
         if others := len(embeddings) - len(pictures):
-            notes.append(f"{others:,} photos of {path.name} are not in {wanted.name} and are left out")
+            notes.append(f"{others:,} photos of {path.name} are not in {wanted.name} and are excluded")
         embeddings = embeddings.take(np.array([rows[name] for name in pictures]))
     known = known_people(embeddings, path)
     if nobody := len(embeddings) - len(known):
-        notes.append(f"{nobody:,} photos of {path.name} show nobody who is known ({NOBODY}) and are left out")
+        notes.append(f"{nobody:,} photos of {path.name} show nobody who is known ({NOBODY}) and are excluded")
     return known, source
 
 
@@ -257,7 +257,7 @@ def _listed(path: Path | None, opened: Sequence[StreamedRows], notes: list[str])
     there = set().union(*(rows.names[marked].tolist() for rows, marked in zip(opened, chosen, strict=True)))
     _refuse_lacking(path, pictures, there, ", ".join(str(rows.path) for rows in opened))
     if others := sum(int((~marked).sum()) for marked in chosen):
-        notes.append(f"{others:,} distractors are not in {path.name} and are left out")
+        notes.append(f"{others:,} distractors are not in {path.name} and are excluded")
     return chosen
 
 

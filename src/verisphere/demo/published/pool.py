@@ -90,7 +90,7 @@ def pairs_by_fold(
         shown = people[fold::FOLDS]
         left = [(person, image) for person in shown for image in images]
         right = [(person, image) for person in shown for image in right_images or images]
-        every = [(one, two) for one in left for two in right if (one < two or right_images is not None)]
+        every = [(first, second) for first in left for second in right if first < second or right_images is not None]
         draw.shuffle(every)
         genuine = [pair for pair in every if pair[0][0] == pair[1][0]][:each]
         impostors = [pair for pair in every if pair[0][0] != pair[1][0]][:each]

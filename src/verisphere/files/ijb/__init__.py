@@ -40,5 +40,5 @@ class IjbFiles:
     @property
     def all(self) -> tuple[Path, ...]:
         """The files that are given."""
-        some = (self.meta, self.pairs, self.scores, *self.galleries, self.probes, self.covariates)
-        return tuple(path for path in some if path is not None)
+        paths = (self.meta, self.pairs, self.scores, *self.galleries, self.probes, self.covariates)
+        return tuple(path for path in paths if path is not None)

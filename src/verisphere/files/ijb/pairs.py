@@ -112,7 +112,7 @@ def _regular(text: UInt8[np.ndarray, " bytes"]) -> Int64[np.ndarray, "lines 3"] 
         return None
     numbers = np.zeros(len(ends), np.int64)
     for place in range(longest):
-        digit = text[ends - 1 - place].astype(np.int64) - ord("0")  # before a number's first digit: left out below
+        digit = text[ends - 1 - place].astype(np.int64) - ord("0")  # before a number's first digit: excluded below
         digit[digits <= place] = 0
         numbers += digit * 10**place
     rows = numbers.reshape(-1, 3)

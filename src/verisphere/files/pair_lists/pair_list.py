@@ -107,12 +107,12 @@ class PairList:
             position = self._found(names)
             left, right = self._rows(position)
             otherwise = [name for name, row in position.items() if names[row] != name]
-            found = names[position[otherwise[0]]]
+            spelling = names[position[otherwise[0]]]
             return (
                 left,
                 right,
                 f"{len(otherwise):,} of {len(position):,} {self._things} are found under names that are spelt "
-                f"otherwise, such as {shown(found, 200)} for {shown(otherwise[0], 200)}",
+                f"otherwise, such as {shown(spelling, 200)} for {shown(otherwise[0], 200)}",
             )
         return left, right, ""
 

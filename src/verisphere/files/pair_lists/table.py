@@ -40,11 +40,11 @@ def _pairs_below(path: str | Path, columns: list[str], rows: Iterable[tuple[int,
         if len(row) != len(columns):
             _check_pair_row(path, number, columns, row)
             row += [""] * (len(columns) - len(row))
-        one, two, label = row[of_left].strip(), row[of_right].strip(), row[of_label].strip()
-        if not one or not two or label not in ("0", "1"):
+        first, second, label = row[of_left].strip(), row[of_right].strip(), row[of_label].strip()
+        if not first or not second or label not in ("0", "1"):
             _check_pair_row(path, number, columns, row)
-        left.append(names.setdefault(one, one))
-        right.append(names.setdefault(two, two))
+        left.append(names.setdefault(first, first))
+        right.append(names.setdefault(second, second))
         genuine.append(label == "1")
         lines.append(number)
         if of_fold >= 0:

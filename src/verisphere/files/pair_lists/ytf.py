@@ -67,7 +67,7 @@ def _read(path: Path) -> PairList:
         folds=tuple(folds),
         lines=tuple(line for line, _ in rows),
         videos=True,
-        people=tuple((one.split("/")[0], other.split("/")[0]) for one, other in zip(left, right, strict=True)),
+        people=tuple((video.split("/")[0], other.split("/")[0]) for video, other in zip(left, right, strict=True)),
         source=str(path),
     )
 

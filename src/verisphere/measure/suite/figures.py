@@ -63,7 +63,10 @@ def _searched(fields: Mapping[str, Any]) -> Figures:
         only.operating_points if only is not None else fields.get("identification_points") or ()
     )
     coarse = {
-        point.fpir_target for one in galleries.values() for point in one.operating_points if point.below_resolution
+        point.fpir_target
+        for gallery in galleries.values()
+        for point in gallery.operating_points
+        if point.below_resolution
     }
     return {f"rank {rank.rank}": rank.rate for rank in ranks} | {
         f"TPIR at FPIR {point.fpir_target}": point.tpir for point in points if point.fpir_target not in coarse

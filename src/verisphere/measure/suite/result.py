@@ -76,16 +76,18 @@ class SuiteResult:
     @property
     def figures(self) -> dict[str, Figures]:
         """The figures of each set that was evaluated, by name."""
-        return {name: figures_of(one.result.fields()) for name, one in self.sets.items() if one.result is not None}
+        return {
+            name: figures_of(entry.result.fields()) for name, entry in self.sets.items() if entry.result is not None
+        }
 
     @property
     def origins(self) -> dict[str, Origin]:
         """What made the embeddings of each set, where their files state it."""
         return {
             name: source.origin
-            for name, one in self.sets.items()
-            if one.result is not None
-            for source in one.result.fields().get("sources", ())
+            for name, entry in self.sets.items()
+            if entry.result is not None
+            for source in entry.result.fields().get("sources", ())
             if source.origin is not None
         }
 
@@ -112,7 +114,7 @@ class SuiteResult:
     @property
     def failed(self) -> tuple[str, ...]:
         """The sets that could not be evaluated."""
-        return tuple(name for name, one in self.sets.items() if one.result is None)
+        return tuple(name for name, entry in self.sets.items() if entry.result is None)
 
     def text(self) -> str:
         """The figures as tables, what could not be evaluated, and how each figure is repeated."""
@@ -130,16 +132,16 @@ class SuiteResult:
             ]
             if rows:
                 parts.append(table(["set", *chosen], rows))
-        if any(len(one.sets) > 1 for one in self.over_sets):
+        if any(len(summary.sets) > 1 for summary in self.over_sets):
             rows = [
                 [
-                    one.figure,
-                    number(one.mean),
-                    number(one.std_population),
-                    "-" if one.std_sample is None else number(one.std_sample),
-                    str(len(one.sets)),
+                    summary.figure,
+                    number(summary.mean),
+                    number(summary.std_population),
+                    "-" if summary.std_sample is None else number(summary.std_sample),
+                    str(len(summary.sets)),
                 ]
-                for one in self.over_sets
+                for summary in self.over_sets
             ]
             header = ["over sets", "mean", "standard deviation (population)", "(sample)", "sets"]
             parts.append(
@@ -149,7 +151,7 @@ class SuiteResult:
         if self.model is not None:
             again = f"{self.reused:,} rows are those of equal images, or of an earlier run"
             parts.append(f"{self.embedded:,} images were embedded, {again}")
-        notes = [f"{name}: {note}" for name, one in self.sets.items() for note in one.all_notes]
+        notes = [f"{name}: {note}" for name, entry in self.sets.items() for note in entry.all_notes]
         if self.mixed:
             notes.append(f"{self.mixed}, so there is no mean over sets")
         if notes:
@@ -160,7 +162,7 @@ class SuiteResult:
         if self.unknown:
             parts.append(f"no known set: {listed(self.unknown)}")
         where = "" if self.kept else " (the embeddings files were temporary; --embeddings DIR keeps them)"
-        commands = [shlex.join(one.command) for one in self.sets.values() if one.result is not None]
+        commands = [shlex.join(entry.command) for entry in self.sets.values() if entry.result is not None]
         if commands:
             parts.append(f"each set by hand{where}:\n" + "\n".join(map(printable, commands)))
         return "\n\n".join(parts)
@@ -174,7 +176,7 @@ class SuiteResult:
             "rule": self.rule,
             "embedded": self.embedded,
             "reused": self.reused,
-            "sets": {name: one.fields() for name, one in self.sets.items()},
+            "sets": {name: entry.fields() for name, entry in self.sets.items()},
             "over_sets": self.over_sets,
             "not_evaluated": self.failed,
             "unknown": self.unknown,
