@@ -1,11 +1,13 @@
 """The lines of a text file, one at a time, so that a list of millions is never in memory as text."""
 
+import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from verisphere.files.disk import MAX_TABLE, read_file, regular
+from verisphere.files.disk import MAX_TABLE, check_file, read_file, regular
 from verisphere.files.json_values import shown
 
 Line = tuple[int, str]  # number, from 1; text without the line end
@@ -56,6 +58,29 @@ def numbered_lines(path: str | Path) -> list[Line]:
     """Number and text of each line that is not blank."""
     with text_lines(path) as lines:
         return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV that are not empty, each with the number of its line.
+
+    Args:
+        path: the file.
+        tabs: the cells are separated by tabs where the first line has a tab, else by commas.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is no CSV; names the line.
+    """
+    check_file(path)
+    with text_lines(path) as lines:
+        first = next(lines, "")
+        reader = csv.reader(chain([first], lines), delimiter="\t" if tabs and "\t" in first else ",")
+        try:
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
 
 
 def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:

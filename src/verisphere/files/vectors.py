@@ -5,12 +5,11 @@ The list, or the table, has a row for each image: its `name`, its `identity`, an
 alike but for a number that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
 """
 
-import csv
 import importlib.util
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from verisphere.files.disk import check_file
 from verisphere.files.json_values import shortened, shown
 from verisphere.files.npz import read_npy
-from verisphere.files.text import text_lines
+from verisphere.files.text import csv_rows
 
 SUFFIXES = (".npy", ".csv", ".tsv", ".parquet")
 LISTS = (".csv", ".tsv", ".txt", ".lst")
@@ -87,7 +86,7 @@ def _of_npy(path: Path) -> dict[str, np.ndarray]:
 
 def _columns(path: Path) -> tuple[dict[str, np.ndarray], bool]:
     """Names, identities and domains of a list, and whether it has a header; else its lines are `name<TAB>identity`."""
-    rows = _rows(path)
+    rows = csv_rows(path, tabs=True)
     number, first = next(rows, (0, ()))
     fields = [cell.strip() for cell in first]
     has_header, cells = "identity" in fields, []
@@ -111,7 +110,7 @@ def _columns(path: Path) -> tuple[dict[str, np.ndarray], bool]:
 
 
 def _of_csv(path: Path) -> dict[str, np.ndarray]:
-    rows = _rows(path)
+    rows = csv_rows(path, tabs=True)
     _, header = next(rows, (0, ()))
     fields = [cell.strip() for cell in header]
     places = _places(path, fields)
@@ -234,23 +233,9 @@ def _places(path: Path, fields: Sequence[str]) -> dict[str, int]:
 
 def _header(path: Path) -> list[str]:
     try:
-        return [cell.strip() for cell in next(_rows(path), (0, []))[1]]
+        return [cell.strip() for cell in next(csv_rows(path, tabs=True), (0, []))[1]]
     except ValueError:
         return []
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, with their lines; separated by tabs where the first line has one, else by commas."""
-    with text_lines(path) as lines:
-        first = next(lines, "")
-        separator = "\t" if "\t" in first else ","
-        reader = csv.reader((line for some in ([first], lines) for line in some), delimiter=separator)
-        try:
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
-        except csv.Error as error:
-            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
 
 
 def _number(text: str) -> float:

@@ -14,7 +14,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.ijb.images import TemplateImages, read_detector_scores, read_images
 from verisphere.files.ijb.pairs import read_template_pairs
-from verisphere.files.ijb.people import SUBJECT, TEMPLATE, TemplatePeople, read_covariate, read_people
+from verisphere.files.ijb.people import TemplatePeople, read_people
 from verisphere.files.image_names import rows_named
 from verisphere.files.results import EvaluatedFile, json_text
 from verisphere.files.streamed_rows import open_rows
@@ -26,15 +26,12 @@ from verisphere.measure.identification import (
     Search,
     evaluate_searches,
 )
+from verisphere.measure.ijb_people import contradicted_labels, groups_of_templates, subjects_of_templates
 from verisphere.protocols import repeated_text
 from verisphere.protocols.ijb import template_pairs
-from verisphere.score.listing import shares
 from verisphere.score.templates import Membership, pool_rows
-from verisphere.vocabulary import FARS, NOBODY, Comparisons, Embeddings, Progress, Rule, quietly
+from verisphere.vocabulary import FARS, Comparisons, Embeddings, Progress, Rule, quietly
 from verisphere.words import IJB_FPIRS, RANKS, FeatureNorm
-
-MOST_GROUPS = 100  # more values of a covariate are names or measurements, no groups
-_EXAMPLES_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,7 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
     pooled = _pooled(path, files, people, options)
     templates, numbers = pooled.templates, pooled.numbers
     sources = (pooled.source, *sources)
-    groups, notes = _groups(templates, files, options)
+    groups, notes = groups_of_templates(templates, files, options.group_by, options.group_names)
     notes = [*pooled.notes, *notes]
     used = np.zeros(len(templates), bool)
     for side in people:
@@ -176,7 +173,7 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
     if files.pairs is not None:
         comparisons = read_template_pairs(files.pairs, numbers, files.meta)
         used[comparisons.left] = used[comparisons.right] = True
-        notes += _contradictions(comparisons, templates.identities, files.pairs)
+        notes += contradicted_labels(comparisons, templates.identities, files.pairs)
         if options.keep_repeated and (kept := repeated_text(templates, comparisons)):
             notes.append(f"repeated pairs were kept: {kept}")
         verification = _verification(templates, comparisons, groups, files.pairs, sources, options)
@@ -210,7 +207,7 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
     """Pool the rows of each template as they are read."""
     images = read_images(files.meta)
     numbers, template = images.numbered()
-    subjects = _subjects(numbers, people, files)
+    subjects = subjects_of_templates(numbers, people, files)
     rows = open_rows(path)
     row = rows_named(images.names, rows.names.tolist(), files.meta, path)[images.image]
     weight, notes = _weights(images, files)
@@ -245,97 +242,6 @@ def _weights(images: TemplateImages, files: IjbFiles) -> tuple[np.ndarray | None
     if zeros := int((scores == 0).sum()):
         notes.append(f"{zeros:,} images have the detector score 0: they count in their medium's mean and add nothing")
     return scores[images.image], notes
-
-
-def _subjects(
-    templates: Int64[np.ndarray, " templates"], people: Sequence[TemplatePeople], files: IjbFiles
-) -> np.ndarray:
-    """Person of each template; `NOBODY` where no file says.
-
-    Raises:
-        ValueError: a template is not in the metadata, has two people, or is both enrolled and a probe.
-    """
-    subjects = np.full(len(templates), NOBODY, object)
-    stated: dict[int, TemplatePeople] = {}
-    for side in people:
-        place = np.searchsorted(templates, side.templates).clip(max=len(templates) - 1)
-        for position, template, subject, line in zip(
-            place.tolist(), side.templates.tolist(), side.subjects, side.lines, strict=True
-        ):
-            if templates[position] != template:
-                raise ValueError(f"{side.source}: line {line}: template {template} is not in {files.meta}")
-            before = stated.setdefault(template, side)
-            if before is not side and side.source == files.probes:
-                raise ValueError(
-                    f"{side.source}: line {line}: template {template} is enrolled in {before.source} too; a template "
-                    "that is compared with itself is always found"
-                )
-            if before is not side and subjects[position] != subject:
-                raise ValueError(
-                    f"{side.source}: line {line}: template {template} shows {subject!r}, but {subjects[position]!r} in "
-                    f"{before.source}"
-                )
-            subjects[position] = subject
-    return subjects.astype(str)
-
-
-def _groups(
-    templates: Embeddings, files: IjbFiles, options: IjbOptions
-) -> tuple[dict[str, np.ndarray] | None, list[str]]:
-    """The templates of each group, and how many have none."""
-    if files.covariates is None or options.group_by is None:
-        return None, []
-    covariate = read_covariate(files.covariates, options.group_by)
-    if covariate.by == SUBJECT and (templates.identities == NOBODY).all():
-        raise ValueError(
-            f"{files.covariates}: its values are of a {SUBJECT}, and it has no {TEMPLATE}; which template shows whom "
-            "is in the files of --gallery and --probes, which are not given"
-        )
-    whose = templates.names if covariate.by == TEMPLATE else templates.identities
-    values = np.array(["" if name == NOBODY else covariate.values.get(name, "") for name in whose.tolist()])
-    present = sorted(set(values.tolist()) - {""})
-    if not 0 < len(present) <= MOST_GROUPS:
-        raise ValueError(
-            f"{files.covariates}: {options.group_by} has {len(present):,} values for the templates of {files.meta}; "
-            f"1 to {MOST_GROUPS} can be groups"
-        )
-    renamed = dict(options.group_names or {})
-    if unknown := sorted(set(renamed) - set(present)):
-        raise ValueError(
-            f"--group-name {unknown[0]}={renamed[unknown[0]]}: no template has this {options.group_by}; its values are "
-            f"{', '.join(present)}"
-        )
-    names = [renamed.get(value, value) for value in present]
-    if len(set(names)) < len(names):
-        raise ValueError(f"--group-name: two values of {options.group_by} are called {max(names, key=names.count)!r}")
-    groups = {name: values == value for name, value in zip(names, present, strict=True)}
-    lacking = int((values == "").sum())
-    notes = [f"{lacking:,} of {len(values):,} templates have no {options.group_by}: their pairs are in no group"]
-    if covariate.several:
-        whose_rows = "templates" if covariate.by == TEMPLATE else "people"
-        notes.append(f"{covariate.several:,} {whose_rows} have several values of {options.group_by}, and so none")
-    return groups, notes if lacking else notes[1:]
-
-
-def _contradictions(comparisons: Comparisons, subjects: np.ndarray, pairs: Path) -> list[str]:
-    """What is to be said of pairs whose label the people of galleries and probes contradict."""
-    _, person = np.unique(subjects, return_inverse=True)
-    known, wrong, first = subjects != NOBODY, 0, 0
-    if not known.any():
-        return []
-    for share in shares(len(comparisons)):
-        left, right = comparisons.left[share], comparisons.right[share]
-        same = person[left] == person[right]
-        places = np.flatnonzero(known[left] & known[right] & (same != comparisons.genuine[share]))
-        if len(places) and not wrong:
-            first = share.start + int(places[0]) + 1
-        wrong += len(places)
-    if not wrong:
-        return []
-    return [
-        f"{wrong:,} labels of {pairs.name} contradict the people of the gallery and probe files, first on line "
-        f"{first}, and were used"
-    ]
 
 
 def _verification(

@@ -1,6 +1,5 @@
 """The person of each template (gallery and probe files), and groups of templates or people (covariates)."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +7,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from verisphere.files.disk import check_file
 from verisphere.files.embeddings import MISSING
 from verisphere.files.json_values import shortened, shown
-from verisphere.files.text import LONGEST_NAME, is_count, text_lines
+from verisphere.files.text import LONGEST_NAME, csv_rows, is_count
 from verisphere.vocabulary import NOBODY
 
 TEMPLATE, SUBJECT = "TEMPLATE_ID", "SUBJECT_ID"
@@ -115,7 +113,7 @@ def _plain(value: str) -> str:
 
 
 def _header(path: Path) -> list[str]:
-    for _, row in _rows(path):
+    for _, row in csv_rows(path):
         return [cell.strip().upper() for cell in row]
     raise ValueError(f"{path}: it is empty; its first line names the columns")
 
@@ -130,22 +128,9 @@ def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]
             f"{shortened(', '.join(header), 200)}"
         )
     places = [header.index(name.upper()) for name in columns]
-    for number, (line, row) in enumerate(_rows(path)):
+    for number, (line, row) in enumerate(csv_rows(path)):
         if number == 0:
             continue
         if len(row) <= max(places):
             raise ValueError(f"{path}: line {line}: {len(row)} entries where the header has {len(header)}")
         yield line, [row[place].strip() for place in places]
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, with their lines."""
-    check_file(path)
-    with text_lines(path) as lines:
-        reader = csv.reader(lines)
-        try:
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
-        except csv.Error as error:
-            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
