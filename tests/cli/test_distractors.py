@@ -1,12 +1,12 @@
 """`verisphere evaluate megaface`, `trillion-pairs`, `two-sets`, and the distractors of `identification`."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.matrices import write_matrix
 from verisphere.vocabulary import Embeddings, Origin
@@ -20,17 +20,8 @@ DISTRACTORS = np.array([[6, 8, 0], [2, 0, 0], [0, -4, 3]], np.float32)
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of one call of `evaluate`."""
-        try:
-            code = main(["--default-allocator", "evaluate", *map(str, arguments)])
-        except SystemExit as leaving:
-            code = leaving.code
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
+def run(run):
+    return partial(run, "evaluate")
 
 
 def save(path: Path, rows: np.ndarray, names: list[str], identities: list[str], **arrays: object) -> Path:

@@ -1,12 +1,12 @@
 """`verisphere evaluate identification`: what it prints and writes, and the one line that a wrong call leaves."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from verisphere.cli import main
 from verisphere.cli.start import parser
 from verisphere.vocabulary import PRECISIONS
 
@@ -14,17 +14,8 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of one call."""
-        try:
-            code = main(["--default-allocator", "evaluate", "identification", *map(str, arguments)])
-        except SystemExit as leaving:
-            code = leaving.code
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
+def run(run):
+    return partial(run, "evaluate", "identification")
 
 
 @pytest.fixture

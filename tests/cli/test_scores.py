@@ -2,28 +2,18 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from verisphere.cli import main
-
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of one `verisphere evaluate`."""
-        try:
-            code = main(["--default-allocator", "evaluate", *map(str, arguments)])
-        except SystemExit as leaving:
-            code = leaving.code
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
+def run(run):
+    return partial(run, "evaluate")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verisphere.cli.start import main, parser
+from verisphere.cli.start import parser
 from verisphere.files.embeddings import read_embeddings
 from verisphere.measure import evaluate
 from verisphere.vocabulary import FARS
@@ -20,21 +20,6 @@ pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
 # A network without weights: the pixels themselves.
 RECIPE = "pixels"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of one call."""
-        try:
-            # the allocator's settings would outlive the call
-            code = main(["--default-allocator", *map(str, arguments)])
-        except SystemExit as leaving:
-            code = leaving.code
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from verisphere.cli import main
 from verisphere.experiments.folder import Run
 from verisphere.experiments.run import Launch
 
@@ -50,17 +50,8 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of one call."""
-        try:
-            code = main(["--default-allocator", "experiment", *map(str, arguments)])
-        except SystemExit as leaving:
-            code = leaving.code
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
+def run(run):
+    return partial(run, "experiment")
 
 
 def test_a_grid_of_a_recipe(run, recipe: Path, tmp_path: Path):

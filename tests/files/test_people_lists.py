@@ -4,23 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from list_files import refuse_list, write_list
 from verisphere.files.image_lists import faults_of_images, read_images
 from verisphere.files.people_lists import read_people
-
-
-def write(folder: Path, text: str, name: str = "list.txt") -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(read, path: Path, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        read(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < len(str(path)) + 400
-
 
 # --- people ---
 
@@ -37,7 +23,7 @@ def refused(read, path: Path, message: str) -> None:
     ],
 )
 def test_people_of_each_layout(tmp_path: Path, text: str, people: tuple[str, ...]):
-    assert read_people(write(tmp_path, text)) == people
+    assert read_people(write_list(tmp_path, text)) == people
 
 
 @pytest.mark.parametrize(
@@ -56,13 +42,13 @@ def test_people_of_each_layout(tmp_path: Path, text: str, people: tuple[str, ...
     ],
 )
 def test_malformed_people_name_the_line(tmp_path: Path, text: str, message: str):
-    refused(read_people, write(tmp_path, text), message)
+    refuse_list(read_people, write_list(tmp_path, text), message)
 
 
 def test_a_list_that_is_not_text(tmp_path: Path):
     path = tmp_path / "list.txt"
     path.write_bytes(b"Ada\nZo\xeb\n")
-    refused(read_people, path, "not UTF-8 text \\(byte 6\\)")
+    refuse_list(read_people, path, "not UTF-8 text \\(byte 6\\)")
 
 
 def test_the_people_of_lfw(real_data: Path):
@@ -88,13 +74,13 @@ def photos(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("separator", ["\t", ",", ", ", "  "])
 def test_images_with_identities(photos: Path, separator: str):
     rows = (("Ada Lovelace/1.jpg", "Ada L."), ("Bo/1, old.png", "b"), ("./Bo//2.JPG", "b"), ("3.jpg", "7"))
-    listed = read_images(write(photos, "\n".join(separator.join(row) for row in rows)))
+    listed = read_images(write_list(photos, "\n".join(separator.join(row) for row in rows)))
     assert listed.paths == ("Ada Lovelace/1.jpg", "Bo/1, old.png", "Bo/2.JPG", "3.jpg")
     assert listed.identities == ("Ada L.", "b", "b", "7")
 
 
 def test_identities_are_taken_from_folders(photos: Path):
-    listed = read_images(write(photos, "Ada Lovelace/1.jpg\nBo/2.JPG\n"))
+    listed = read_images(write_list(photos, "Ada Lovelace/1.jpg\nBo/2.JPG\n"))
     assert listed.identities == ("Ada Lovelace", "Bo")
 
 
@@ -114,25 +100,25 @@ def test_identities_are_taken_from_folders(photos: Path):
     ],
 )
 def test_malformed_image_lists_name_the_line(photos: Path, text: str, message: str):
-    refused(read_images, write(photos, text), message)
+    refuse_list(read_images, write_list(photos, text), message)
 
 
 def test_every_wrong_line_of_a_list_is_found(photos: Path):
     text = "3.jpg\ta\n9.jpg\ta\nwhat?\n3.jpg\tb\nBo/2.JPG\n"
-    faults = faults_of_images(write(photos, text))
+    faults = faults_of_images(write_list(photos, text))
     assert [(number, image) for number, image, _ in faults] == [(2, "9.jpg"), (3, ""), (4, "3.jpg"), (5, "Bo/2.JPG")]
     assert [reason.split(" ")[0] for _, _, reason in faults] == ["no", "'what?'", "'3.jpg'", "no"]
 
 
 def test_every_wrong_row_below_a_header_is_found(photos: Path):
     text = "name,identity\n3.jpg,\n9.jpg,a\na\nx.txt,b\n,c\nBo/2.JPG,b\n"
-    faults = faults_of_images(write(photos, text))
+    faults = faults_of_images(write_list(photos, text))
     assert [number for number, _, _ in faults] == [2, 3, 4, 5, 6]
 
 
 def test_a_sound_list_has_no_fault_and_bytes_that_are_no_text_are_one(photos: Path):
-    assert faults_of_images(write(photos, "3.jpg\ta\n")) == []
-    path = write(photos, "3.jpg\ta\n")
+    assert faults_of_images(write_list(photos, "3.jpg\ta\n")) == []
+    path = write_list(photos, "3.jpg\ta\n")
     path.write_bytes(b"3.jpg\ta\n\xff\n")
     ((number, _, reason),) = faults_of_images(path)
     assert (number, reason) == (0, "not UTF-8 text (byte 8)")

@@ -4,29 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from list_files import refuse_list, write_list
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
-
-
-def write(folder: Path, text: str, name: str = "list.txt") -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(read, path: Path, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        read(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < len(str(path)) + 400
-
 
 FOLDS = "2\t1\nAda\t1\t2\nAda\t1\tBo\t3\nBo\t3\t12\nBo\t1\tCy\t1\n"
 
 
 def test_lfw_pairs_with_folds(tmp_path: Path):
-    pairs = read_pairs(write(tmp_path, FOLDS))
+    pairs = read_pairs(write_list(tmp_path, FOLDS))
     assert pairs.left == ("Ada/Ada_0001.jpg", "Ada/Ada_0001.jpg", "Bo/Bo_0003.jpg", "Bo/Bo_0001.jpg")
     assert pairs.right == ("Ada/Ada_0002.jpg", "Bo/Bo_0003.jpg", "Bo/Bo_0012.jpg", "Cy/Cy_0001.jpg")
     assert pairs.genuine == (True, False, True, False)
@@ -35,22 +21,22 @@ def test_lfw_pairs_with_folds(tmp_path: Path):
 
 
 def test_lfw_pairs_without_folds(tmp_path: Path):
-    pairs = read_pairs(write(tmp_path, "1\nAda\t1\t2\nAda\t1\tBo\t3\n"))
+    pairs = read_pairs(write_list(tmp_path, "1\nAda\t1\t2\nAda\t1\tBo\t3\n"))
     assert pairs.genuine == (True, False)
     assert pairs.folds is None
 
 
 def test_csv_pairs(tmp_path: Path):
     text = "\ufefffold,label,note,right,left\r\n0,1,x,b.jpg,a.jpg\r\n\r\n7,0,,c.jpg,a.jpg\r\n"
-    pairs = read_pairs(write(tmp_path, text, "pairs.csv"))
+    pairs = read_pairs(write_list(tmp_path, text, "pairs.csv"))
     assert (pairs.left, pairs.right) == (("a.jpg", "a.jpg"), ("b.jpg", "c.jpg"))
     assert (pairs.genuine, pairs.folds, pairs.lines) == ((True, False), (0, 7), (2, 4))
-    assert read_pairs(write(tmp_path, "left,right,label\na,b,1\n")).folds is None
-    assert read_pairs(write(tmp_path, "\nleft,right,label,note\n\na,b,1\n")).lines == (4,)  # a line may end early
+    assert read_pairs(write_list(tmp_path, "left,right,label\na,b,1\n")).folds is None
+    assert read_pairs(write_list(tmp_path, "\nleft,right,label,note\n\na,b,1\n")).lines == (4,)  # a line may end early
 
 
 def test_a_name_that_is_listed_often_is_held_once(tmp_path: Path):
-    pairs = read_pairs(write(tmp_path, "left,right,label\ntemplate 1,template 2,1\ntemplate 2, template 1,0\n"))
+    pairs = read_pairs(write_list(tmp_path, "left,right,label\ntemplate 1,template 2,1\ntemplate 2, template 1,0\n"))
     assert pairs.left[0] is pairs.right[1]
     assert pairs.right[0] is pairs.left[1]
 
@@ -59,12 +45,12 @@ def test_a_long_csv_that_turns_out_not_to_be_text(tmp_path: Path):
     path = tmp_path / "pairs.csv"
     text = b"left,right,label\n" + b"a,b,1\n" * 50_000
     path.write_bytes(text + b"Zo\xeb,b,1\n")
-    refused(read_pairs, path, rf"not UTF-8 text \(byte {len(text) + 2}\)$")
+    refuse_list(read_pairs, path, rf"not UTF-8 text \(byte {len(text) + 2}\)$")
 
 
 def test_a_fold_with_a_control_character_behind_it(tmp_path: Path):
     """White space to `str.strip`, and none to `int`."""
-    assert read_pairs(write(tmp_path, "left,right,label,fold\na,b,1,3\x1f\n")).folds == (3,)
+    assert read_pairs(write_list(tmp_path, "left,right,label,fold\na,b,1,3\x1f\n")).folds == (3,)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +80,12 @@ def test_a_fold_with_a_control_character_behind_it(tmp_path: Path):
     ],
 )
 def test_malformed_pairs_name_the_line(tmp_path: Path, text: str, message: str):
-    refused(read_pairs, write(tmp_path, text), message)
+    refuse_list(read_pairs, write_list(tmp_path, text), message)
 
 
 def test_an_image_with_itself_is_for_the_protocol_to_refuse(tmp_path: Path):
     """Which it does for lists of every layout, and may be told to keep it."""
-    assert read_pairs(write(tmp_path, FOLDS.replace("Ada\t1\t2", "Ada\t2\t2"))).left[0] == "Ada/Ada_0002.jpg"
+    assert read_pairs(write_list(tmp_path, FOLDS.replace("Ada\t1\t2", "Ada\t2\t2"))).left[0] == "Ada/Ada_0002.jpg"
 
 
 def test_positions_of_pairs():
@@ -109,7 +95,7 @@ def test_positions_of_pairs():
 
 
 def test_missing_images_are_counted_and_the_first_is_named(tmp_path: Path):
-    path = write(tmp_path, FOLDS)
+    path = write_list(tmp_path, FOLDS)
     with pytest.raises(ValueError, match="3 images are not in the set") as caught:
         read_pairs(path).positions(["Ada/Ada_0001.png", "Ada/Ada_0001.jpg", "Ada/Ada_0002.jpg", "Bo/Bo_0012.jpg"])
     assert str(caught.value) == (
