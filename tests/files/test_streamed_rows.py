@@ -120,3 +120,12 @@ def test_templates_are_pooled_where_the_file_has_them(tmp_path: Path):
         open_templates(path, pictures=tmp_path / "list.json")
     embeddings, source = read_rows(path)
     assert (embeddings.embeddings.tolist(), source) == ([[2, 3], [5, 6]], open_rows(path).source)
+
+
+@pytest.mark.parametrize("kind", ["<u4", "<u8"])
+def test_a_signalling_nan_is_refused_without_a_warning(tmp_path: Path, kind: str):
+    bits, number = {"<u4": (0x7FA00000, "<f4"), "<u8": (0x7FF4000000000000, "<f8")}[kind]
+    rows = np.array([[bits, bits]], kind).view(number)
+    path = saved(tmp_path, embeddings=rows, names=np.arange(1))
+    with pytest.raises(ValueError, match="some embeddings hold NaN or infinity"):
+        list(open_rows(path).portions())

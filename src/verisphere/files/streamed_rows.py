@@ -77,7 +77,7 @@ class StreamedRows:
             start = place.stop
 
     def _check(self, names: np.ndarray, rows: Float32[np.ndarray, "rows dim"]) -> None:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             squares = np.einsum("ij,ij->i", rows, rows)  # one pass finds the rows to look at again
         for row in np.flatnonzero(~np.isfinite(squares) | (squares == 0)).tolist():
             if not np.isfinite(rows[row]).all():
@@ -137,7 +137,7 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
 
     def read() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for rows in rows_in_npz(path, "embeddings", ROWS_AT_ONCE):
-            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
+            with np.errstate(over="ignore", invalid="ignore"):  # `portions` refuses infinity and NaN
                 yield rows.astype(np.float32, copy=False)
 
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
