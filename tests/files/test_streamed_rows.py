@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from verisphere.files import streamed_rows
-from verisphere.files.embeddings import write_embeddings
+from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.streamed_rows import open_rows, open_templates, read_rows
 from verisphere.vocabulary import Embeddings, Origin
 
@@ -126,6 +126,8 @@ def test_templates_are_pooled_where_the_file_has_them(tmp_path: Path):
 def test_a_signalling_nan_is_refused_without_a_warning(tmp_path: Path, kind: str):
     bits, number = {"<u4": (0x7FA00000, "<f4"), "<u8": (0x7FF4000000000000, "<f8")}[kind]
     rows = np.array([[bits, bits]], kind).view(number)
-    path = saved(tmp_path, embeddings=rows, names=np.arange(1))
+    path = saved(tmp_path, embeddings=rows, names=np.arange(1), identities=np.arange(1))
     with pytest.raises(ValueError, match="some embeddings hold NaN or infinity"):
         list(open_rows(path).portions())
+    with pytest.raises(ValueError, match="embeddings hold NaN or infinity"):
+        read_embeddings(path)

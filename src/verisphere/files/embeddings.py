@@ -151,7 +151,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
             columns[field] = text_column(path, field, column, columns.get("names"))
     _refuse_missing(path, columns["identities"], columns["names"])
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
-    with errors_naming(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused
+    with errors_naming(path), np.errstate(over="ignore", invalid="ignore"):  # infinity and NaN are refused
         embeddings = Embeddings(rows.astype(np.float32), **columns, origin=origin)
     for field, word in (("domains", "domain"), ("media", "medium"), ("templates", "template")):
         column = getattr(embeddings, field)

@@ -138,7 +138,8 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
     def read() -> Iterator[Float32[np.ndarray, "rows dim"]]:
         for rows in rows_in_npz(path, "embeddings", ROWS_AT_ONCE):
             with np.errstate(over="ignore", invalid="ignore"):  # `portions` refuses infinity and NaN
-                yield rows.astype(np.float32, copy=False)
+                rows = rows.astype(np.float32, copy=False)
+            yield rows
 
     origin = origin_of(path, arrays["origin"]) if "origin" in arrays else None
     source = EvaluatedFile(path.name, digest(path), origin)
