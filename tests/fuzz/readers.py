@@ -34,6 +34,8 @@ from verisphere.experiments.recipes import resolve
 from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
+from verisphere.files.feature_lists import read_noise, read_pictures
+from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_lists import read_images
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.metrics import METRICS, read_metrics
@@ -42,10 +44,12 @@ from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
+from verisphere.files.streamed_rows import open_rows
 from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.photos import Photos
+from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
 from verisphere.models.described_faces import open_faces
@@ -233,6 +237,36 @@ def _vectors(folder: Path) -> None:
     read_embeddings(tables[0] if tables else folder / "vectors.npy")
 
 
+def _ijb(folder: Path) -> None:
+    galleries = tuple(folder / f"gallery_{name}.csv" for name in ("G1", "G2"))
+    files = IjbFiles(
+        folder / "meta.txt",
+        folder / "pairs.txt",
+        folder / "scores.txt",
+        galleries,
+        folder / "probes.csv",
+        folder / "covariates.csv",
+    )
+    options = IjbOptions(fars=("0.5",), fpirs=("0.5",), group_by="GENDER", skip_empty=True)
+    evaluate_ijb(folder / "set.npz", files, options)
+
+
+def _streamed(folder: Path) -> None:
+    listed = folder / "list.json"
+    pictures = listed if listed.exists() else None
+    for path in (*folder.glob("set.*"), *folder.glob("features")):
+        opened = open_rows(path, pictures=pictures)
+        for names, rows in opened.portions():
+            assert len(names) == len(rows)
+
+
+def _pictures(folder: Path) -> None:
+    for path in folder.glob("list.*"):
+        read_pictures(path)
+    for path in folder.glob("noise.*"):
+        read_noise(path)
+
+
 def _pack(folder: Path) -> None:
     suffixes = (suffix for suffix in (*PACKS.values(), ".bin") if list(folder.glob(f"pack{suffix}")))
     path = folder / f"pack{next(suffixes, '.rec')}"
@@ -270,6 +304,9 @@ READERS = {
         ("people", "people with counts", "people in sections"), lambda folder: read_people(folder / "people.txt")
     ),
     "lists of images": Reader(("list of images", "list without identities"), _images, ("list",)),
+    "templates and pairs": Reader(("templates and pairs",), _ijb),
+    "streamed rows": Reader(("embeddings", "plain embeddings", "matrix of features", "folder of features"), _streamed),
+    "lists of pictures": Reader(("json of pictures", "lines of pictures"), _pictures),
     "landmarks": Reader(("landmarks.json", "landmarks.csv"), _landmarks),
     "image files": Reader(("photos",), _photos),
     "image archives": Reader(("stored archive", "deflated archive"), _photos),

@@ -11,6 +11,7 @@ from PIL import Image
 
 from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
 from fuzz.seeds_from_elsewhere import models_of_others, packs, vectors
+from fuzz.seeds_of_protocols import features, pair_lists, templates
 from verisphere.cli import main
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.results import json_text
@@ -119,7 +120,7 @@ def _tables() -> dict[str, Files]:
         "lfw pairs": {"pairs.txt": f"2\t3\n{fold}{fold}".encode()},
         "lfw pairs without folds": {"pairs.txt": f"3\n{fold}".encode()},
         "pairs.csv": {"pairs.csv": pairs.encode()},
-        **_pair_lists(),
+        **pair_lists(),
         "people": {"people.txt": "".join(f"{name}\n" for name in people).encode()},
         "people with counts": {"people.txt": "".join(["4\n", *(f"{name}\t2\n" for name in people)]).encode()},
         "people in sections": {"people.txt": b"2\n2\nPerson_0\t2\nPerson_1\t1\n1\nPerson_2\t3\n"},
@@ -135,32 +136,6 @@ def _tables() -> dict[str, Files]:
                 json.dumps({"step": step, "epoch": step / 4, "loss": 9.0 / step, "tar@1e-2": None}).encode() + b"\n"
                 for step in range(1, 6)
             )
-        },
-    }  # fmt: skip
-
-
-def _pair_lists() -> dict[str, Files]:
-    """A small list in each published layout."""
-    rows = ["Ann\t1\t2", "Ann\t1\tBo\t1", "Cy\t3\t4", "Cy\t1\tDi\t1"]
-    images = [("Ann_0001.jpg", "Ann_0002.jpg"), ("Cy_0003.jpg", "Cy_0004.jpg"), ("Ann_0001.jpg", "Bo_0001.jpg"),
-              ("Cy_0001.jpg", "Di_0001.jpg")]  # fmt: skip
-    folds = dict(zip(images, (1, 2, 0, 0), strict=True))
-    frontal = "".join(f"{number} ../Data/Images/00{number}/frontal/01.jpg\n" for number in (1, 2, 3))
-    texts = {
-        "lfw pairs without header": "\r\n".join(rows),
-        "sllfw pairs": "".join(f"{name[:-9]}/{name}\n" for pair in (0, 2, 1, 3) for name in images[pair]),
-        "calfw pairs": "".join(f"{name} {fold}\n" for pair, fold in folds.items() for name in pair),
-        "label last": "".join(f"{left} {right} {1 if fold else -1}\n" for (left, right), fold in folds.items()),
-        "label first": "".join(f"{min(fold, 1)} {left} {right}\n" for (left, right), fold in folds.items()),
-        "ytf pairs": "1, 1, Ann/1, Ann/5, 1\r\n1, 2, Bo/1, Cy/0, 0\r\n2, 1, Di/0, Di/1, 1\r\n2, 2, Di/0, Ed/2, 0",
-    }
-    return {name: {"pairs.txt": text.encode()} for name, text in texts.items()} | {
-        "rfw pairs": {f"pairs.txts/{group}_pairs.txt": "\n".join(rows).encode() for group in ("Asian", "Indian")},
-        "cfp pairs": {
-            "Protocol/Pair_list_F.txt": frontal.encode(),
-            "Protocol/Pair_list_P.txt": frontal.replace("frontal", "profile").encode(),
-            **{f"Protocol/Split/FP/0{fold}/{kind}.txt": f"{fold},{fold + (kind == 'diff')}\n".encode()
-               for fold in (1, 2) for kind in ("same", "diff")},
         },
     }  # fmt: skip
 
@@ -243,6 +218,8 @@ def _arrays(folder: Path) -> dict[str, Files]:
         "plain embeddings": {"set.npz": plain.getvalue()},
         "scores.npz": {"scores.npz": scores.getvalue()},
         "saved scan": {"sweep.npz": _saved_scan(folder / "sweep.npz")},
+        "templates and pairs": templates(plain.getvalue(), some.names.tolist()),
+        **features(folder / "set.bin", some),
     }
 
 
