@@ -1,5 +1,6 @@
 """The table of published sets: by which files each is recognised, and where its images are looked for."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,26 @@ def test_a_set_is_recognised_by_its_published_file(tmp_path: Path, file: str, na
     tasks, unknown = find_sets(tmp_path)
     assert [task.name for task in tasks] == [name]
     assert unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        ("1.jpg 1 2 3 4 5 6 7 8 9 nan 0.9\n", "line 1: '1.jpg 1 2 3 4 5 6 7 8 9 nan 0.9' is not `image x1"),
+        ("1.jpg 1 2 3 4 5 6 7 8 9 0.9\n", "line 1: '1.jpg 1 2 3 4 5 6 7 8 9 0.9' is not `image x1"),
+        ("1.jpg 1 2 3 4 5 6 7 8 9 10 0.9\n1.jpg 2 2 3 4 5 6 7 8 9 10 0.9\n", "line 2: '1.jpg' has other points on"),
+        ("2.jpg 1 2 3 4 5 6 7 8 9 10 0.9\n", "no points of 1 images, the first '1.jpg'"),
+    ],
+)
+def test_points_that_cannot_align_a_loose_crop_are_named_by_line(tmp_path: Path, points: str, says: str):
+    touch(tmp_path, "IJBC/loose_crop/1.jpg")
+    meta = tmp_path / "IJBC" / "meta"
+    meta.mkdir()
+    (meta / "ijbc_face_tid_mid.txt").write_text("1.jpg 1 1\n")
+    (meta / "ijbc_name_5pts_score.txt").write_text(points)
+    (task,), _ = find_sets(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(f"{meta / 'ijbc_name_5pts_score.txt'}: {says}")):
+        task.parts["ijbc"](tmp_path)
 
 
 def test_groups_are_a_folder_of_groups_of_people(tmp_path: Path):

@@ -99,17 +99,20 @@ def _points(path: Path, names: Sequence[str]) -> Float64[np.ndarray, "images 5 2
     """The five points of each image: `image x1 y1 ... x5 y5 score` a line.
 
     Raises:
-        ValueError: a line is of another form, or an image has no line; names the line, or the image.
+        ValueError: a line is of another form, a point is not finite, an image has two lines that differ, or none; names
+            the line, or the image.
     """
     points: dict[str, list[float]] = {}
     for line, text in numbered_lines(path):
         image, *numbers = text.rsplit(None, 11)
         try:
-            points[image] = [float(number) for number in numbers[:10]]
+            places = [float(number) for number in numbers[:10]]
         except ValueError:
-            numbers = []
-        if len(numbers) != 11:
+            places = []
+        if len(numbers) != 11 or not np.isfinite(places or np.nan).all():
             raise ValueError(f"{path}: line {line}: {shown(text, 100)} is not `image x1 y1 ... x5 y5 score`")
+        if points.setdefault(image, places) != places:
+            raise ValueError(f"{path}: line {line}: {shown(image, 100)} has other points on an earlier line")
     if missing := [name for name in names if name not in points]:
         raise ValueError(f"{path}: no points of {len(missing):,} images, the first {shown(missing[0], 200)}")
     return np.array([points[name] for name in names]).reshape(-1, 5, 2)
