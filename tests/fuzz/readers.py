@@ -44,7 +44,7 @@ from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.people_lists import read_people
 from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
-from verisphere.files.streamed_rows import open_rows
+from verisphere.files.streamed_rows import open_templates
 from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
@@ -255,7 +255,7 @@ def _streamed(folder: Path) -> None:
     listed = folder / "list.json"
     pictures = listed if listed.exists() else None
     for path in (*folder.glob("set.*"), *folder.glob("features")):
-        opened = open_rows(path, pictures=pictures)
+        opened = open_templates(path, pictures=pictures)
         for names, rows in opened.portions():
             assert len(names) == len(rows)
 
