@@ -197,6 +197,15 @@ def test_json_is_written_whole(folder: Path, model: Path, tmp_path: Path):
     assert content["sets"]["own"]["command"].startswith("verisphere evaluate pairs EMBEDDINGS/own.npz --pairs")
 
 
+def test_combined_needs_all_four_of_its_sets(folder: Path, model: Path):
+    """Without AgeDB-30 there is no combined figure, and nothing has failed."""
+    for name in ("calfw", "cplfw"):
+        shutil.copytree(folder / "own", folder / name)
+    assert list(run(folder, model).sets) == ["lfw", "calfw", "cplfw", "own", "races"]
+    shutil.copytree(folder / "own", folder / "agedb")
+    assert list(run(folder, model).sets)[-1] == "combined"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

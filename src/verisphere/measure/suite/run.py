@@ -123,5 +123,6 @@ def _pooled(tasks: Sequence[Task], sets: dict[str, SetResult]) -> list[Task]:
         for task in reversed(tasks)
         if sets[task.name].result is not None and len(task.pairs) == 1
     }
-    letters.setdefault("agedb30", letters.get("agedb", tasks[0]))
+    if "agedb" in letters:
+        letters.setdefault("agedb30", letters["agedb"])
     return [letters[name] for name in POOLED] if all(name in letters for name in POOLED) else []
