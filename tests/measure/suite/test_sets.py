@@ -103,6 +103,22 @@ def test_of_two_folders_that_with_all_images_counts(tmp_path: Path):
     assert positions(["Ann_1.jpg", "Bo_1.jpg"], tmp_path / "set", tmp_path) == ("set", found)
 
 
+def test_of_files_that_differ_in_their_suffixes_the_listed_one_counts(tmp_path: Path):
+    touch(tmp_path, "set/Ann/1.jpg", "set/Ann/1.png", "set/Ann/2.png", "set/Ann/2.bmp", "set/Ann/3.jpg")
+    names = ["Ann/1.png", "Ann/3.jpg", "Ann/1.jpg"]
+    assert positions(names, tmp_path / "set", tmp_path)[1] == [["Ann/1.png"], ["Ann/3.jpg"], ["Ann/1.jpg"]]
+    with pytest.raises(ValueError, match=r"set: 'Ann/2\.jpg' could be 'Ann/2\.bmp' or 'Ann/2\.png'; remove one"):
+        find_images(["Ann/3.jpg", "Ann/2.jpg"], tmp_path / "set", tmp_path)
+    with pytest.raises(ValueError, match=r"'Ann/3\.png' and 'Ann/3\.bmp' are two images of the list, but both names"):
+        find_images(["Ann/3.png", "Ann/3.bmp"], tmp_path / "set", tmp_path)
+
+
+def test_listed_names_may_have_differing_numbers_of_folders(tmp_path: Path):
+    touch(tmp_path, "set/images/1.jpg", "set/images/Ann/1.jpg", "set/images/Ann/day/2.jpg", "set/other/1.jpg")
+    names = ["Ann/day/2.jpg", "1.jpg", "Ann/1.jpg"]
+    assert positions(names, tmp_path / "set", tmp_path)[1] == [[f"images/{name}"] for name in names]
+
+
 def test_of_two_equal_folders_the_aligned_one_counts(tmp_path: Path):
     """As XQLFW is downloaded: its original images and the aligned ones, under the same names."""
     names = ["Ann/Ann_0001.jpg"]

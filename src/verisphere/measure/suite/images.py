@@ -126,10 +126,11 @@ def find_images(
     """The image file of each name, or the files in the folder of each name; suffixes may differ from those of the list.
 
     Of several folders below which the names fit, that with the most of them counts; of equal ones that whose name says
-    `align`, then the higher one.
+    `align`, then the higher one. Of several files there that differ in their suffixes, the one with the suffix of the
+    list counts.
 
     Args:
-        names: names in a list, such as `Ann_Able/Ann_Able_0001.jpg`, all with equally many folders.
+        names: names in a list, such as `Ann_Able/Ann_Able_0001.jpg`.
         place, root: see `places_of_images`.
         folders: a name is that of a folder of frames.
 
@@ -137,10 +138,12 @@ def find_images(
         where they are, the files there, and for each name the positions of its files: one, or those of its frames.
 
     Raises:
-        ValueError: no place has all of them; names the place with the most, and the first image that is not there.
+        ValueError: no place has all of them; names the place with the most, and the first image that is not there. Or
+            a name fits several files, or a file fits several names.
     """
     wanted = [_key(name, folders) for name in names]
-    depth = wanted[0].count("/") + 1
+    searched = set(wanted)
+    depths = {key.count("/") + 1 for key in searched}
     best: tuple[int, str] | None = None
     for where in places_of_images(place, root):
         try:
@@ -150,11 +153,12 @@ def find_images(
         by_key: dict[str, list[int]] = {}
         for position, path in enumerate(files.names):
             by_key.setdefault(os.path.dirname(path) if folders else _stem(path), []).append(position)
-        searched, above = set(wanted), Counter[str]()
+        above = Counter[str]()
         for key in by_key:
             parts = key.split("/")
-            if "/".join(parts[-depth:]) in searched:
-                above["/".join(parts[:-depth])] += 1
+            for depth in depths:
+                if len(parts) >= depth and "/".join(parts[-depth:]) in searched:
+                    above["/".join(parts[:-depth])] += 1
         if not above:
             continue
         shared = min(above, key=lambda folder: (-above[folder], "align" not in folder, folder.count("/"), folder))
@@ -162,7 +166,10 @@ def find_images(
         missing = [name for name, key in zip(names, wanted, strict=True) if prefix + key not in by_key]
         if not missing:
             log.info("%s: images of %s", printable(str(place)), printable(str(where / shared)))
-            return where, files, [np.array(by_key[prefix + key], np.int64) for key in wanted]
+            positions = [by_key[prefix + key] for key in wanted]
+            if not folders:
+                positions = _one_file_a_name(where, files.names, names, positions, prefix)
+            return where, files, [np.array(rows, np.int64) for rows in positions]
         if best is None or len(missing) < best[0]:
             best = len(missing), f"{where / shared}: {len(missing):,} of {len(names):,} listed images are not there, "
             best = best[0], f"{best[1]}the first {shown(missing[0], 200)}"
@@ -172,9 +179,38 @@ def find_images(
     raise ValueError(f"{place}: none of the {len(names):,} listed {kind} is there, the first {shown(names[0], 200)}")
 
 
+def _one_file_a_name(
+    where: Path, files: Sequence[str], names: Sequence[str], positions: Sequence[list[int]], prefix: str
+) -> list[list[int]]:
+    """The file of each name among those that differ from it in their suffix alone.
+
+    Raises:
+        ValueError: a name fits several files, or a file fits several names; names them.
+    """
+    chosen: list[list[int]] = []
+    name_of: dict[int, str] = {}
+    for name, rows in zip(names, positions, strict=True):
+        exact = [row for row in rows if files[row] == prefix + _path(name)]
+        if len(rows) > 1 and not exact:
+            first, second = (shown(files[row], 200) for row in rows[:2])
+            raise ValueError(f"{where}: {shown(name, 200)} could be {first} or {second}; remove one of them")
+        row = (exact or rows)[0]
+        if row in name_of:
+            raise ValueError(
+                f"{where}: {shown(name_of[row], 200)} and {shown(name, 200)} are two images of the list, but both "
+                f"names fit {shown(files[row], 200)} alone"
+            )
+        name_of[row] = name
+        chosen.append([row])
+    return chosen
+
+
 def _key(name: str, folder: bool) -> str:
-    path = "/".join(part for part in name.split("/") if part not in ("..", "."))
-    return path if folder else _stem(path)
+    return _path(name) if folder else _stem(_path(name))
+
+
+def _path(name: str) -> str:
+    return "/".join(part for part in name.split("/") if part not in ("..", "."))
 
 
 def _stem(path: str) -> str:
