@@ -1,6 +1,7 @@
 """How the images of a list are found in a set whose names are spelt otherwise."""
 
 import re
+import tracemalloc
 
 import pytest
 
@@ -54,6 +55,19 @@ def test_what_fits_several_images_is_ambiguous():
 def test_the_spelling_that_finds_the_most_says_what_is_missing():
     listed = [*PEOPLE, "Cy/Cy_0001.jpg"]
     assert find_rows(listed, ["faces/Ann/Ann_0001.png", "faces/Bo/Bo_0002.png"]).missing == ["Cy/Cy_0001.jpg"]
+    assert find_rows(listed, ["faces/Bo/Bo_0002.png", "faces/Cy/Cy_0001.jpg"]).missing == ["Ann/Ann_0001.jpg"]
+
+
+def test_many_folders_with_some_of_the_names_take_little_memory():
+    """Two of 200 listed names lie in each of 500 folders; the names below every folder would be 100,000 strings."""
+    listed = [f"{number:04d}.jpg" for number in range(200)]
+    names = [f"person{person}/{number:04d}.jpg" for person in range(500) for number in range(2)]
+    tracemalloc.start()
+    found = find_rows(listed, names)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found.missing) == 198
+    assert most < 2e6
 
 
 def test_the_image_of_a_dotted_name_keeps_its_end():

@@ -1,5 +1,6 @@
 """Finding listed images in a set whose names are spelt otherwise: other folders above, or another suffix."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,9 +135,24 @@ def _spellings(listed: Sequence[str], stems: Sequence[str]) -> Iterator[list[lis
             yield [names]
         for shared in range(1, _shared_folders(names) + 1):
             yield [[name.split("/", shared)[shared] for name in names]]
-        end = f"/{without_suffix(names[0])}"
-        above = dict.fromkeys(stem.removesuffix(end) for stem in stems if stem.endswith(end))
-        yield [[f"{folder}/{name}" for name in names] for folder in above]
+        yield [[f"{folder}/{name}" for name in names] for folder in _folders_above(names, stems)]
+
+
+def _folders_above(names: Sequence[str], stems: Sequence[str]) -> list[str]:
+    """Every folder of the set with all of the names below it; where there is none, one folder with the most of them.
+
+    Many folders may have some of the names, such as 0001.jpg; names below each of them would take memory without limit.
+    """
+    wanted = {without_suffix(name) for name in names}
+    depths = {name.count("/") + 1 for name in wanted}
+    above = Counter[str]()
+    for stem in stems:
+        parts = stem.split("/")
+        for depth in depths:
+            if depth < len(parts) and "/".join(parts[-depth:]) in wanted:
+                above["/".join(parts[:-depth])] += 1
+    whole = [folder for folder, count in above.items() if count == len(wanted)]
+    return whole or [folder for folder, _ in above.most_common(1)]
 
 
 def _with_or_without_person(listed: Sequence[str]) -> Iterator[list[str]]:
