@@ -22,3 +22,16 @@ def test_an_unknown_file_and_an_unknown_folder_name_every_layout(tmp_path: Path)
             read_pairs(path)
         assert begins in str(caught.value)
         assert all(layout.name in str(caught.value) for layout in LAYOUTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('"left","right","label"\n"a.jpg","b.jpg","1"\n', "a.jpg"),  # as pandas quotes text
+        ("10 1\n" + "Downey,_Jr 1 4\nDowney,_Jr 1 Ann 2\n" * 10, "Downey,_Jr/Downey,_Jr_0001.jpg"),
+        ("1\t\t1\nAnn\t1\t4\nAnn\t1\tBo\t2\n", "Ann/Ann_0001.jpg"),  # no label last in the header
+    ],
+)
+def test_lists_that_could_be_taken_for_another_layout(tmp_path: Path, text: str, left: str):
+    (tmp_path / "list.txt").write_text(text)
+    assert read_pairs(tmp_path / "list.txt").left[0] == left

@@ -26,7 +26,7 @@ def _words(text: str) -> list[str]:
 def _looks_last(path: Path, head: Sequence[str]) -> bool:
     """A row `Ann 4 1` is a pair of LFW's layout; `3 4 1` is one too, unless the third of every row could be a label."""
     rows = [_words(line) for line in head]
-    if not rows or len(rows[0]) != 3 or rows[0][2] not in _LABELS:
+    if not rows or len(rows[0]) != 3 or not all(rows[0]) or rows[0][2] not in _LABELS:
         return False
     return not is_count(rows[0][1]) or all(
         len(row) == 3 and is_count(row[0]) and is_count(row[1]) and row[2] in _LABELS for row in rows
@@ -35,7 +35,7 @@ def _looks_last(path: Path, head: Sequence[str]) -> bool:
 
 def _looks_first(path: Path, head: Sequence[str]) -> bool:
     words = _words(head[0]) if head else []
-    return len(words) == 3 and words[0] in _LABELS and not is_count(words[1])
+    return len(words) == 3 and all(words) and words[0] in _LABELS and not is_count(words[1])
 
 
 def _reader(place: int, example: str) -> Callable[[Path], PairList]:
@@ -44,7 +44,7 @@ def _reader(place: int, example: str) -> Callable[[Path], PairList]:
         rows, impostor = [], ""
         for number, text in lines:
             words = _words(text)
-            if len(words) != 3:
+            if len(words) != 3 or not all(words):
                 raise ValueError(f"{path}: line {number}: {shown(text, 100)} is not `{example}`")
             label = words.pop(place)
             if label not in _LABELS:

@@ -15,7 +15,12 @@ from verisphere.files.text import Line, is_count, numbered_lines
 
 
 def _words(text: str) -> list[str]:
-    return text.replace(",", " ").split(maxsplit=4)
+    """The fields, between white space; between commas where that leaves neither a header nor a pair.
+
+    A name may hold a comma, as `Downey,_Jr` does.
+    """
+    words = text.split(maxsplit=4)
+    return words if _is_header(words) or _is_pair(words) else text.replace(",", " ").split(maxsplit=4)
 
 
 def _is_header(words: Sequence[str]) -> bool:

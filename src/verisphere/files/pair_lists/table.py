@@ -13,7 +13,10 @@ _REQUIRED = ("left", "right", "label")
 
 
 def _looks(path: Path, head: Sequence[str]) -> bool:
-    return bool(head) and any(cell.strip() in _REQUIRED for cell in head[0].split(","))
+    try:
+        return bool(head) and any(cell.strip() in _REQUIRED for cell in next(csv.reader([head[0]])))
+    except csv.Error:  # a cell too long for a header
+        return False
 
 
 def _read(path: Path) -> PairList:
