@@ -197,6 +197,15 @@ def test_json_is_written_whole(folder: Path, model: Path, tmp_path: Path):
     assert content["sets"]["own"]["command"].startswith("verisphere evaluate pairs EMBEDDINGS/own.npz --pairs")
 
 
+def test_a_folder_of_ones_own_images_is_no_person(folder: Path, model: Path):
+    for number, path in enumerate(sorted((folder / "lfw" / "images").glob("*/*.png"))):
+        (folder / "mine" / "images").mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / "mine" / "images" / f"{number}.png")
+    rows = [f"images/{n}.png,images/{(n + 1) % 12}.png,{n % 2},{n // 6}\n" for n in range(12)]
+    (folder / "mine" / "pairs.csv").write_text("left,right,label,fold\n" + "".join(rows))
+    assert not run(folder, model).failed
+
+
 def test_combined_needs_all_four_of_its_sets(folder: Path, model: Path):
     """Without AgeDB-30 there is no combined figure, and nothing has failed."""
     for name in ("calfw", "cplfw"):

@@ -1,5 +1,6 @@
 """Published sets with lists of pairs: the LFW family, and verification sets of InsightFace."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,12 +9,15 @@ import numpy as np
 
 from verisphere.files.images_json import read_source
 from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.files.pair_lists.pair_list import PairList
 from verisphere.measure.evaluate import Options
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.suite.images import SetImages, find_images
 from verisphere.measure.suite.task import Result, SuiteOptions, Task
 from verisphere.packs.bin_pairs import read_bin
-from verisphere.vocabulary import NOBODY
+from verisphere.vocabulary import NOBODY, printable
+
+log = logging.getLogger(__name__)
 
 #: FARs at which the sets of the LFW family are published; their few thousand impostors resolve no lower ones.
 FARS = ("1e-2", "1e-3")
@@ -98,7 +102,8 @@ def command_of_lists(
 def _listed_images(path: Path, place: Path, root: Path) -> SetImages:
     """Every image that a list names, once, in the order of the list; of videos every frame.
 
-    The person of an image is its folder where it has one folder; else the list alone says who is compared.
+    The person of an image is its folder where it has one folder and no label of the list contradicts that; else the
+    list alone says who is compared.
     """
     pairs = read_pairs(path)
     names = list(dict.fromkeys(name for pair in zip(pairs.left, pairs.right, strict=True) for name in pair))
@@ -106,11 +111,22 @@ def _listed_images(path: Path, place: Path, root: Path) -> SetImages:
     listed = files.keep(np.concatenate(positions))
     source = read_source(where, listed.names)
     if not pairs.videos:
-        people = tuple(name.split("/")[0] if name.count("/") == 1 else NOBODY for name in names)
-        return SetImages(listed, tuple(names), people, source)
+        return SetImages(listed, tuple(names), _people_by_folder(pairs, names), source)
     videos = tuple(name for name, frames in zip(names, positions, strict=True) for _ in frames)
     frames = (f"{video}/{path.rpartition('/')[2]}" for video, path in zip(videos, listed.names, strict=True))
     return SetImages(listed, tuple(frames), (NOBODY,) * len(videos), source, templates=videos)
+
+
+def _people_by_folder(pairs: PairList, names: Sequence[str]) -> tuple[str, ...]:
+    person = {name: name.split("/")[0] if name.count("/") == 1 else NOBODY for name in names}
+    sides = zip(pairs.left, pairs.right, pairs.genuine, strict=True)
+    both = ((person[left], person[right], genuine) for left, right, genuine in sides)
+    wrong = sum(NOBODY not in (left, right) and (left == right) != genuine for left, right, genuine in both)
+    if wrong:
+        log.info(
+            "%s: folders are not taken for people, which %d labels contradict", printable(str(pairs.source)), wrong
+        )
+    return tuple(NOBODY if wrong else person[name] for name in names)
 
 
 def _packed_images(path: Path, root: Path) -> SetImages:
