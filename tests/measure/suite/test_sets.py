@@ -78,6 +78,25 @@ def test_two_sets_in_one_folder_and_one_set_in_two(tmp_path: Path):
     assert len(set(parts)) == len(parts), "each has an embeddings file of its own"
 
 
+def test_every_list_of_a_folder_is_a_set_with_its_own_images(tmp_path: Path):
+    for part in ("masked", "plain"):
+        touch(tmp_path, *(f"lfw/{part}/{name}.jpg" for name in ("Ann/Ann_0001", "Ann/Ann_0002", "Bo/Bo_0001")))
+        (tmp_path / "lfw" / part / "pairs.txt").write_text("1 1\nAnn 1 2\nAnn 1 Bo 1\n")
+    tasks, _ = find_sets(tmp_path)
+    assert [task.name for task in tasks] == ["lfw", "lfw (lfw/plain)"]
+    assert [list(task.parts) for task in tasks] == [["lfw"], ["lfw-lfw-plain"]]
+    for task, part in zip(tasks, ("masked", "plain"), strict=True):
+        images = next(iter(task.parts.values()))(tmp_path)
+        assert images.files.root == tmp_path / "lfw" / part
+
+
+def test_a_list_beside_the_folders_is_named(tmp_path: Path):
+    touch(tmp_path, "lfw/pairs.txt", "xqlfw_pairs.txt", "readme.txt", "sets.bin")
+    tasks, unknown = find_sets(tmp_path)
+    assert [task.name for task in tasks] == ["lfw", "sets"]
+    assert unknown == ("xqlfw_pairs.txt",)
+
+
 def test_every_entry_of_the_table_is_documented():
     text = (Path(__file__).parents[3] / "docs" / "suite.md").read_text(encoding="utf-8")
     assert not [known.recognised for known in KNOWN_SETS if f"`{known.recognised.split(',')[0]}`" not in text]

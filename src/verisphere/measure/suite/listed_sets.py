@@ -36,15 +36,23 @@ def lists_below(place: Path, pattern: str) -> list[Path]:
 def find_listed(place: Path, pattern: str, name: str = "", note: str = "") -> Iterator[Task]:
     """A set with a list of pairs, whose images lie anywhere below the set's folder.
 
+    Where several folders below that one have such a list, each is a set with the name of its folder behind the first,
+    and its images are looked for in its own folder first.
+
     Args:
         place: the folder.
         pattern: the list, a file or, as for CFP and RFW, a folder.
         name: name of the set; empty takes that of the folder.
         note: what is unusual about the published list; if it is given, repeated pairs are kept.
     """
-    for path in lists_below(place, pattern)[:1]:
-        title = name or place.name
-        yield pairs_task(title, place, {title: partial(_listed_images, path, place)}, (path,), note)
+    paths = lists_below(place, pattern)
+    for path in paths:
+        title = part = name or place.name
+        below = path.relative_to(place).parts[0]
+        if path != paths[0]:
+            title, part = f"{title} ({place.name}/{below})", f"{title}-{place.name}-{below}"
+        home = place / below if len(paths) > 1 else place
+        yield pairs_task(title, place, {part: partial(_listed_images, path, home)}, (path,), note)
 
 
 def find_bin(place: Path) -> Iterator[Task]:

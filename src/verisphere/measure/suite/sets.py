@@ -54,6 +54,8 @@ GROUPS = KnownSet("groups", "GROUP/Name/image, under the name of its folder", fi
 def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[str, ...]]:
     """The sets of a folder, in the order of the table, and the names of what is no known set.
 
+    A list beside the sub-folders is none of these sets: its images would be those of all of them.
+
     Two sets of one name keep apart: the second one has the name of its folder or file after it.
 
     Args:
@@ -75,6 +77,8 @@ def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[s
         if not here:
             unknown.append(place.name)
         tasks += here
+    loose = {path.name for known in KNOWN_SETS for task in known.find(folder) for path in task.pairs}
+    unknown += sorted(name for name in loose if (folder / name).is_file() and not _is_set(folder / name))
     named: dict[str, Task] = {}
     for _, task in sorted(tasks, key=lambda entry: entry[0]):
         name = task.name
