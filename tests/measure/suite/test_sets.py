@@ -78,6 +78,16 @@ def test_two_sets_in_one_folder_and_one_set_in_two(tmp_path: Path):
     assert len(set(parts)) == len(parts), "each has an embeddings file of its own"
 
 
+def test_no_two_sets_share_an_embeddings_file(tmp_path: Path):
+    """One's own list may have the name of a part of TinyFace, or one that another set was given."""
+    touch(tmp_path, "tiny/Testing_Set/Gallery_Match/1_1.jpg", "tinyface-probes/pairs.csv")
+    touch(tmp_path, "b/pairs.txt", "a/pairs.txt", "lfw (b)/pairs.csv")
+    tasks, _ = find_sets(tmp_path)
+    parts = [part for task in tasks for part in task.parts]
+    assert len(parts) == len(set(parts)) == 7
+    assert len({task.name for task in tasks}) == 5
+
+
 def test_every_list_of_a_folder_is_a_set_with_its_own_images(tmp_path: Path):
     for part in ("masked", "plain"):
         touch(tmp_path, *(f"lfw/{part}/{name}.jpg" for name in ("Ann/Ann_0001", "Ann/Ann_0002", "Bo/Bo_0001")))

@@ -56,7 +56,8 @@ def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[s
 
     A list beside the sub-folders is none of these sets: its images would be those of all of them.
 
-    Two sets of one name keep apart: the second one has the name of its folder or file after it.
+    Two sets of one name, or with embeddings files of one name, keep apart: the second one has the name of its folder or
+    file after it.
 
     Args:
         folder: the folder of the suite.
@@ -80,13 +81,13 @@ def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[s
     loose = {path.name for known in KNOWN_SETS for task in known.find(folder) for path in task.pairs}
     unknown += sorted(name for name in loose if (folder / name).is_file() and not _is_set(folder / name))
     named: dict[str, Task] = {}
+    files: set[str] = set()
     for _, task in sorted(tasks, key=lambda entry: entry[0]):
-        name = task.name
-        if name in named:
-            name = f"{name} ({task.place.name})"
+        while task.name in named or not files.isdisjoint(task.parts):
             parts = {f"{part}-{task.place.name}": find for part, find in task.parts.items()}
-            task = replace(task, name=name, parts=parts)
-        named[name] = task
+            task = replace(task, name=f"{task.name} ({task.place.name})", parts=parts)
+        named[task.name] = task
+        files.update(task.parts)
     return list(named.values()), tuple(unknown)
 
 
