@@ -230,3 +230,24 @@ def test_a_call_that_cannot_work_is_refused_in_one_line(folder: Path, model: Pat
     arguments = {"folder": folder, "model": model, "embeddings": None} | change(folder)
     with pytest.raises((ValueError, OSError), match=says):
         run(**arguments)
+
+
+@pytest.fixture
+def family(folder: Path) -> Path:
+    """The folder with lists called calfw and cplfw: of the four sets of 'combined' AgeDB-30 lacks."""
+    for name in ("calfw", "cplfw"):
+        shutil.copytree(folder / "own", folder / name)
+    return folder
+
+
+def test_nothing_is_combined_where_one_of_the_four_sets_is_not_there(family: Path, model: Path):
+    result = run(family, model)
+    assert list(result.sets) == ["lfw", "calfw", "cplfw", "own", "races"]
+    assert not result.failed
+
+
+def test_combined_is_named_where_one_of_its_sets_could_not_be_evaluated(family: Path, model: Path):
+    (family / "agedb_30.bin").write_bytes(b"no pack")
+    result = run(family, model)
+    assert result.failed == ("agedb_30", "combined")
+    assert result.sets["combined"].error == "it consists of agedb_30 too, which could not be evaluated"

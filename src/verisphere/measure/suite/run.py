@@ -92,7 +92,11 @@ def run_suite(
                 return SetResult("", (), task.evaluate(list(files.values()), options))
 
             sets[task.name] = _attempt(evaluate, task.place.name, command, task.notes)
-        if pooled := _pooled(tasks, sets):
+        pooled = _pooled(tasks)
+        if failed := [task.name for task in pooled if sets[task.name].result is None]:
+            error = f"it consists of {', '.join(failed)} too, which could not be evaluated"
+            sets[COMBINED] = SetResult(folder.name, (), None, error)
+        elif pooled:
             paths = [Path(place) / f"{next(iter(task.parts))}.npz" for task in pooled]
             lists = [task.pairs[0] for task in pooled]
             shown = [(embeddings or _TEMPORARY) / path.name for path in paths]
@@ -116,13 +120,9 @@ def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], 
     return SetResult(place, tuple(command), result, notes=notes)
 
 
-def _pooled(tasks: Sequence[Task], sets: dict[str, SetResult]) -> list[Task]:
-    """The sets of 'combined', where all of them were evaluated."""
-    letters = {
-        "".join(filter(str.isalnum, task.name.lower())): task
-        for task in reversed(tasks)
-        if sets[task.name].result is not None and len(task.pairs) == 1
-    }
-    if "agedb" in letters:
-        letters.setdefault("agedb30", letters["agedb"])
-    return [letters[name] for name in POOLED] if all(name in letters for name in POOLED) else []
+def _pooled(tasks: Sequence[Task]) -> list[Task]:
+    """The sets of 'combined', where all of them are there; of two with one name the first."""
+    lists = {"".join(filter(str.isalnum, task.name.lower())): task for task in reversed(tasks) if len(task.pairs) == 1}
+    if "agedb" in lists:
+        lists.setdefault("agedb30", lists["agedb"])
+    return [lists[name] for name in POOLED] if all(name in lists for name in POOLED) else []
