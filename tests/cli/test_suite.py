@@ -78,3 +78,19 @@ def test_the_json_may_not_be_an_input(files: tuple[str, str], capsys: pytest.Cap
 def test_a_model_of_the_demo_belongs_to_its_protocols(capsys: pytest.CaptureFixture[str]):
     assert main(["demo", "--model", "model"]) == 2
     assert capsys.readouterr().err == "verisphere: --model belongs to --protocols; the demo trains a model of its own\n"
+
+
+def test_the_json_replaces_no_file_of_a_set_but_that_of_an_earlier_run(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder, model = files
+    pairs, earlier = tmp_path / "suite" / "lfw" / "pairs.txt", tmp_path / "suite" / "figures.json"
+    before = pairs.read_text()
+    command = ["evaluate", "suite", folder, "--model", model, "--far", "0.5", "--json"]
+    assert main([*command, str(pairs)]) == 2
+    assert (
+        capsys.readouterr().err == f"verisphere: {pairs}: a file of suite, which is read here; write to another name\n"
+    )
+    assert pairs.read_text() == before
+    earlier.write_text("{}")
+    assert main([*command, str(earlier)]) == 0

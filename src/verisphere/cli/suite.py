@@ -16,6 +16,8 @@ def evaluate_suite(options: argparse.Namespace) -> str:
     from verisphere.measure.suite.task import SuiteOptions
 
     check_outputs(options, ("json",), [options.folder, options.model, options.embeddings])
+    if options.json is not None:
+        _refuse_to_replace_what_is_read(options.json, options.folder, options.embeddings)
     result = run_suite(
         options.folder,
         options.model,
@@ -33,6 +35,17 @@ def evaluate_suite(options: argparse.Namespace) -> str:
         f"{options.folder}: {len(failed)} of {len(result.sets)} sets could not be evaluated: "
         f"{printable(', '.join(failed))}"
     )
+
+
+def _refuse_to_replace_what_is_read(out: Path, *folders: Path | None) -> None:
+    """Refuse to replace a list, an image or embeddings; a JSON directly in a folder is that of an earlier run."""
+    from verisphere.files.disk import real_path
+
+    place = real_path(out)
+    for folder in [real_path(path) for path in folders if path is not None]:
+        earlier = place.parent == folder and place.suffix == ".json"
+        if place.exists() and place.is_relative_to(folder) and not earlier:
+            raise FileExistsError(f"{out}: a file of {folder.name}, which is read here; write to another name")
 
 
 def add_suite(kinds: Verbs) -> None:
