@@ -21,6 +21,7 @@ def test_an_unknown_file_and_an_unknown_folder_name_every_layout(tmp_path: Path)
         with pytest.raises(ValueError, match="no known layout of a list of pairs") as caught:
             read_pairs(path)
         assert begins in str(caught.value)
+        assert ("line 1" in str(caught.value)) == path.is_file()  # a folder has no lines
         assert all(layout.name in str(caught.value) for layout in LAYOUTS)
 
 

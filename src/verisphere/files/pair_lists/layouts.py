@@ -41,6 +41,6 @@ def read_pairs(path: str | Path) -> PairList:
     for layout in LAYOUTS:
         if layout.looks(path, head):
             return layout.read(path)
-    begins = "a folder" if path.is_dir() else f"begins with {shown(head[0], 60)}"
+    place, begins = ("", "a folder") if path.is_dir() else ("line 1: ", f"begins with {shown(head[0], 60)}")
     known = "; ".join(f"{layout.name} ({layout.example})" for layout in LAYOUTS)
-    raise ValueError(f"{path}: line 1: no known layout of a list of pairs: {begins}; known are {known}")
+    raise ValueError(f"{path}: {place}no known layout of a list of pairs: {begins}; known are {known}")
