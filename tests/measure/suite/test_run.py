@@ -251,3 +251,10 @@ def test_combined_is_named_where_one_of_its_sets_could_not_be_evaluated(family: 
     result = run(family, model)
     assert result.failed == ("agedb_30", "combined")
     assert result.sets["combined"].error == "it consists of agedb_30 too, which could not be evaluated"
+
+
+def test_a_missing_list_is_named_as_every_verb_names_it(folder: Path, model: Path):
+    shutil.copytree(folder / "lfw" / "images", folder / "million" / "facescrub_images")
+    (folder / "million" / "facescrub_lst").write_text("Ann_Able/Ann_Able_0001.png\n")
+    result = run(folder, model)
+    assert result.sets["megaface"].error == f"{folder / 'million' / 'megaface_lst'}: No such file or directory"

@@ -107,6 +107,23 @@ def test_a_list_beside_the_folders_is_named(tmp_path: Path):
     assert unknown == ("xqlfw_pairs.txt",)
 
 
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (("name_5pts_score.txt", "1N_gallery_G1.csv", "1N_gallery_G2.csv", "1N_probe_mixed.csv"), ""),
+        (("name_5pts_score.txt", "1N_gallery_G1.csv", "1N_probe_mixed.csv"), "ijbc_1N_gallery_G1.csv is the only"),
+        (("name_5pts_score.txt", "1N_probe_mixed.csv"), "the galleries are not there"),
+        (("name_5pts_score.txt", "1N_gallery_G1.csv"), "ijbc_1N_probe_mixed.csv is not there"),
+        (("1N_gallery_G1.csv", "1N_gallery_G2.csv", "1N_probe_mixed.csv"), "ijbc_name_5pts_score.txt is not there"),
+    ],
+)
+def test_what_a_folder_of_ijb_lacks_is_noted(tmp_path: Path, names: tuple[str, ...], says: str):
+    touch(tmp_path, *(f"any/meta/ijbc_{name}" for name in ("face_tid_mid.txt", "template_pair_label.txt", *names)))
+    notes = find_sets(tmp_path)[0][0].notes
+    assert len(notes) == bool(says)
+    assert all(note.startswith(says) for note in notes)
+
+
 def test_every_entry_of_the_table_is_documented():
     text = (Path(__file__).parents[3] / "docs" / "suite.md").read_text(encoding="utf-8")
     assert not [known.recognised for known in KNOWN_SETS if f"`{known.recognised.split(',')[0]}`" not in text]

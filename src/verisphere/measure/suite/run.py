@@ -116,7 +116,10 @@ def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], 
     try:
         result = work().result
     except (ValueError, OSError) as error:
-        return SetResult(place, tuple(command), None, " ".join(str(error).split()), notes)
+        said = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            said = f"{error.filename}: {error.strerror}"
+        return SetResult(place, tuple(command), None, " ".join(said.split()), notes)
     return SetResult(place, tuple(command), result, notes=notes)
 
 

@@ -60,7 +60,19 @@ def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
             {prefix: partial(_loose_crops, meta, scores, place)},
             partial(_evaluate_ijb, files=files),
             partial(_command_of_ijb, files=files),
+            notes=tuple(_lacking(files, scores, probes)),
         )
+
+
+def _lacking(files: IjbFiles, scores: Path, probes: Path) -> Iterator[str]:
+    """What the published files have and this folder has not."""
+    if files.scores is None:
+        yield f"{scores.name} is not there, so images are not aligned by its points, and faces are weighed alike"
+    if files.probes is None:
+        lacking = "the galleries are" if probes.is_file() else f"{probes.name} is"
+        yield f"{lacking} not there, so nothing is identified (1:N)"
+    elif len(files.galleries) == 1:
+        yield f"{files.galleries[0].name} is the only gallery, where the published protocol has the mean over two"
 
 
 def _evaluate_ijb(embeddings: Sequence[Path], options: SuiteOptions, *, files: IjbFiles) -> Result:
