@@ -183,7 +183,7 @@ def packs(tmp_path: Path) -> list[Path]:
         for pair, same in enumerate(genuine):
             rows[f"{pair:04}/left"] = (1, 0)
             rows[f"{pair:04}/right"] = (1, 0.02 * pair + 0.1) if same == (sign > 0) else (-1, 0)
-        origin = Origin(model="0" * 64, flip=True, precision="float32", images=f"{name}.bin", drawn=None)
+        origin = Origin(model="0" * 64, flip=True, precision="float32", images=f"sets/{name}.bin", drawn=None)
         write_embeddings(
             tmp_path / f"{name}.npz",
             Embeddings(np.array(list(rows.values()), np.float32), list(rows), [NOBODY] * 40, origin=origin),

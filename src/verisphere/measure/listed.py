@@ -172,7 +172,7 @@ def _rows(
     for path, (file, embeddings) in zip(lists, files, strict=True):
         listed = _read(path)
         sources += [_evaluated_list(part, path) for part in listed.files or (path,)]
-        images = "" if embeddings.origin is None else embeddings.origin.images
+        images = "" if embeddings.origin is None else Path(embeddings.origin.images).name
         if _is_pack(path) and images.lower().endswith(BIN_SUFFIX) and images != path.name:
             raise ValueError(
                 f"{file}: made of {images}, but is to be compared by the pairs of {path.name}; all such sets give "
