@@ -323,6 +323,8 @@ def test_a_row_that_is_no_direction_is_named(refused, files: Path, row: tuple[fl
         (("--meta", "meta.txt"), "there is nothing to evaluate: give --pairs"),
         ((*ONE_TO_ONE, "--gallery", "G1.csv"), "--gallery and --probes make 1:N together"),
         ((*ONE_TO_ONE, "--probes", "mixed.csv"), "--gallery and --probes make 1:N together"),
+        ((*ONE_TO_ONE, "--closed-set"), "--closed-set is for 1:N, which takes --gallery and --probes; give them, or"),
+        ((*ONE_TO_ONE, "--rank", "3"), "--rank is for 1:N"),
         ((*ONE_TO_ONE, "--covariates", "cov.csv"), "--covariates names the file and --group-by its column"),
         ((*ONE_TO_ONE, "--group-by", "GENDER"), "--covariates names the file and --group-by its column"),
         ((*ONE_TO_ONE, "--group-name", "0=F"), "--group-name names the groups of --group-by"),

@@ -1,6 +1,7 @@
 """IJB-B and IJB-C from the files of InsightFace's kit: `evaluate ijb`."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from verisphere.cli.evaluation_options import (
@@ -28,6 +29,8 @@ def evaluate_ijb(options: argparse.Namespace) -> str:
         options.meta, options.pairs, options.scores, tuple(options.gallery), options.probes, options.covariates
     )
     check_outputs(options, ("json",), [options.embeddings, *files.all])
+    _refuse_without(options, ("fpir", "rank", "closed_set"), files.galleries, "1:N, which takes --gallery and --probes")
+    _refuse_without(options, ("far", "keep_repeated", "group_by"), files.pairs, "1:1, which takes --pairs")
     asked = ijb.IjbOptions(
         fars=options.far or FARS,
         fpirs=open_set_fpirs(options, IJB_FPIRS),
@@ -44,6 +47,13 @@ def evaluate_ijb(options: argparse.Namespace) -> str:
     if options.json is not None:
         result.write_json(options.json)
     return result.text()
+
+
+def _refuse_without(options: argparse.Namespace, names: Sequence[str], given: object, what: str) -> None:
+    """Refuse options of a part of the protocol whose files are not given, which would be ignored."""
+    useless = next((name for name in names if getattr(options, name)), None)
+    if not given and useless is not None:
+        raise ValueError(f"--{useless.replace('_', '-')} is for {what}; give them, or leave it out")
 
 
 def _group_names(words: list[str]) -> dict[str, str]:

@@ -18,8 +18,10 @@ def touch(folder: Path, *names: str) -> None:
 @pytest.mark.parametrize(
     ("file", "name"),
     [
-        ("any/pairs.txt", "lfw"),
-        ("any/protocol/pairs.txt", "lfw"),
+        ("LFW/pairs.txt", "lfw"),
+        ("aligned_lfw-112/protocol/pairs.txt", "lfw"),
+        ("mine/pairs.txt", "mine"),
+        ("sllfw/pairs.txt", "sllfw"),  # by its folder's name
         ("any/pair_SLLFW.txt", "sllfw"),
         ("any/calfw/pairs_CALFW.txt", "calfw"),
         ("any/pairs_CPLFW.txt", "cplfw"),
@@ -41,6 +43,29 @@ def test_a_set_is_recognised_by_its_published_file(tmp_path: Path, file: str, na
     tasks, unknown = find_sets(tmp_path)
     assert [task.name for task in tasks] == [name]
     assert unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("10\t300\n" + "Ann\t1\t2\n" * 6000, "lfw"),
+        ("Ann\t1\t2\n" * 6000, "lfw"),
+        ("10\t30\n" + "Ann\t1\t2\n" * 600, "any"),
+        ("\xff", "any"),
+    ],
+)
+def test_a_list_called_pairs_is_of_lfw_where_it_has_its_numbers(tmp_path: Path, text: str, name: str):
+    touch(tmp_path, "any/pairs.txt")
+    (tmp_path / "any" / "pairs.txt").write_bytes(text.encode("latin-1"))
+    assert [task.name for task in find_sets(tmp_path)[0]] == [name]
+
+
+def test_what_lacks_of_a_set_and_a_second_one_in_its_folder_are_noted(tmp_path: Path):
+    touch(tmp_path, "rfw/test/txts/African/African_pairs.txt", "rfw/test/txts/Indian/Indian_pairs.txt")
+    touch(tmp_path, "ijb/a/meta/ijbc_face_tid_mid.txt", "ijb/b/meta/ijbc_face_tid_mid.txt")
+    rfw, ijb = find_sets(tmp_path)[0]
+    assert rfw.notes == ("of the published groups, Asian, Caucasian are not there",)
+    assert ijb.notes[-1].startswith("b/meta/ijbc_face_tid_mid.txt is a second one of this set and was not measured")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +96,9 @@ def test_groups_are_a_folder_of_groups_of_people(tmp_path: Path):
 
 
 def test_two_sets_in_one_folder_and_one_set_in_two(tmp_path: Path):
-    touch(tmp_path, "a/pairs.txt", "a/pair_SLLFW.txt", "b/pairs.txt", "lfw.bin")
+    touch(tmp_path, "lfw a/pairs.txt", "lfw a/pair_SLLFW.txt", "lfw b/pairs.txt", "lfw.bin")
     tasks, _ = find_sets(tmp_path)
-    assert [task.name for task in tasks] == ["lfw", "lfw (b)", "sllfw", "lfw (lfw.bin)"]
+    assert [task.name for task in tasks] == ["lfw", "lfw (lfw b)", "sllfw", "lfw (lfw.bin)"]
     parts = [part for task in tasks for part in task.parts]
     assert len(set(parts)) == len(parts), "each has an embeddings file of its own"
 

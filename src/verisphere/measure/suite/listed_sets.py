@@ -1,7 +1,9 @@
 """Published sets with lists of pairs: the LFW family, and verification sets of InsightFace."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 from verisphere.files.images_json import read_source
 from verisphere.files.pair_lists.layouts import read_pairs
 from verisphere.files.pair_lists.pair_list import PairList
+from verisphere.files.text import numbered_lines
 from verisphere.measure.evaluate import Options
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.measure.suite.images import SetImages, find_images
@@ -21,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: FARs at which the sets of the LFW family are published; their few thousand impostors resolve no lower ones.
 FARS = ("1e-2", "1e-3")
+_VIEW_2 = 6_000  # pairs of LFW's View 2
+_RFW_GROUPS = ("African", "Asian", "Caucasian", "Indian")
 
 
 def lists_below(place: Path, pattern: str) -> list[Path]:
@@ -53,6 +58,35 @@ def find_listed(place: Path, pattern: str, name: str = "", note: str = "") -> It
             title, part = f"{title} ({place.name}/{below})", f"{title}-{place.name}-{below}"
         home = place / below if len(paths) > 1 else place
         yield pairs_task(title, place, {part: partial(_listed_images, path, home)}, (path,), note)
+
+
+def find_lfw(place: Path) -> Iterator[Task]:
+    """LFW: a `pairs.txt` with the numbers of View 2, or in a folder called LFW; any other has its folder's name.
+
+    The name `pairs.txt` alone does not say that a list is LFW's, and only LFW's may count for the combined figure.
+    """
+    lists = lists_below(place, "pairs.txt")
+    called_so = re.search(r"(?<![a-z])lfw", place.name.lower()) is not None
+    view_2 = any(_is_view_2(path) for path in lists if path.is_file())
+    yield from find_listed(place, "pairs.txt", "lfw" if called_so or view_2 else "")
+
+
+def _is_view_2(path: Path) -> bool:
+    """Whether a list has the header of LFW's View 2, ten folds of 300 pairs of a kind, or as many lines without it."""
+    try:
+        lines = [text for _, text in numbered_lines(path)]
+    except (ValueError, OSError):
+        return False  # what is wrong with it is said where it is read
+    return len(lines) == _VIEW_2 or (len(lines) == _VIEW_2 + 1 and lines[0].split() == ["10", "300"])
+
+
+def find_rfw(place: Path) -> Iterator[Task]:
+    """RFW, with a note where lists of its four groups lack."""
+    for task in find_listed(place, "test/txts", "rfw"):
+        there = {path.parent.name for path in task.pairs[0].glob("*/*_pairs.txt")}
+        lacking = [group for group in _RFW_GROUPS if group not in there]
+        note = f"of the published groups, {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not there"
+        yield replace(task, notes=(note,)) if lacking else task
 
 
 def find_bin(place: Path) -> Iterator[Task]:

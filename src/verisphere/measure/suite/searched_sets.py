@@ -60,8 +60,14 @@ def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
             {prefix: partial(_loose_crops, meta, scores, place)},
             partial(_evaluate_ijb, files=files),
             partial(_command_of_ijb, files=files),
-            notes=tuple(_lacking(files, scores, probes)),
+            notes=(*_lacking(files, scores, probes), *_further(place, f"meta/{prefix}_face_tid_mid.txt")),
         )
+
+
+def _further(place: Path, pattern: str) -> Iterator[str]:
+    """What else of the same set lies in a folder, which is not measured."""
+    for path in lists_below(place, pattern)[1:]:
+        yield f"{path.relative_to(place)} is a second one of this set and was not measured; give it a folder of its own"
 
 
 def _lacking(files: IjbFiles, scores: Path, probes: Path) -> Iterator[str]:
@@ -146,6 +152,7 @@ def find_tinyface(place: Path) -> Iterator[Task]:
             },
             _evaluate_tinyface,
             _command_of_tinyface,
+            notes=tuple(_further(place, "Testing_Set/Gallery_Match")),
         )
 
 
@@ -193,6 +200,7 @@ def find_megaface(place: Path) -> Iterator[Task]:
             },
             partial(_evaluate_megaface, noise=noise),
             partial(_command_of_megaface, noise=noise),
+            notes=tuple(_further(place, "facescrub_lst")),
         )
 
 

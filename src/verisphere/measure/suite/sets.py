@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from verisphere.measure.suite.listed_sets import find_bin, find_listed
+from verisphere.measure.suite.listed_sets import find_bin, find_lfw, find_listed, find_rfw
 from verisphere.measure.suite.searched_sets import find_groups, find_ijb, find_megaface, find_tinyface
 from verisphere.measure.suite.task import Task
 
@@ -31,7 +31,7 @@ def _listed(name: str, pattern: str, note: str = "") -> KnownSet:
 
 #: Every set that a suite knows, in the order of its table; a new one is one entry here.
 KNOWN_SETS = (
-    _listed("lfw", "pairs.txt"),
+    KnownSet("lfw", "pairs.txt, of View 2 or in a folder called LFW; else under the name of its folder", find_lfw),
     _listed("sllfw", "pair_SLLFW.txt"),
     _listed("calfw", "pairs_CALFW.txt"),
     _listed("cplfw", "pairs_CPLFW.txt"),
@@ -40,7 +40,7 @@ KNOWN_SETS = (
     _listed("cfp_fp", "Protocol/Split/FP"),
     _listed("xqlfw", "xqlfw_pairs.txt"),
     _listed("ytf", "splits.txt"),
-    _listed("rfw", "test/txts"),
+    KnownSet("rfw", "test/txts", find_rfw),
     KnownSet("tinyface", "Testing_Set/Gallery_Match", find_tinyface),
     KnownSet("ijbb", "meta/ijbb_face_tid_mid.txt", partial(find_ijb, prefix="ijbb")),
     KnownSet("ijbc", "meta/ijbc_face_tid_mid.txt", partial(find_ijb, prefix="ijbc")),
