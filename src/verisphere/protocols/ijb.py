@@ -2,7 +2,7 @@
 
 The list is screened once (`ListedPairs`); a group's scores are the pairs of that list between two templates of the
 group, so that no list is copied. The one threshold t_c is that of all pairs, those across groups and those of templates
-without a group included (OneFace, Liu et al. 2022, table 3: the gender split of IJB-C).
+without a group included (OneFace, Liu et al. 2022, table 3: the gender split of IJB-B).
 """
 
 from collections.abc import Mapping, Sequence
