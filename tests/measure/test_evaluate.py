@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from verisphere.measure.evaluate import (
 )
 from verisphere.measure.listed import evaluate_pairs
 from verisphere.protocols import PairsOfSet, listed_folds
-from verisphere.vocabulary import Comparisons, Embeddings, Redrawing
+from verisphere.vocabulary import Comparisons, Embeddings, Origin, Redrawing
 
 POINT = {
     "far_target",
@@ -225,6 +226,15 @@ def test_pairs_without_folds_make_ten_blocks(tmp_path: Path, write):
     kinds = np.arange(120) < 60
     nothing = np.zeros(120, np.int64)
     assert np.bincount(listed_folds(Comparisons(nothing, nothing, kinds))).tolist() == [12] * 10
+
+
+def test_files_of_two_models_share_no_threshold(write):
+    paths = [
+        write(f"{name}.npz", replace(faces(4, 3, seed=seed), origin=Origin(name, False, "float32", "faces")))
+        for seed, name in enumerate(("first", "second"))
+    ]
+    with pytest.raises(ValueError, match=r"second\.npz: another model made it than .*first\.npz"):
+        evaluate_one_threshold(paths, options())
 
 
 def test_pairs_of_domains_also_have_one_threshold(tmp_path: Path, write):

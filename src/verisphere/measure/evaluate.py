@@ -32,6 +32,7 @@ from verisphere.files.scan_state import ScanState
 from verisphere.files.scores import read_scores
 from verisphere.measure.comparison import Difference, all_pairs_against
 from verisphere.measure.evaluation import Evaluation
+from verisphere.measure.sides import check_one_model
 from verisphere.protocols import (
     PairsOfSet,
     all_pairs,
@@ -162,6 +163,7 @@ def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluatio
     sets = [(path.stem, read_known_people(path, options.feature_norm)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
+    check_one_model({path: embeddings for path, (_, embeddings) in zip(paths, sets, strict=True)})
     sources = [evaluated(path, embeddings.origin) for path, (_, embeddings) in zip(paths, sets, strict=True)]
     return _all_pairs(pool_embeddings(sets), sources, ", ".join(map(str, paths)), options)
 

@@ -1,6 +1,6 @@
 """From embeddings files and lists of pairs to figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from verisphere.measure.evaluate import (
 )
 from verisphere.measure.evaluation import Evaluation, accuracy_over_domains
 from verisphere.measure.listed_rows import ListedRows, as_one_list, rows_of_list
+from verisphere.measure.sides import check_one_model
 from verisphere.packs.bin_pairs import SUFFIX as BIN_SUFFIX
 from verisphere.packs.bin_pairs import read_bin_pairs
 from verisphere.protocols import ListedPairsResult, listed_folds, listed_operating_points, listed_pairs
@@ -69,7 +70,7 @@ def evaluate_pairs(
         raise ValueError(f"{max(lists, key=lists.count)}: the list is named twice")
     _check_packs(lists, len(paths))
     opened = {file: read_embeddings(file) for file in dict.fromkeys(paths)}
-    _check_one_model(opened)
+    check_one_model(opened)
     files = [(file, opened[file]) for file in (paths * len(lists) if len(paths) == 1 else paths)]
     ours, list_files = _rows(lists, files, options, options.intervals or bool(against))
     source = ", ".join(map(str, lists))
@@ -137,17 +138,6 @@ def _check_packs(lists: Sequence[Path], files: int) -> None:
             f"{packs[1]}: its images have the same names as those of {packs[0].name}, 0000/left and so on; name an "
             "embeddings file for each list"
         )
-
-
-def _check_one_model(opened: Mapping[Path, Embeddings]) -> None:
-    """Refuse embeddings of two models, or with and without mirror images: their scores share no threshold."""
-    known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
-    for file, origin in known:
-        if not origin.made_alike(known[0][1]):
-            raise ValueError(
-                f"{file}: another model made it than {known[0][0]}, or another precision or --flip; pairs that are "
-                "taken together are scored by one model in one way"
-            )
 
 
 def _evaluated_list(part: Path, path: Path) -> EvaluatedFile:

@@ -1,6 +1,6 @@
 """The two sides of a comparison: made alike, without a common image, and galleries with distractors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,24 @@ def check_alike(
     made = [(known.model, known.flip) for known in (origin, other_origin) if known is not None]
     if len(set(made)) > 1:
         raise ValueError(f"{other}: not made by the model, or with the mirror image, as {probes} was")
+
+
+def check_one_model(opened: Mapping[Path, Embeddings]) -> None:
+    """Refuse embeddings of two models, or with and without mirror images: their scores share no threshold.
+
+    Args:
+        opened: the embeddings by their files; those of an unknown origin are taken as they are.
+
+    Raises:
+        ValueError: two files were not made alike; names both.
+    """
+    known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
+    for file, origin in known:
+        if not origin.made_alike(known[0][1]):
+            raise ValueError(
+                f"{file}: another model made it than {known[0][0]}, or another precision or --flip; pairs that are "
+                "taken together are scored by one model in one way"
+            )
 
 
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
