@@ -37,6 +37,7 @@ OWN = Path(__file__).parents[1] / "train"  # own_parts.py
         (RuntimeError("could not execute a primitive"), "memory ran out: take less"),
         (RuntimeError("could not append a sum post-op"), "memory ran out: take less"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory ran out: take less"),  # a process that is started
+        (SystemError("error return without exception set"), "memory ran out: take less"),  # a module that is loaded
         (ImportError("libtorch.so: failed to map segment: Cannot allocate memory"), "memory ran out: take less"),
     ],
 )  # fmt: skip

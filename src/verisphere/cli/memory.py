@@ -18,6 +18,8 @@ _SIGNS = (
 #: Texts of oneDNN, which computes convolutions on a CPU. Errors of a primitive's descriptor are excluded: they are also
 #: raised for operations that are not supported.
 _ONEDNN = re.compile(r"could not (create a (memory|primitive(?! desc))|execute a primitive|append )")
+#: What CPython raises where memory runs out while it loads a module, as was seen under a limit of memory.
+_LOADING = "error return without exception set"
 _REQUESTED = re.compile(r"tried to allocate ([\d.]+ \w+)|unable to allocate ([\d.]+ \w+)", re.IGNORECASE)
 #: Advice of verbs without advice of their own.
 LESS_MEMORY = "give fewer images at a time, or a machine with more memory"
@@ -29,6 +31,8 @@ def memory_ran_out(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
+    if isinstance(error, SystemError):
+        return str(error) == _LOADING
     if not isinstance(error, (RuntimeError, ImportError)):
         return False
     text = str(error).lower()
