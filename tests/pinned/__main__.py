@@ -31,7 +31,11 @@ _EXCHANGE = "the check before a step also compares the losses of the ranks: 16 b
 _RECIPE = "it states length and digest of recipe.yaml, whose class paths have other names now"
 _FILE = "it holds recipe.yaml with its length and digest, and that states more fields now"
 _PANEL = "a plot with one panel is as wide as the panel, and its caption names the baseline"
-_DOMAINS = "its table of domains has a column with -log10 FAR"
+_DOMAINS = "its table of domains has a column with -log10 FAR, and groups stand to the geometric mean of all"
+_GROUPS = (
+    "one_threshold also has standard deviations, -log10 FAR of each domain, and how each group stands to all; other "
+    "fields are as they were"
+)
 MEANT = {
     "dry run: dry.json": _EXCHANGE,
     "dry run: said/dry run.txt": _EXCHANGE,
@@ -39,6 +43,10 @@ MEANT = {
     "dry run anchor: said/dry run anchor.txt": _EXCHANGE,
     "export: model/model_card.md": _RECIPE,
     "export groups: groups_model/model_card.md": _RECIPE,
+    "all pairs: all.json": _GROUPS,
+    "all pairs again: again.json": _GROUPS,
+    "one threshold: one.json": _GROUPS,
+    "scores: scores.json": _GROUPS,
     "all pairs: said/all pairs.txt": _DOMAINS,
     "all pairs again: said/all pairs again.txt": _DOMAINS,
     "evaluate others: said/evaluate others.txt": _DOMAINS,
