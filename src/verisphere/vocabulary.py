@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from verisphere.arrays import rows_of_numbers, text_column
-from verisphere.provenance import ImageSource, Origin, TrainingRecord  # noqa: F401  # other files import them from here
+from verisphere.provenance import ImageSource, Origin, TrainingRecord  # noqa: F401  # data sets of one's own import them from here
 from verisphere.seeds import check_seed
 from verisphere.words import (  # noqa: F401  # other files import them from here
     FARS,

@@ -104,7 +104,7 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
 
     Args:
         path: embeddings file.
-        columns: those that are needed, `names` first; `identities` is the other one.
+        columns: names of the text columns to read: `names`, and `identities` after it where people are needed.
 
     Raises:
         FileNotFoundError: there is no such file.

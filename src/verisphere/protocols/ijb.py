@@ -35,10 +35,10 @@ def template_pairs(
         rule: see `threshold_at`.
         progress: reports the progress over blocks of products.
         keep_repeated: count pairs of a template with itself, and pairs that are listed twice, instead of refusing them.
-        skip_empty: leave groups without genuine or without impostor pairs out, instead of refusing them.
+        skip_empty: exclude groups without genuine or without impostor pairs instead of refusing them.
 
     Raises:
-        ValueError: those of `listed_operating_points`, and of `compare_domains`.
+        ValueError: `listed_operating_points` refuses the list or a FAR, or `compare_domains` refuses a group.
     """
     pairs, genuine, impostor = listed_order(templates, comparisons, fars, progress, keep_repeated)
     points = tuple(operating_point(genuine, impostor, far, rule) for far in fars)

@@ -34,7 +34,7 @@ def people_of_set(pairs: PairsOfSet, points: Sequence[OperatingPoint]) -> People
     Holds every genuine score, and every impostor score above the lowest of the thresholds, with 24 bytes each.
 
     Args:
-        pairs: all pairs of a set.
+        pairs: the set, whose every two rows are compared.
         points: operating points over all pairs of that set, at least one.
     """
     images = np.bincount(pairs.person)
