@@ -15,6 +15,7 @@ FLOORS = (
     ("cli",),
     ("demo",),
     ("experiments",),
+    ("clean",),
     ("ship",),
     ("measure",),
     ("train",),

@@ -6,6 +6,7 @@ from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
 from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
 from verisphere.images.photos import Photos
+from verisphere.images.relabelled import Relabelled
 from verisphere.images.select import require_people, split_people, with_images, with_people
 from verisphere.images.synthetic.synthetic_faces import SyntheticFaces
 
@@ -16,6 +17,7 @@ __all__ = [
     "Faces",
     "InMemory",
     "Photos",
+    "Relabelled",
     "SyntheticFaces",
     "augment",
     "batches",

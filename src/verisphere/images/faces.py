@@ -31,11 +31,14 @@ class Faces(ABC):
         names: unique name of each image, such as `AJ_Cook/AJ_Cook_0001.jpg`.
         identities: name, in the data set, of the person on each image; `NOBODY` where nobody is known.
         domains: name of the group to which each image belongs, or None where the set has no domains.
+        true_identities: who is on each image, where `identities` has known errors, such as label noise that was put in;
+            None where nothing else than `identities` is known.
     """
 
     names: Sequence[str]
     identities: Sequence[str]
     domains: Sequence[str] | None = None
+    true_identities: Sequence[str] | None = None
 
     @abstractmethod
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
@@ -74,6 +77,8 @@ class Selection(Faces):
         self.indices = np.asarray(indices, np.int64)
         self.names, self.identities = take(faces.names, self.indices), take(faces.identities, self.indices)
         self.domains = None if faces.domains is None else take(faces.domains, self.indices)
+        truth = faces.true_identities
+        self.true_identities = None if truth is None else take(truth, self.indices)
 
     @property
     def source(self) -> ImageSource:

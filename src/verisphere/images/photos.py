@@ -1,6 +1,7 @@
 """Face images on disk, in any format that `verisphere.packs` reads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from verisphere.images.decode import decode, decode_quietly, quiet_decoders
 from verisphere.images.faces import Faces
+from verisphere.images.relabelled import relabelled
 from verisphere.images.select import positions_of_listed, positions_with_images
 from verisphere.packs.formats import open_pack
 from verisphere.vocabulary import ImageSource
@@ -42,6 +44,8 @@ class Photos(Faces):
 
     Args:
         path: the folder, archive, list or pack.
+        labels: a list with the identity of each image, such as `kept.txt` of `verisphere clean`; only these images are
+            used, in its order, with its identities and, where it has any, domains. See `Relabelled`.
         people: a list of people, as `verisphere.files.people_lists.read_people` reads it; other people are excluded.
         min_images: people with fewer images are excluded.
         max_images: largest number of images of a person; the first ones in order are used. None sets no limit.
@@ -64,6 +68,7 @@ class Photos(Faces):
         max_images: int | None = None,
         size: tuple[int, int] = (112, 112),
         max_stretch: float = 1.5,
+        labels: str | Path | None = None,
     ) -> None:
         if min(size) < 1:
             raise ValueError(f"size is {size}; allowed are a height and a width of at least 1 pixel")
@@ -72,6 +77,10 @@ class Photos(Faces):
         self.path = Path(path).expanduser()
         self.size, self.max_stretch = size, max_stretch
         pack = open_pack(self.path)
+        if labels is not None:
+            positions, listed = relabelled(pack.names, labels)
+            pack = pack.keep(positions)
+            pack = replace(pack, identities=listed.identities, domains=listed.domains or pack.domains)
         if people is not None:
             pack = pack.keep(positions_of_listed(pack.identities, people))
         if (min_images, max_images) != (1, None):

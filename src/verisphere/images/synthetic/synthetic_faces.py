@@ -87,7 +87,7 @@ class SyntheticFaces(Faces):
             for image in range(images)
         )
         self.domains = tuple(condition for condition in conditions for _ in range(images))
-        self.true_identities = tuple(person for person in persons for _ in range(images))
+        self.true_identities: tuple[str, ...] = tuple(person for person in persons for _ in range(images))
         self.identities = mislabelled(self.true_identities, self.domains, label_noise, seed)
 
     @property

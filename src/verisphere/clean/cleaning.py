@@ -1,0 +1,223 @@
+"""The result of cleaning: which samples were dropped and why, as text, JSON and a list that `train` reads."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int8, Int64
+
+from verisphere.clean.found import Found
+from verisphere.clean.rules import ANGLES, Reason, Rule, images_left
+from verisphere.clean.truth import Agreement, agreement, noisy_labels
+from verisphere.files.disk import write_whole
+from verisphere.files.label_lists import LabelList, write_labels
+from verisphere.files.results import to_json
+from verisphere.packs.columns import take
+from verisphere.report.tables import table
+
+KEPT, JSON = "kept.txt", "clean.json"
+
+
+@dataclass(frozen=True)
+class AtAngle:
+    """What the rule of the angle drops at one of the compared angles.
+
+    Attributes:
+        angle: the angle, in degrees.
+        dropped: number of samples beyond it.
+        identities_lost: number of identities of which no sample remains.
+        agreement: dropped against noisy samples; None where the truth is not known.
+    """
+
+    angle: float
+    dropped: int
+    identities_lost: int
+    agreement: Agreement | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaning:
+    """The result of a rule on a data set.
+
+    Attributes:
+        found: the samples in their sub-classes.
+        rule: the rule.
+        reasons: why each sample was dropped, as numbers of `Reason`.
+    """
+
+    found: Found
+    rule: Rule
+    reasons: Int8[np.ndarray, " samples"]
+
+    @classmethod
+    def by(cls, rule: Rule, found: Found) -> "Cleaning":
+        """Apply a rule."""
+        return cls(found, rule, rule.reasons(found.sub))
+
+    @cached_property
+    def kept(self) -> Bool[np.ndarray, " samples"]:
+        """Whether each sample was kept."""
+        return self.reasons == Reason.KEPT
+
+    @cached_property
+    def noisy(self) -> Bool[np.ndarray, " samples"] | None:
+        """Whether the label of each sample is wrong; None where the truth is not known."""
+        truth = self.found.true_identities
+        return None if truth is None else noisy_labels(self.found.identities, truth)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of samples that were dropped for each reason, with zeros."""
+        return {reason.word: int((self.reasons == reason).sum()) for reason in Reason if reason}
+
+    @cached_property
+    def images(self) -> Int64[np.ndarray, " classes"]:
+        """Number of samples of each identity."""
+        labels = self.found.sub.labels
+        return np.bincount(labels[labels >= 0], minlength=len(self.found.people))
+
+    @property
+    def lost(self) -> list[str]:
+        """Identities of which no sample remains."""
+        gone = (self.images > 0) & (images_left(self.found.sub, self.reasons) == 0)
+        return [self.found.people[place] for place in np.flatnonzero(gone).tolist()]
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """Dropped against noisy samples; None where the truth is not known."""
+        return None if self.noisy is None else agreement(~self.kept, self.noisy)
+
+    def at_angles(self, angles: Sequence[float] = ANGLES) -> tuple[AtAngle, ...]:
+        """What the angle alone would drop at each of some angles (ArcFace, table 3)."""
+        results = []
+        for angle in angles:
+            alone = Cleaning.by(Rule(angle), self.found)
+            results.append(AtAngle(angle, int((~alone.kept).sum()), len(alone.lost), alone.agreement))
+        return tuple(results)
+
+    def shares(self) -> dict[str, int]:
+        """Number of samples in dominant and other sub-classes; of clean and noisy ones where the truth is known.
+
+        Where it is known, these are the four categories of ArcFace's figure 7.
+        """
+        dominant = self.found.sub.in_dominant
+        groups = {"dominant": dominant, "non_dominant": self.found.sub.known & ~dominant}
+        if self.noisy is None:
+            return {name: int(rows.sum()) for name, rows in groups.items()}
+        kinds = {"clean": ~self.noisy, "noisy": self.noisy}
+        return {
+            f"{name}_{kind}": int((rows & of_kind).sum())
+            for name, rows in groups.items()
+            for kind, of_kind in kinds.items()
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """All of `clean.json` but its samples."""
+        per_class = self.found.sub.counts
+        fields: dict[str, Any] = {
+            "method": self.found.method,
+            "rule": asdict(self.rule),
+            "images": len(self.found),
+            "identities": int((self.images > 0).sum()),
+            "images_kept": int(self.kept.sum()),
+            "dropped": self.counts,
+            "identities_lost": self.lost,
+            "sub_centers": per_class.shape[1],
+            "empty_sub_centers": int((per_class == 0).sum()),
+            "sub_classes": self.shares(),
+            "at_angles": [asdict(at) for at in self.at_angles()],
+        }
+        if (found := self.agreement) is not None:
+            fields["truth"] = asdict(found) | {
+                name: getattr(found, name) for name in ("precision", "recall", "noise_before", "noise_after")
+            }
+        return fields
+
+    def samples(self) -> Iterator[dict[str, Any]]:
+        """Each sample as an entry of `clean.json`, in the order of the set."""
+        found = self.found
+        truth = found.true_identities
+        for place, (name, identity) in enumerate(zip(found.names, found.identities, strict=True)):
+            reason = Reason(int(self.reasons[place]))
+            entry: dict[str, Any] = {
+                "name": name,
+                "identity": identity,
+                "sub_center": int(found.sub.sub_center[place]),
+                "angle_deg": _rounded(float(found.sub.angle[place])),
+                "nearest_deg": _rounded(float(found.sub.nearest[place])),
+                "kept": reason is Reason.KEPT,
+                "reason": reason.word,
+            }
+            yield entry if truth is None else entry | {"true_identity": truth[place]}
+
+    def write(self, folder: Path) -> None:
+        """Write `kept.txt` and `clean.json` into a folder, each whole or not at all."""
+        rows = np.flatnonzero(self.kept)
+        found = self.found
+        kept = LabelList(
+            take(found.names, rows),
+            take(found.identities, rows),
+            None if found.domains is None else take(found.domains, rows),
+            None if found.true_identities is None else take(found.true_identities, rows),
+        )
+        write_labels(folder / KEPT, kept)
+        write_whole(folder / JSON, self._write_json)
+
+    def _write_json(self, path: Path) -> None:
+        """The summary and a line for each sample, one after the other, so that millions are never held as text."""
+        head = json.dumps(to_json(self.summary()), indent=2, ensure_ascii=False, allow_nan=False)
+        with path.open("w", encoding="utf-8") as file:
+            file.write(head.removesuffix("\n}") + ',\n  "samples": [')
+            for place, sample in enumerate(self.samples()):
+                file.write(",\n    " if place else "\n    ")
+                file.write(json.dumps(sample, ensure_ascii=False, allow_nan=False))
+            file.write("\n  ]\n}\n")
+
+    def text(self) -> str:
+        """The counts as text."""
+        total, kept = len(self.found), int(self.kept.sum())
+        lines = [
+            f"{self.found.method}: {kept:,} of {total:,} images kept, {total - kept:,} dropped "
+            f"({(total - kept) / total:.1%})"
+        ]
+        lines += [
+            f"  {count:,} {because.format(rule=self.rule)}"
+            for reason, because in _BECAUSE.items()
+            if (count := self.counts[reason.word])
+        ]
+        lost = self.lost
+        if lost:
+            lines.append(f"  {len(lost):,} of {int((self.images > 0).sum()):,} identities lost, the first is {lost[0]}")
+        lines.append(table(*_angles_table(self.at_angles())))
+        if (found := self.agreement) is not None:
+            lines.append(
+                f"truth: {found.noisy:,} labels wrong ({found.noise_before:.1%}); precision {found.precision:.4f}, "
+                f"recall {found.recall:.4f}; wrong labels among the kept images {found.noise_after:.2%}"
+            )
+        return "\n".join(lines)
+
+
+_BECAUSE = {
+    Reason.ANGLE: "beyond {rule.angle:g} degrees of the dominant sub-center",
+    Reason.SUB_CENTER: "nearer to another sub-center",
+    Reason.FEW_IMAGES: "of identities with fewer than {rule.min_images} images left",
+}
+
+
+def _angles_table(at_angles: Sequence[AtAngle]) -> tuple[list[str], list[list[str]]]:
+    header = ["angle", "dropped", "identities lost"]
+    rows = [[f"{at.angle:g}", f"{at.dropped:,}", f"{at.identities_lost:,}"] for at in at_angles]
+    if any(at.agreement is not None for at in at_angles):
+        header += ["precision", "recall"]
+        for row, at in zip(rows, at_angles, strict=True):
+            assert at.agreement is not None
+            row += [f"{at.agreement.precision:.4f}", f"{at.agreement.recall:.4f}"]
+    return header, rows
+
+
+def _rounded(angle: float) -> float | None:
+    return None if np.isnan(angle) else round(angle, 3)

@@ -1,0 +1,36 @@
+"""What a method of cleaning finds, before a rule decides: the sub-class of every sample, with its name and identity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from verisphere.clean.sub_classes import SubClasses
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The samples of a data set, each in its sub-class.
+
+    Attributes:
+        names: name of each image.
+        identities: identity of each image.
+        people: the identities; a label of `sub` is a position in them.
+        sub: sub-classes of the samples.
+        method: how the sub-centers were found, in words, such as "sub-centers of runs/k3".
+        domains: domain of each image; None where the set has none.
+        true_identities: who is on each image, where it is known.
+    """
+
+    names: Sequence[str]
+    identities: Sequence[str]
+    people: Sequence[str]
+    sub: SubClasses
+    method: str
+    domains: Sequence[str] | None = None
+    true_identities: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def with_truth(self, true_identities: Sequence[str] | None) -> "Found":
+        """The same with another truth."""
+        return replace(self, true_identities=true_identities)

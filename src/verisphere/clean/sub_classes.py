@@ -1,0 +1,89 @@
+"""Sub-classes: the samples of an identity by the sub-center that each is nearest to, and the dominant one of them.
+
+Sub-center ArcFace (Deng et al. 2021, arXiv:1801.07698v4, section 3.3) trains K sub-centers for each identity. Most of
+the clean samples gather at one of them, the dominant sub-center; noisy and hard samples go to the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+
+#: Sub-center of a sample of no class, or of a class without sub-centers.
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class SubClasses:
+    """The sub-class of each sample, and its angles.
+
+    Attributes:
+        labels: class of each sample; `NO_CLASS` for a sample of nobody who is known.
+        sub_center: number of the nearest sub-center of the own class; `NONE` for a sample of no class.
+        dominant: number of the dominant sub-center of each class; `NONE` for a class without samples.
+        counts: number of samples that are nearest to each sub-center.
+        angle: angle between each sample and the dominant sub-center of its class, in degrees; NaN for no class.
+        nearest: angle between each sample and its nearest sub-center, in degrees; NaN for no class.
+    """
+
+    labels: Int64[np.ndarray, " samples"]
+    sub_center: Int64[np.ndarray, " samples"]
+    dominant: Int64[np.ndarray, " classes"]
+    counts: Int64[np.ndarray, "classes subcenters"]
+    angle: Float32[np.ndarray, " samples"]
+    nearest: Float32[np.ndarray, " samples"]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def known(self) -> Bool[np.ndarray, " samples"]:
+        """Whether each sample has a class with a sub-center."""
+        return self.sub_center != NONE
+
+    @property
+    def in_dominant(self) -> Bool[np.ndarray, " samples"]:
+        """Whether each sample is nearest to the dominant sub-center of its class."""
+        return self.known & (self.sub_center == self.dominant[self.labels])
+
+
+def sub_classes(
+    cosines: Float32[np.ndarray, "samples subcenters"], labels: Int64[np.ndarray, " samples"], classes: int
+) -> SubClasses:
+    """Sub-classes from the cosines of each sample to the sub-centers of its own class.
+
+    The dominant sub-center of a class is the one that most of its samples are nearest to; of several with equally many,
+    the one with the larger sum of the cosines of these samples, and of equal sums the first. A sample that is equally
+    near to two sub-centers belongs to the first.
+
+    >>> cosines = np.array([[0.9, 0.0], [0.8, 0.1], [0.1, 0.5]], np.float32)  # two near the first, one the second
+    >>> found = sub_classes(cosines, np.array([0, 0, 0]), classes=1)
+    >>> found.sub_center.tolist(), found.dominant.tolist(), found.counts.tolist(), found.angle.round().tolist()
+    ([0, 0, 1], [0], [[2, 1]], [26.0, 37.0, 84.0])
+
+    Args:
+        cosines: cosines; NaN where the class has fewer sub-centers than others. Rows of no class are not read.
+        labels: class of each sample, below `classes`; a negative one is no class.
+        classes: number of classes.
+    """
+    per_class = cosines.shape[1]
+    own = np.where(np.isnan(cosines), -np.inf, cosines)
+    known = (labels >= 0) & (own > -np.inf).any(axis=1)
+    sub_center = np.where(known, own.argmax(axis=1), NONE)
+    largest = own.max(axis=1)
+    place = (labels * per_class + sub_center)[known]
+    counts = np.bincount(place, minlength=classes * per_class).reshape(classes, per_class)
+    sums = np.bincount(place, largest[known].astype(np.float64), classes * per_class).reshape(classes, per_class)
+    most = counts == counts.max(axis=1, keepdims=True)
+    dominant = np.where(most, sums, -np.inf).argmax(axis=1)
+    dominant[counts.sum(axis=1) == 0] = NONE
+    angle = np.full(len(labels), np.nan, np.float32)
+    angle[known] = degrees(own[known, dominant[labels[known]]])
+    nearest = np.full(len(labels), np.nan, np.float32)
+    nearest[known] = degrees(largest[known])
+    return SubClasses(labels, sub_center, dominant, counts, angle, nearest)
+
+
+def degrees(cosines: Float32[np.ndarray, " samples"]) -> Float32[np.ndarray, " samples"]:
+    """Angles in degrees; cosines that rounding has carried past +-1 count as +-1."""
+    return np.degrees(np.arccos(np.clip(cosines.astype(np.float64), -1.0, 1.0))).astype(np.float32)

@@ -1,0 +1,103 @@
+"""Lists of labels: the identity of each image of a data set, by the image's name, and perhaps what it truly is.
+
+Such a list changes the labels of a data set without changing the data set: `kept.txt` of `verisphere clean`, and what
+`verisphere data noise`, `data duplicates` and `data overlap` write. It is CSV with a header; the columns are
+
+    name,identity[,domain][,true_identity]
+
+An image of the data set that is not in the list is excluded. `true_identity` is there where the truth is known.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from verisphere.files.disk import write_whole
+from verisphere.files.json_values import shown
+from verisphere.files.text import LONGEST_NAME, csv_rows
+
+COLUMNS = ("name", "identity", "domain", "true_identity")
+
+
+@dataclass(frozen=True)
+class LabelList:
+    """The labels of some images.
+
+    Attributes:
+        names: name of each image, as the data set spells it.
+        identities: identity of each image.
+        domains: domain of each image; None where the list has none.
+        true_identities: who is on each image; None where the list does not state it.
+    """
+
+    names: Sequence[str]
+    identities: Sequence[str]
+    domains: Sequence[str] | None = None
+    true_identities: Sequence[str] | None = None
+
+
+def read_labels(path: str | Path) -> LabelList:
+    """A list of labels.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: there is no header with `name` and `identity`, a row has another number of values, a value is empty
+            or too long, an image is listed twice, or nothing is listed; names the line.
+    """
+    rows = csv_rows(path)
+    number, header = next(rows, (0, []))
+    columns = [cell.strip() for cell in header]
+    if not {"name", "identity"} <= set(columns):
+        raise ValueError(
+            f"{path}: line {number or 1}: {shown(','.join(header), 100)} is no header; a list of labels begins with "
+            f"a line that names the columns {', '.join(COLUMNS[:2])}, and perhaps {', '.join(COLUMNS[2:])}"
+        )
+    wanted = [name for name in COLUMNS if name in columns]
+    if twice := next((name for name in wanted if columns.count(name) > 1), None):
+        raise ValueError(f"{path}: line {number}: two columns are named {twice!r}")
+    places = [columns.index(name) for name in wanted]
+    texts: dict[str, list[str]] = {name: [] for name in wanted}
+    first: dict[str, int] = {}
+    for number, row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"{path}: line {number}: {len(row)} values where the header has {len(columns)} columns")
+        for name, place in zip(wanted, places, strict=True):
+            text = row[place]
+            if not text.strip() or (name != "name" and len(text) > LONGEST_NAME):
+                raise ValueError(
+                    f"{path}: line {number}: {name} {shown(text)} has {len(text)} characters; allowed are 1 to "
+                    f"{LONGEST_NAME}"
+                )
+            texts[name].append(text)
+        image = texts["name"][-1]
+        if image in first:
+            raise ValueError(f"{path}: line {number}: {shown(image, 200)} is already on line {first[image]}")
+        first[image] = number
+    if not first:
+        raise ValueError(f"{path}: no images below the header")
+    domains, truth = texts.get("domain"), texts.get("true_identity")
+    return LabelList(
+        tuple(texts["name"]),
+        tuple(texts["identity"]),
+        None if domains is None else tuple(domains),
+        None if truth is None else tuple(truth),
+    )
+
+
+def write_labels(path: str | Path, labels: LabelList) -> None:
+    """Write a list of labels, whole or not at all."""
+    given = (labels.names, labels.identities, labels.domains, labels.true_identities)
+    present = [(name, column) for name, column in zip(COLUMNS, given, strict=True) if column is not None]
+
+    def write(file: TextIO) -> None:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow([name for name, _ in present])
+        lines.writerows(zip(*(column for _, column in present), strict=True))
+
+    def write_to(partial: Path) -> None:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            write(file)
+
+    write_whole(path, write_to)
