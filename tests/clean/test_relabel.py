@@ -1,0 +1,63 @@
+"""Embeddings with other labels: rows, identities, and lists that do not fit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.clean.relabel import relabel_file, relabelled_embeddings
+from verisphere.files.embeddings import read_embeddings, write_embeddings
+from verisphere.vocabulary import Embeddings
+
+ROWS = Embeddings(np.eye(4, dtype=np.float32), ["a/1", "a/2", "b/1", "c/1"], ["a", "a", "b", "c"], ["x", "x", "y", "y"])
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_labels_and_exclusions(tmp_path: Path):
+    labels = written(tmp_path / "merged.csv", "name,identity\nc/1,b\na/1,a\nb/1,b\n")
+    without = written(tmp_path / "wrong.txt", "a/1\n")
+    rows = relabelled_embeddings(ROWS, labels, without)
+    assert (rows.names.tolist(), rows.identities.tolist()) == (["c/1", "b/1"], ["b", "b"])
+    assert rows.embeddings.argmax(1).tolist() == [3, 2]
+    assert rows.domains is not None
+    assert rows.domains.tolist() == ["y", "y"]
+
+
+def test_domains_of_the_list(tmp_path: Path):
+    labels = written(tmp_path / "merged.csv", "name,identity,domain\nc/1,b,night\n")
+    domains = relabelled_embeddings(ROWS, labels).domains
+    assert domains is not None
+    assert domains.tolist() == ["night"]
+
+
+def test_the_file(tmp_path: Path):
+    write_embeddings(tmp_path / "rows.npz", ROWS)
+    without = written(tmp_path / "wrong.txt", "a/1\nc/1\n")
+    line = relabel_file(tmp_path / "rows.npz", tmp_path / "right.npz", without=without)
+    assert line.endswith("right.npz: 2 of 4 embeddings, 2 identities (before: 3)")
+    assert read_embeddings(tmp_path / "right.npz").names.tolist() == ["a/2", "b/1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a/1\nd/1\n", "wrong.txt: line 2: 'd/1' is not among the rows; names there look like 'a/1'"),
+        ("a/1\na/1\n", "wrong.txt: line 2: 'a/1' is already on line 1"),
+        ("a/1\na/2\nb/1\nc/1\n", "wrong.txt: it excludes every row"),
+    ],
+)
+def test_exclusions_that_do_not_fit(tmp_path: Path, text: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        relabelled_embeddings(ROWS, without=written(tmp_path / "wrong.txt", text))
+
+
+def test_nothing_to_change_and_inputs_that_would_be_replaced(tmp_path: Path):
+    write_embeddings(tmp_path / "rows.npz", ROWS)
+    with pytest.raises(ValueError, match="nothing to change; give --labels LIST, --without LIST, or both"):
+        relabel_file(tmp_path / "rows.npz", tmp_path / "right.npz")
+    with pytest.raises(FileExistsError, match=r"rows\.npz"):
+        relabel_file(tmp_path / "rows.npz", tmp_path / "rows.npz", without=written(tmp_path / "wrong.txt", "a/1\n"))
