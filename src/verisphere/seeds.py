@@ -13,6 +13,7 @@ class Stream(IntEnum):
     CENTERS = 3
     CLASSES = 4
     NOISE = 5
+    LABELS = 6
 
 
 def seed_start_weights(seed: int) -> None:

@@ -4,6 +4,7 @@ from verisphere.images.augment import Augment, augment, normalise
 from verisphere.images.by_light import ByLight
 from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
+from verisphere.images.label_noise import LabelNoise
 from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
 from verisphere.images.photos import Photos
 from verisphere.images.relabelled import Relabelled
@@ -16,6 +17,7 @@ __all__ = [
     "ByLight",
     "Faces",
     "InMemory",
+    "LabelNoise",
     "Photos",
     "Relabelled",
     "SyntheticFaces",

@@ -87,6 +87,9 @@ class Photos(Faces):
             pack = pack.keep(positions_with_images(pack.identities, min_images, max_images))
         self.pack = pack
         self.names, self.identities, self.domains = pack.names, pack.identities, pack.domains
+        if labels is not None and listed.true_identities is not None:
+            truth = dict(zip(listed.names, listed.true_identities, strict=True))
+            self.true_identities = tuple(truth[name] for name in pack.names)
 
     @property
     def source(self) -> ImageSource:
