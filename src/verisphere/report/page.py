@@ -102,23 +102,35 @@ def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
         f"Made by verisphere {contents.version}. Beside this page lie the plots as PNG and SVG, in plots/, and the "
         "numbers, in figures.json."
     )
-    body = tag(
-        "body",
+    return document(
+        contents.title,
+        contents.version,
         tag("header", tag("h1", contents.title), tag("nav", tag("ul", *links), aria_label="Contents")),
         tag("main", *(section(name, anchor, content) for name, anchor, content in parts)),
         tag("footer", tag("p", made, class_="note")),
     )
+
+
+def document(title: str, version: str, *body: Markup) -> Markup:
+    """A whole HTML file with the style of a report: self-contained, and without scripts.
+
+    Args:
+        title: title of the window.
+        version: version of verisphere that made it.
+        body: header, main and footer.
+    """
     style = (files("verisphere.report") / "page.css").read_text(encoding="utf-8")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"verisphere {contents.version}"),
-        tag("title", contents.title),
+        tag("meta", name="generator", content=f"verisphere {version}"),
+        tag("title", title),
         tag("style", Markup(style)),
     )
-    return joined(Markup("<!DOCTYPE html>\n"), tag("html", head, Markup("\n"), body, lang="en"), Markup("\n"))
+    whole = tag("html", head, Markup("\n"), tag("body", *body), lang="en")
+    return joined(Markup("<!DOCTYPE html>\n"), whole, Markup("\n"))
 
 
 def _titles(contents: Contents) -> list[str]:

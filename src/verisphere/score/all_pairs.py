@@ -179,7 +179,7 @@ class AllPairs:
                 rows = torch.from_numpy(np.stack([left, right], 1))
                 parts.append((self._scored(rows), rows))
         elif count:
-            parts = list(self._at_least(everything.ranked(count)))
+            parts = list(self.at_least(everything.ranked(count)))
         if not parts:
             return torch.empty(0, dtype=torch.float64), torch.empty(0, 2, dtype=torch.int64)
         scores, rows = torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts])
@@ -187,8 +187,8 @@ class AllPairs:
         rows = rows[order] if self.right is not None else rows[order].sort(1).values
         return scores[order], rows
 
-    def _at_least(self, least: float) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
-        """Impostor pairs with this score or a higher one, with their rows, tile by tile."""
+    def at_least(self, least: float) -> Iterator[tuple[Float64[Tensor, " pairs"], Int64[Tensor, "pairs 2"]]]:
+        """Impostor pairs with this score or a higher one, with their rows, tile by tile, in no particular order."""
         scan = self._ready([(least, math.inf)])
         sides = self.left, self.left if self.right is None else self.right
         with full_float32():
