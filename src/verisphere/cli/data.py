@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from verisphere.cli.data_labels import add_data_labels
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Parser, Verbs, add_trust_code, new_verb
 
@@ -90,7 +91,7 @@ def _refuse_part(out: Path, source: Path) -> None:
 
 def add_data(verbs: Verbs) -> None:
     """Add `data` and its verbs."""
-    text = "Look at, check and convert data sets."
+    text = "Look at, check and convert data sets, and find or make wrong labels."
     data = verbs.add_parser(
         "data",
         help=text,
@@ -155,6 +156,7 @@ def add_data(verbs: Verbs) -> None:
     verb.add_argument("--out", type=Path, metavar="FOLDER", help="also draw statistics.png, into a new folder")
     _json(verb, "the figures")
     add_trust_code(verb)
+    add_data_labels(kinds)
 
 
 def _verb(

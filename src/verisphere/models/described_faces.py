@@ -1,6 +1,7 @@
 """The images that a command line names: a pack on disk, or any data set that a recipe can train on."""
 
 from pathlib import Path
+from typing import Any
 
 from verisphere.files.bases import read_based
 from verisphere.files.errors import errors_naming
@@ -33,8 +34,7 @@ def open_faces(
         ValueError: there are no images, the file describes no data set, or one from outside verisphere without
             `trust`; or a listed person is not in the set.
     """
-    if not path.exists() and str(path) in packaged_recipes():
-        path = find_recipe(path).path
+    path = _packaged(path)
     if path.suffix not in (".yaml", ".yml"):
         try:
             format_of(path)
@@ -42,10 +42,32 @@ def open_faces(
             hint = "; if it holds embeddings, `verisphere evaluate` takes it as it is" if path.suffix == ".npz" else ""
             raise ValueError(f"{error}; and a YAML file that describes a data set (.yaml .yml){hint}") from None
         return Photos(path, people, size=size)
+    description = describe_faces(path)
+    with errors_naming(path):
+        faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
+    return faces if people is None else faces.select(positions_of_listed(faces.identities, people))
+
+
+def describe_faces(path: Path) -> dict[str, Any]:
+    """The description of a data set, as a YAML file states it: `class_path` and `init_args`.
+
+    Args:
+        path: a YAML file, as `open_faces` takes it; or a folder, archive, list or pack, which `Photos` reads.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file describes no data set.
+    """
+    path = _packaged(path)
+    if path.suffix not in (".yaml", ".yml"):
+        return {"class_path": f"{HOUSE}Photos", "init_args": {"path": str(path.resolve())}}
     content = read_based(path).content
     description = content.get("data", content) if isinstance(content, dict) else None
     if not isinstance(description, dict) or not names_class(description):
         raise ValueError(f"{path}: names no data set (a class_path, by itself or under data)")
-    with errors_naming(path):
-        faces: Faces = build_named(description, Faces, HOUSE, "data set", trust)  # type: ignore[type-abstract]
-    return faces if people is None else faces.select(positions_of_listed(faces.identities, people))
+    return description
+
+
+def _packaged(path: Path) -> Path:
+    """The file of a packaged recipe, where a path is the name of one and nothing else."""
+    return find_recipe(path).path if not path.exists() and str(path) in packaged_recipes() else path

@@ -1,0 +1,96 @@
+"""Files of a data set with label noise: a list of labels, or a description that draws the same noise again."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from verisphere.clean.truth import noisy_labels
+from verisphere.files.disk import write_whole
+from verisphere.files.label_lists import LabelList, write_labels
+from verisphere.images.label_noise import LabelNoise
+from verisphere.models.described_faces import HOUSE, describe_faces, open_faces
+
+DESCRIPTIONS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class NoisySet:
+    """A data set with label noise, as files name it.
+
+    Attributes:
+        path: the data set.
+        rate, open_share, seed: those of `LabelNoise`.
+        outside: set of the images of open-set noise; None without such noise.
+        trust: also build data sets from outside verisphere, which runs their code.
+    """
+
+    path: Path
+    rate: float
+    open_share: float = 0.0
+    outside: Path | None = None
+    seed: int = 0
+    trust: bool = False
+
+    def faces(self) -> LabelNoise:
+        """The set with its noise.
+
+        Raises:
+            FileNotFoundError, ValueError: those of `open_faces` and `LabelNoise`.
+        """
+        outside = None if self.outside is None else open_faces(self.outside, trust=self.trust)
+        return LabelNoise(open_faces(self.path, trust=self.trust), self.rate, self.open_share, outside, self.seed)
+
+    def description(self) -> dict[str, Any]:
+        """The set with its noise as a recipe describes it; paths of packs are absolute."""
+        arguments: dict[str, Any] = {"faces": describe_faces(self.path), "rate": self.rate, "seed": self.seed}
+        if self.outside is not None:
+            arguments |= {"open_share": self.open_share, "outside": describe_faces(self.outside)}
+        return {"class_path": f"{HOUSE}LabelNoise", "init_args": arguments}
+
+    def write(self, out: Path) -> str:
+        """Write the noise, whole or not at all: as a YAML description if the name ends so, else as a list of labels.
+
+        Returns:
+            the counts as text.
+
+        Raises:
+            FileNotFoundError, ValueError: those of `faces`; or the list would have to carry images of another set.
+        """
+        described = out.suffix.lower() in DESCRIPTIONS
+        if self.outside is not None and not described:
+            raise ValueError(
+                f"{out}: a list of labels cannot carry images of another set; name a YAML file (--out noisy.yaml), "
+                "which describes the data set with its noise"
+            )
+        faces = self.faces()
+        if described:
+            text = yaml.safe_dump(self.description(), sort_keys=False, allow_unicode=True)
+            write_whole(out, lambda partial: partial.write_text(text, encoding="utf-8"))
+        else:
+            write_labels(out, LabelList(faces.names, faces.identities, faces.domains, faces.true_identities))
+        return _text(faces, out)
+
+
+def _text(faces: LabelNoise, out: Path) -> str:
+    truth = faces.true_identities
+    assert truth is not None
+    wrong = noisy_labels(faces.identities, truth)
+    people = set(faces.people)
+    from_outside = sum(true not in people for true, bad in zip(truth, wrong.tolist(), strict=True) if bad)
+    lines = [
+        f"{out}: {int(wrong.sum()):,} of {len(faces):,} labels wrong ({wrong.mean():.1%}): "
+        f"{int(wrong.sum()) - from_outside:,} with the identity of another person, {from_outside:,} images of people "
+        "from outside"
+    ]
+    given = Counter(faces.faces.identities)
+    untouched = len(given) - len(
+        {name for name, bad in zip(faces.faces.identities, wrong.tolist(), strict=True) if bad}
+    )
+    if untouched and faces.wrong.any():
+        lines.append(
+            f"  {untouched:,} of {len(given):,} people have no wrong label: the rate of their few images rounds to 0"
+        )
+    return "\n".join(lines)

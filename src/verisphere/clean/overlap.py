@@ -1,0 +1,385 @@
+"""People of a training set who are in a test set: by name, id and embedding; and the training set without them."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import Tensor
+
+from verisphere.clean.names import Grade, matches
+from verisphere.clean.near_pairs import Centers, class_centers, near_pairs
+from verisphere.files.disk import write_whole
+from verisphere.files.image_suffixes import SUFFIXES
+from verisphere.files.label_lists import LabelList, read_labels, write_labels
+from verisphere.files.people_lists import read_people
+from verisphere.files.results import json_text
+from verisphere.files.streamed_rows import open_rows
+from verisphere.files.text import numbered_lines
+from verisphere.models.described_faces import open_faces
+from verisphere.packs.columns import coded, take
+from verisphere.report.tables import number, table
+from verisphere.score.pairs import pair_scores, unit_rows
+from verisphere.vocabulary import NOBODY, Progress, quietly
+
+KEPT, KEPT_PEOPLE, CSV, JSON = "kept.txt", "kept_people.txt", "overlap.csv", "overlap.json"
+#: Which matches of names are removed, by the word on the command line: those of this grade and closer ones.
+REMOVED = {
+    "none": None,
+    "equal": Grade.EQUAL,
+    "words": Grade.SAME_WORDS,
+    "initials": Grade.INITIAL,
+    "loose": Grade.FIRST_AND_LAST,
+}
+PRINTED = 30
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The people of a set, and its images where it has any.
+
+    Attributes:
+        path: data set, list of people or embeddings file.
+        identities: the people, sorted; without `NOBODY`.
+        labels: the images; None for a list of people.
+    """
+
+    path: Path
+    identities: tuple[str, ...]
+    labels: LabelList | None = None
+
+    @property
+    def is_embeddings(self) -> bool:
+        """Whether the path is a file of embeddings."""
+        return self.path.suffix == ".npz"
+
+
+def open_people(path: Path, trust: bool = False) -> People:
+    """The people of a data set, a list of people, a list of labels or a file of embeddings.
+
+    A `.txt` file is a list of people, as `read_people` reads it, unless its first line names the columns of a list of
+    labels or holds the path of an image.
+
+    Raises:
+        FileNotFoundError: nothing is at the path.
+        ValueError: the file is malformed, or nobody is in it.
+    """
+    if path.suffix == ".npz":
+        rows = open_rows(path, ("names", "identities"))
+        assert rows.identities is not None
+        return _people(path, LabelList(rows.names.tolist(), rows.identities.tolist()))
+    if path.is_file() and path.suffix.lower() in (".txt", ".csv", ".lst"):
+        first = next((text for _, text in numbered_lines(path)), "")
+        columns = [cell.strip() for cell in first.split(",")]
+        images = re.search(f"({'|'.join(map(re.escape, SUFFIXES))})([\\s,]|$)", first, re.IGNORECASE)
+        if {"name", "identity"} <= set(columns):
+            return _people(path, read_labels(path))
+        if path.suffix.lower() == ".txt" and not images:
+            return People(path, tuple(sorted(set(read_people(path)) - {NOBODY})))
+    faces = open_faces(path, trust=trust)
+    return _people(path, LabelList(faces.names, faces.identities, faces.domains, faces.true_identities))
+
+
+def _people(path: Path, labels: LabelList) -> People:
+    return People(path, tuple(sorted({*coded(labels.identities).present()} - {NOBODY})), labels)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A person of the training set who may be in the test set.
+
+    Attributes:
+        identity: the person in the training set.
+        other: the person in the test set; `NOBODY` for an image on which nobody is known.
+        how: `name`, `id`, `center` (center of the one at the center of the other) or `image` (at a
+            single image, where the centers do not reach the threshold).
+        grade: how closely the names agree; empty where it is no match of names.
+        name, other_name: the names that agree; of a match by image the image.
+        cosine: that of the centers, or of center and image; None where there are no embeddings.
+        removed: whether the person is removed for this match.
+    """
+
+    identity: str
+    other: str
+    how: str
+    grade: str
+    name: str
+    other_name: str
+    cosine: float | None
+    removed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """People of a training set who are in a test set.
+
+    Attributes:
+        train: the training set.
+        test: the test set.
+        matches: all matches, of removed people first.
+        nameless: number of people of either set that have no name: numbers, of which no list states the names.
+        cosine: threshold of embeddings; None where none were compared.
+        unseen: number of people of either set without an embedding, where embeddings were compared.
+        estimate: what the search misses, where it was estimated.
+    """
+
+    train: People
+    test: People
+    matches: Sequence[Match]
+    nameless: tuple[int, int]
+    cosine: float | None = None
+    unseen: tuple[int, int] = (0, 0)
+    estimate: Any = None
+
+    @property
+    def removed(self) -> list[str]:
+        """The people who are removed, sorted."""
+        return sorted({match.identity for match in self.matches if match.removed})
+
+    def summary(self) -> dict[str, Any]:
+        """All of `overlap.json`."""
+        ways: dict[str, dict[str, int]] = {}
+        for match in self.matches:
+            way = f"{match.how}: {match.grade}" if match.grade else match.how
+            counts = ways.setdefault(way, {"matches": 0, "removed": 0})
+            counts["matches"] += 1
+            counts["removed"] += match.removed
+        images = 0
+        if self.train.labels is not None:
+            gone = set(self.removed)
+            images = sum(identity in gone for identity in self.train.labels.identities)
+        return {
+            "train": str(self.train.path),
+            "test": str(self.test.path),
+            "train_people": len(self.train.identities),
+            "test_people": len(self.test.identities),
+            "people_without_a_name": {"train": self.nameless[0], "test": self.nameless[1]},
+            "people_without_an_embedding": {"train": self.unseen[0], "test": self.unseen[1]},
+            "cosine": self.cosine,
+            "people_removed": len(self.removed),
+            "images_removed": images,
+            "matches": ways,
+            **({} if self.estimate is None else {"estimate": self.estimate.summary()}),
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write `overlap.csv`, `overlap.json` and what is kept into a new folder, all or nothing.
+
+        What is kept is `kept.txt`, a list of labels, where the training set has images, else `kept_people.txt`.
+
+        Raises:
+            ValueError: nobody would be kept.
+        """
+        gone = set(self.removed)
+        kept = [identity for identity in self.train.identities if identity not in gone]
+        if not kept:
+            raise ValueError(
+                f"{self.train.path}: all of its {len(gone):,} people are in {self.test.path}: nobody is left"
+            )
+
+        def write(partial: Path) -> None:
+            partial.mkdir()
+            labels = self.train.labels
+            if labels is None:
+                (partial / KEPT_PEOPLE).write_text("".join(f"{name}\n" for name in kept), encoding="utf-8")
+            else:
+                rows = np.array([identity not in gone for identity in labels.identities], bool).nonzero()[0]
+                columns = (labels.names, labels.identities, labels.domains, labels.true_identities)
+                write_labels(partial / KEPT, LabelList(*(None if c is None else take(c, rows) for c in columns)))  # type: ignore[arg-type]
+            (partial / CSV).write_text(self._csv(), encoding="utf-8", newline="")
+            (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
+
+        write_whole(folder, write)
+
+    def _csv(self) -> str:
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(Match.__dataclass_fields__)
+        for match in self.matches:
+            cosine = "" if match.cosine is None else repr(round(match.cosine, 6))
+            lines.writerow((asdict(match) | {"cosine": cosine, "removed": "yes" if match.removed else "no"}).values())
+        return text.getvalue()
+
+    def text(self) -> str:
+        """Counts, and the first matches, as text."""
+        fields = self.summary()
+        lines = [
+            f"{self.train.path}: {fields['people_removed']:,} of {fields['train_people']:,} people are in "
+            f"{self.test.path} and are removed, with {fields['images_removed']:,} images"
+        ]
+        if any(self.nameless):
+            lines.append(
+                f"{self.nameless[0]:,} people of the training set and {self.nameless[1]:,} of the test set are numbers "
+                "without a name: --ids LIST states names, --same-ids compares the numbers themselves"
+            )
+        if any(self.unseen):
+            lines.append(
+                f"{self.unseen[0]:,} people of the training set and {self.unseen[1]:,} of the test set have no "
+                "embedding and were searched by name alone"
+            )
+        if self.matches:
+            rows = [
+                [way, f"{counts['matches']:,}", f"{counts['removed']:,}"] for way, counts in fields["matches"].items()
+            ]
+            lines.append(table(["match", "pairs", "removed"], rows))
+            first = [
+                [
+                    match.identity if match.identity == match.other else f"{match.identity} / {match.other}",
+                    f"{match.how}: {match.grade}" if match.grade else match.how,
+                    "-" if match.cosine is None else number(match.cosine),
+                    "yes" if match.removed else "no",
+                ]
+                for match in self.matches[:PRINTED]
+            ]
+            lines.append(table(["person", "match", "cosine", "removed"], first))
+            if len(self.matches) > PRINTED:
+                lines.append(f"... and {len(self.matches) - PRINTED:,} further matches, which {CSV} has")
+        if self.estimate is not None:
+            lines.append(self.estimate.text())
+        return "\n".join(lines)
+
+
+def find_overlap(
+    train: People,
+    test: People,
+    *,
+    names: str = "equal",
+    ids: Mapping[str, Sequence[str]] | None = None,
+    same_ids: bool = False,
+    embeddings: tuple[Path, Path] | None = None,
+    cosine: float = 0.5,
+    progress: Progress = quietly,
+) -> Overlap:
+    """The people of a training set who are in a test set.
+
+    By name: an identity is a name unless it is a number or `ids` has it; then its names are those of `ids`. Matches of
+    all grades are given, and those that `names` says are removed. By id: equal identities that `ids` has, or with
+    `same_ids` all equal identities. By embedding: a person whose center has the cosine, or a higher one, to the center
+    of a person of the test set, or to one of its images; of the images of a person the nearest one is given. No matrix
+    of all pairs is held, and of the training set only the centers are.
+
+    Args:
+        train: the training set.
+        test: the test set.
+        names: which matches of names are removed, a word of `REMOVED`.
+        ids: names of ids, from `read_ids`.
+        same_ids: equal identities are one person even where they are numbers.
+        embeddings: embeddings of the two sets, by one model; None compares none.
+        cosine: least cosine.
+        progress: reports the progress.
+
+    Raises:
+        FileNotFoundError: an embeddings file is not there.
+        ValueError: an embeddings file is malformed, or has nobody of its set; or the cosine is outside
+            (-1, 1].
+    """
+    if not -1 < cosine <= 1:
+        raise ValueError(f"cosine is {cosine}; a threshold of cosines lies above -1 and is at most 1")
+    known = {} if ids is None else ids
+    found = _by_id(train, test, known, same_ids) + _by_name(train, test, known, REMOVED[names])
+    nameless = tuple(sum(not names_of(person, known) for person in side.identities) for side in (train, test))
+    unseen = (0, 0)
+    if embeddings is not None:
+        found, unseen = _by_embedding(train, test, found, embeddings, cosine, progress)
+    gone = {match.identity for match in found if match.removed}
+    ways = {"id": 0, "name": 1, "center": 2, "image": 3}
+    grades = {grade.word: int(grade) for grade in Grade}
+    found.sort(
+        key=lambda m: (m.identity not in gone, not m.removed, ways[m.how], grades.get(m.grade, 0), m.identity, m.other)
+    )
+    return Overlap(
+        train, test, tuple(found), (nameless[0], nameless[1]), None if embeddings is None else cosine, unseen
+    )
+
+
+def names_of(identity: str, ids: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The names of an identity; none for a number without an entry in a list."""
+    if identity in ids:
+        return ids[identity]
+    return (identity,) if any(letter.isalpha() for letter in identity) else ()
+
+
+def _by_id(train: People, test: People, ids: Mapping[str, Sequence[str]], same_ids: bool) -> list[Match]:
+    both = set(train.identities) & set(test.identities)
+    return [
+        Match(identity, identity, "id", "", identity, identity, None, True)
+        for identity in sorted(both)
+        if same_ids or identity in ids
+    ]
+
+
+def _by_name(train: People, test: People, ids: Mapping[str, Sequence[str]], weakest: Grade | None) -> list[Match]:
+    """The closest match of names of each pair of people."""
+    people: list[dict[str, list[str]]] = [{}, {}]
+    for side, of_name in zip((train, test), people, strict=True):
+        for identity in side.identities:
+            for name in names_of(identity, ids):
+                of_name.setdefault(name, []).append(identity)
+    closest: dict[tuple[str, str], Match] = {}
+    grades: dict[tuple[str, str], Grade] = {}
+    for match in matches(people[0], people[1]):
+        for identity in people[0][match.name]:
+            for other in people[1][match.other]:
+                if match.grade >= grades.get((identity, other), len(Grade)):
+                    continue
+                grades[identity, other] = match.grade
+                removed = weakest is not None and match.grade <= weakest
+                closest[identity, other] = Match(
+                    identity, other, "name", match.grade.word, match.name, match.other, None, removed
+                )
+    return list(closest.values())
+
+
+def _by_embedding(
+    train: People, test: People, found: Sequence[Match], paths: tuple[Path, Path], cosine: float, progress: Progress
+) -> tuple[list[Match], tuple[int, int]]:
+    """The matches with the cosines of their centers, and further ones; and how many people have no embedding."""
+    ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
+    centers = class_centers(ours, progress, people=train.identities)
+    units: list[Float32[Tensor, "rows dim"]] = []
+    assert theirs.identities is not None
+    meant = {*test.identities, NOBODY}
+    if set(theirs.identities.tolist()) <= {NOBODY}:  # distractors, or a verification set: images alone
+        others = None
+        units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
+    else:
+        others = class_centers(theirs, progress, units.append, test.identities)
+    matches_found = _with_cosine(found, centers, others)
+    if others is not None:
+        near = near_pairs(centers.units, cosine, others=others.units, progress=progress)
+        for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):
+            person, other = centers.people[left], others.people[right]
+            matches_found.append(Match(person, other, "center", "", person, other, value, True))
+    images = np.array([identity in meant for identity in theirs.identities.tolist()], bool).nonzero()[0]
+    near = near_pairs(centers.units, cosine, others=torch.cat(units)[torch.from_numpy(images)], progress=progress)
+    seen = {(match.identity, match.other) for match in matches_found if match.how == "center"}
+    for left, image, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):
+        person, row = centers.people[left], int(images[image])
+        other = str(theirs.identities[row])
+        if (person, other) not in seen:  # the nearest image comes first
+            seen.add((person, other))
+            matches_found.append(Match(person, other, "image", "", person, str(theirs.names[row]), value, True))
+    with_embedding = len(centers.people), 0 if others is None else len(others.people)
+    return matches_found, (len(train.identities) - with_embedding[0], len(test.identities) - with_embedding[1])
+
+
+def _with_cosine(matches_found: Sequence[Match], centers: Centers, others: Centers | None) -> list[Match]:
+    """The matches, with the cosine of the two centers where both people have embeddings."""
+    if others is None:
+        return list(matches_found)
+    left, right = ({person: row for row, person in enumerate(side.people)} for side in (centers, others))
+    places = [place for place, match in enumerate(matches_found) if match.identity in left and match.other in right]
+    cosines = pair_scores(
+        centers.units,
+        torch.tensor([left[matches_found[place].identity] for place in places], dtype=torch.int64),
+        torch.tensor([right[matches_found[place].other] for place in places], dtype=torch.int64),
+        others.units,
+    )
+    cosine_at = dict(zip(places, cosines.clamp(max=1.0).tolist(), strict=True))
+    return [replace(match, cosine=cosine_at.get(place)) for place, match in enumerate(matches_found)]

@@ -1,0 +1,217 @@
+"""Wrong labels that are made or found: `data noise`, `data duplicates` and `data overlap`."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.messages import progress
+from verisphere.cli.parsing import Verbs, add_trust_code, new_verb
+
+COSINE = 0.5  # of overlap; see docs/cleaning.md for how it was chosen
+_SET = "folder, zip, list or pack of images, or YAML file that describes a data set"
+
+
+def data_noise(options: argparse.Namespace) -> str:
+    """Put label noise into a data set at a stated rate, the same in each class, and keep the truth."""
+    from verisphere.clean.noise import NoisySet
+    from verisphere.files.disk import check_writable, refuse_overwriting
+
+    if (options.open_share > 0) != (options.outside is not None):
+        raise ValueError(
+            "open-set noise takes both --open-share, a share above 0 of the noise, and --outside, the set of its images"
+        )
+    refuse_overwriting(options.out, [options.set, options.outside])
+    check_writable(options.out)
+    noisy = NoisySet(options.set, options.rate, options.open_share, options.outside, options.seed, options.trust_code)
+    return noisy.write(options.out)
+
+
+def data_duplicates(options: argparse.Namespace) -> str:
+    """Propose identities that may be one person and images that may be one picture; merge identities when told to."""
+    from verisphere.clean.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
+    from verisphere.files.disk import check_writable, refuse_overwriting
+    from verisphere.files.label_lists import LabelList, write_labels
+    from verisphere.files.streamed_rows import open_rows
+    from verisphere.models.described_faces import open_faces
+
+    refuse_overwriting(options.out, [options.embeddings, options.faces])
+    faces = None if options.faces is None else open_faces(options.faces, trust=options.trust_code)
+    if options.merge is not None:
+        pairs, out = read_pairs(options.merge), options.out / MERGED
+        refuse_overwriting(out, [options.merge])
+        if faces is not None:
+            labels = LabelList(faces.names, faces.identities, faces.domains, faces.true_identities)
+        else:
+            rows = open_rows(options.embeddings, ("names", "identities"))
+            assert rows.identities is not None
+            labels = LabelList(rows.names.tolist(), rows.identities.tolist())
+        merged = merged_labels(labels, pairs)
+        write_labels(out, merged)
+        before, after = len(set(labels.identities)), len(set(merged.identities))
+        return f"{out}: {before:,} identities became {after:,} by {len(pairs):,} pairs of {options.merge}"
+    check_writable(options.out / MERGED)
+    found = find_duplicates(
+        options.embeddings,
+        faces,
+        options.cosine,
+        None if options.no_images else options.image_cosine,
+        options.workers,
+        progress(),
+    )
+    page = None
+    if faces is not None:
+        from verisphere.clean.duplicates_page import duplicates_page
+
+        page = duplicates_page(found, faces)
+    found.write(options.out, page)
+    return found.text()
+
+
+def data_overlap(options: argparse.Namespace) -> str:
+    """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
+    from dataclasses import replace
+
+    from verisphere.clean.overlap import KEPT, find_overlap, open_people
+    from verisphere.clean.overlap_estimate import estimate_overlap
+    from verisphere.files.disk import check_writable, refuse_overwriting
+    from verisphere.files.id_lists import read_ids
+
+    refuse_overwriting(options.out, [options.train, options.test, *(options.embeddings or ()), *options.ids])
+    check_writable(options.out / KEPT)
+    ids: dict[str, tuple[str, ...]] = {}
+    for path in options.ids:
+        for identity, names in read_ids(path).items():
+            ids[identity] = (*ids.get(identity, ()), *names)
+    train, test = (open_people(path, options.trust_code) for path in (options.train, options.test))
+    embeddings = options.embeddings
+    if embeddings is None and train.is_embeddings and test.is_embeddings:
+        embeddings = options.train, options.test
+    if embeddings is None and options.cosine is not None:
+        raise ValueError("--cosine is a threshold of embeddings; name those of both sets by --embeddings")
+    cosine = COSINE if options.cosine is None else options.cosine
+    estimate = None
+    if options.estimate:  # first: it is refused sooner than the search ends
+        estimate = estimate_overlap(train, test, ids, embeddings, cosine, options.seed, progress())
+    found = find_overlap(
+        train,
+        test,
+        names=options.names,
+        ids=ids,
+        same_ids=options.same_ids,
+        embeddings=None if embeddings is None else tuple(embeddings),
+        cosine=cosine,
+        progress=progress(),
+    )
+    found = replace(found, estimate=estimate)
+    found.write(options.out)
+    return found.text()
+
+
+def add_data_labels(kinds: Verbs) -> None:
+    """Add `noise`, `duplicates` and `overlap` to the verbs of `data`."""
+    _add_noise(kinds)
+    _add_duplicates(kinds)
+    _add_overlap(kinds)
+
+
+def _add_noise(kinds: Verbs) -> None:
+    verb = new_verb(
+        kinds,
+        "noise",
+        data_noise,
+        examples=(
+            "verisphere data noise faces.zip --rate 0.4 --out noisy.csv",
+            "verisphere data noise faces.zip --rate 0.4 --open-share 0.5 --outside others.zip --out noisy.yaml",
+        ),
+        threads=None,
+    )
+    verb.add_argument("set", type=Path, metavar="SET", help=_SET)
+    verb.add_argument("--rate", type=float, required=True, help="share of each person's images that get a wrong label")
+    verb.add_argument(
+        "--open-share",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of the noise that is of people outside (0)",
+    )
+    verb.add_argument(
+        "--outside", type=Path, metavar="SET", help="data set that the images of people outside come from"
+    )
+    verb.add_argument("--seed", type=int, default=0, help="another seed draws other noise (0)")
+    verb.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="list of labels (.csv), or description of the set with its noise (.yaml), which --outside needs",
+    )
+    add_trust_code(verb)
+
+
+def _add_duplicates(kinds: Verbs) -> None:
+    verb = new_verb(
+        kinds,
+        "duplicates",
+        data_duplicates,
+        examples=(
+            "verisphere data duplicates faces.npz --faces faces.zip --out twice",
+            "verisphere data duplicates faces.npz --merge twice/pairs.csv --out twice",
+        ),
+    )
+    verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file of the data set")
+    verb.add_argument("--faces", type=Path, metavar="SET", help=f"the images: a page of pictures, equal pixels; {_SET}")
+    verb.add_argument(
+        "--cosine", type=float, default=0.6, help="propose identities from this cosine of centers on (0.6)"
+    )
+    verb.add_argument(
+        "--image-cosine", type=float, default=0.85, metavar="COSINE", help="report images from this cosine on (0.85)"
+    )
+    verb.add_argument("--no-images", action="store_true", help="compare centers alone, in less time and memory")
+    verb.add_argument(
+        "--merge",
+        type=Path,
+        metavar="PAIRS",
+        help="merge the pairs of this list, as pairs.csv has them: writes merged.csv",
+    )
+    verb.add_argument("--workers", type=int, default=0, help="processes that read images (0: this one)")
+    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to write; new unless --merge")
+    add_trust_code(verb)
+
+
+def _add_overlap(kinds: Verbs) -> None:
+    verb = new_verb(
+        kinds,
+        "overlap",
+        data_overlap,
+        examples=(
+            "verisphere data overlap train.zip lfw.zip --out overlap",
+            "verisphere data overlap train.rec lfw.zip --embeddings train.npz lfw.npz --estimate --out overlap",
+        ),
+    )
+    people = "data set, list of people (.txt), list of labels (.csv) or embeddings file (.npz)"
+    verb.add_argument("train", type=Path, metavar="TRAIN", help=f"training set: {people}")
+    verb.add_argument("test", type=Path, metavar="TEST", help=f"test set: {people}")
+    verb.add_argument(
+        "--names",
+        choices=("none", "equal", "words", "initials", "loose"),
+        default="equal",
+        help="remove people whose names are equal but for accents, case and signs (equal); also those of the same "
+        "words in another order (words), with initials (initials), or alike in first and last word (loose). All are "
+        "listed",
+    )
+    verb.add_argument(
+        "--ids",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="LIST",
+        help="names of ids: CASIA-WebFace, MS-Celeb-1M, VGGFace2",
+    )
+    verb.add_argument("--same-ids", action="store_true", help="equal identities are one person, numbers, too")
+    verb.add_argument(
+        "--embeddings", type=Path, nargs=2, metavar=("TRAIN", "TEST"), help="embeddings of both sets, by one model"
+    )
+    verb.add_argument("--cosine", type=float, help=f"remove people from this cosine of embeddings on ({COSINE})")
+    verb.add_argument("--estimate", action="store_true", help="hide known overlaps, and measure what is found again")
+    verb.add_argument("--seed", type=int, default=0, help="another seed hides others (0)")
+    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder to write")
+    add_trust_code(verb)

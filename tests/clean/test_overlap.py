@@ -1,0 +1,272 @@
+"""Overlap by hand: people by name, id and embedding, what is kept, and the estimate of what is missed."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verisphere.clean.overlap import Overlap, find_overlap, open_people
+from verisphere.clean.overlap_estimate import (
+    CHANGES,
+    Share,
+    estimate_embeddings,
+    estimate_names,
+    estimate_overlap,
+)
+from verisphere.decide.bounds import binomial_bounds
+from verisphere.files.embeddings import write_embeddings
+from verisphere.files.label_lists import read_labels
+from verisphere.files.people_lists import read_people
+from verisphere.vocabulary import Embeddings
+
+
+def text(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def in_plane(path: Path, rows: dict[str, tuple[str, float]]) -> Path:
+    """Embeddings at angles in the plane: the person and the degrees of each image."""
+    angles = np.radians([degrees for _, degrees in rows.values()])
+    units = np.stack([np.cos(angles), np.sin(angles)], 1)
+    write_embeddings(path, Embeddings(units, names=list(rows), identities=[person for person, _ in rows.values()]))
+    return path
+
+
+def found(overlap: Overlap) -> list[tuple[str, str, str, str, bool]]:
+    return [(m.identity, m.other, m.how, m.grade, m.removed) for m in overlap.matches]
+
+
+def test_equal_names_are_removed_and_weaker_ones_listed(tmp_path: Path):
+    train = open_people(text(tmp_path / "train.txt", "Penélope_Cruz", "Zhang Ziyi", "William_H._Macy", "Ann Lee"))
+    test = open_people(text(tmp_path / "test.txt", "Penelope_Cruz", "Ziyi_Zhang", "William_Macy", "Bo Li"))
+    overlap = find_overlap(train, test)
+    assert found(overlap) == [
+        ("Penélope_Cruz", "Penelope_Cruz", "name", "equal", True),
+        ("Zhang Ziyi", "Ziyi_Zhang", "name", "same words", False),
+        ("William_H._Macy", "William_Macy", "name", "first and last", False),
+    ]
+    for names, removed in (("none", 0), ("equal", 1), ("words", 2), ("initials", 2), ("loose", 3)):
+        assert len(find_overlap(train, test, names=names).removed) == removed
+    overlap.write(tmp_path / "out")
+    assert read_people(tmp_path / "out" / "kept_people.txt") == ("Ann Lee", "William_H._Macy", "Zhang Ziyi")
+    written = json.loads((tmp_path / "out" / "overlap.json").read_text())
+    assert (written["people_removed"], written["train_people"], written["test_people"]) == (1, 4, 4)
+    assert written["matches"]["name: same words"] == {"matches": 1, "removed": 0}
+    with (tmp_path / "out" / "overlap.csv").open(encoding="utf-8") as file:
+        assert [row["removed"] for row in csv.DictReader(file)] == ["yes", "no", "no"]
+
+
+def test_kept_images_of_a_set_with_images(tmp_path: Path):
+    train = open_people(text(tmp_path / "train.csv", "name,identity,true_identity", "1,Ann,Ann", "2,Ben,Cy", "3,ann,X"))
+    overlap = find_overlap(train, open_people(text(tmp_path / "test.txt", "ANN")))
+    assert overlap.removed == ["Ann", "ann"]
+    overlap.write(tmp_path / "out")
+    kept = read_labels(tmp_path / "out" / "kept.txt")
+    assert (kept.names, kept.identities, kept.true_identities) == (("2",), ("Ben",), ("Cy",))
+    assert overlap.summary()["images_removed"] == 2
+    assert "2 of 3 people are in" in overlap.text()
+
+
+def test_names_of_ids_and_equal_ids(tmp_path: Path):
+    train = open_people(text(tmp_path / "train.txt", "0000045", "0000513", "77"))
+    test = open_people(text(tmp_path / "test.txt", "Bruce_Lee", "77", "William_Macy"))
+    bare = find_overlap(train, test)
+    assert (found(bare), bare.nameless) == ([], (3, 1))
+    assert "3 people of the training set and 1 of the test set are numbers without a name" in bare.text()
+    ids = {"0000045": ("李小龍", "Bruce Lee"), "0000513": ("William_H._Macy",)}
+    named = find_overlap(train, test, ids=ids, names="loose")
+    assert found(named) == [
+        ("0000045", "Bruce_Lee", "name", "equal", True),
+        ("0000513", "William_Macy", "name", "first and last", True),
+    ]
+    assert named.nameless == (1, 1)
+    assert found(find_overlap(train, test, same_ids=True)) == [("77", "77", "id", "", True)]
+
+
+def test_equal_ids_of_a_list_are_one_person(tmp_path: Path):
+    train = open_people(text(tmp_path / "train.txt", "m.01", "m.02"))
+    test = open_people(text(tmp_path / "test.txt", "m.01"))
+    # the id is no name as soon as a list has it
+    assert ("m.01", "m.01", "id", "", True) in found(find_overlap(train, test, ids={"m.01": ("Ann Lee",)}))
+
+
+def test_by_embedding_centers_and_single_images(tmp_path: Path):
+    # Training: Ann's center lies at 10 degrees, Ben's at 100, Cy's at 200, Dee has no embedding.
+    # Test: Anna's center at 15 (5 degrees from Ann's); Eve's images at 95 and 175, so her center lies at 135, 35
+    # degrees from Ben's, while her first image is 5 degrees from it; nobody is known at 205, 5 degrees from Cy's.
+    train_file = in_plane(
+        tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ann", 20), "3": ("Ben", 100), "4": ("Cy", 200), "5": ("Z", 15)}
+    )
+    test_file = in_plane(
+        tmp_path / "test.npz", {"a": ("Anna", 15), "e/1": ("Eve", 95), "e/2": ("Eve", 175), "x": ("-1", 205)}
+    )
+    train = open_people(text(tmp_path / "train.txt", "Ann", "Ben", "Cy", "Dee", "Eve"))
+    overlap = find_overlap(
+        train, open_people(test_file), names="none", embeddings=(train_file, test_file), cosine=np.cos(np.radians(6))
+    )
+    assert found(overlap) == [
+        ("Ann", "Anna", "center", "", True),
+        ("Ben", "Eve", "image", "", True),
+        ("Cy", "-1", "image", "", True),
+        ("Eve", "Eve", "name", "equal", False),
+    ]
+    assert [match.cosine for match in overlap.matches[:3]] == pytest.approx([np.cos(np.radians(5))] * 3, abs=1e-6)
+    assert [match.other_name for match in overlap.matches[1:3]] == ["e/1", "x"]
+    assert overlap.matches[3].cosine is None  # Eve of the training set has no embedding, and neither has Dee
+    assert overlap.unseen == (2, 0)
+
+
+def test_a_match_by_name_states_the_cosine_of_the_centers(tmp_path: Path):
+    train = in_plane(tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
+    test = in_plane(tmp_path / "test.npz", {"1": ("ANN", 60)})
+    overlap = find_overlap(open_people(train), open_people(test), embeddings=(train, test), cosine=0.9)
+    (match,) = overlap.matches
+    assert (match.how, match.cosine) == ("name", pytest.approx(0.5, abs=1e-6))
+
+
+def test_a_set_whose_people_are_all_in_the_test_set(tmp_path: Path):
+    people = open_people(text(tmp_path / "train.txt", "Ann"))
+    with pytest.raises(ValueError, match=r"all of its 1 people are in .*: nobody is left"):
+        find_overlap(people, people).write(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_embeddings_of_another_set_are_refused(tmp_path: Path):
+    file = in_plane(tmp_path / "e.npz", {"1": ("Xy", 0)})
+    people = open_people(text(tmp_path / "train.txt", "Ann"))
+    with pytest.raises(ValueError, match=r"e.npz: none of its 1 images shows a person who is meant.* like 'Xy'"):
+        find_overlap(people, people, embeddings=(file, file))
+    with pytest.raises(ValueError, match=r"cosine is 2"):
+        find_overlap(people, people, cosine=2.0)
+
+
+def test_a_text_file_of_images_is_a_data_set(tmp_path: Path):
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "1.png")
+    people = open_people(text(tmp_path / "images.txt", "1.png Ann"))
+    assert people.identities == ("Ann",)
+    assert people.labels is not None
+
+
+# --- the estimate ---
+
+
+def test_how_names_are_changed():
+    changes = dict(CHANGES)
+    changed = {words: change("Ann_Bo_Lee", 2) for words, change in changes.items()}
+    assert changed == {
+        "case and separators": "ANN BO LEE",
+        "accents": "Ánn_Bo_Lee",
+        "order of words": "Lee Ann Bo",
+        "a middle initial more": None,
+        "middle names less": "Ann Lee",
+        "an initial for the first name": "A. Bo Lee",
+        "a letter lost (hard)": None,  # no word of four letters
+    }
+    assert changes["accents"]("José_Ñúñez", 0) == "Jose_Nunez"
+    assert changes["a middle initial more"]("Ann_Lee", 2) == "Ann C. Lee"
+    # the longest word has five letters; of its inner ones the third after the first, 1 + 2 % 3, is lost
+    assert changes["a letter lost (hard)"]("Ann_Smith", 2) == "Ann_Smih"
+    assert changes["order of words"]("Madonna", 0) is None
+
+
+def test_recall_by_name_and_false_matches():
+    # All three-letter names differ; four people hide under every seed, the other four are alone.
+    people = ["Abe Fox", "Bea Gum", "Cal Hay", "Dan Ivy", "Eli Jay", "Fay Kit", "Gus Lee", "Hal May"]
+    recalls, false = estimate_names(people)
+    by_change = {recall.change: recall.by_grade for recall in recalls}
+    assert by_change["case and separators"] == (Share(4, 4),) * 4
+    assert by_change["order of words"] == (Share(0, 4), Share(4, 4), Share(4, 4), Share(4, 4))
+    assert by_change["a middle initial more"] == (Share(0, 4), Share(0, 4), Share(0, 4), Share(4, 4))
+    assert by_change["an initial for the first name"] == (Share(0, 4), Share(0, 4), Share(4, 4), Share(4, 4))
+    assert by_change["middle names less"] == (Share(0, 0),) * 4
+    assert by_change["a letter lost (hard)"] == (Share(0, 0),) * 4
+    assert false == (Share(0, 4),) * 4
+
+
+def test_false_matches_are_counted():
+    # Whichever half hides, one of two people of equal words may be on the other side; with all eight pairs the same in
+    # every grade from "same words" on, the number of false matches is that of the pairs which the draw splits.
+    people = [name for first, last in zip("abcdefgh", "stuvwxyz", strict=True) for name in (f"{first * 3} {last * 3}",)]
+    twins = [*people, *(" ".join(reversed(name.split())) for name in people)]
+    _, false = estimate_names(twins, seed=1)
+    assert false[0] == Share(0, 8)
+    assert false[1] == false[2] == false[3]
+    assert 0 < false[1].found <= 8
+
+
+def test_shares_have_exact_bounds():
+    assert Share(0, 100).bounds == pytest.approx((0.0, 1 - 0.025 ** (1 / 100)))
+    assert Share(3, 4).bounds == binomial_bounds(3, 4)
+    assert Share(0, 0).bounds == (0.0, 1.0)
+    assert Share(0, 0).text() == "-"
+
+
+def test_recall_and_false_removals_by_embedding(tmp_path: Path):
+    # In eight dimensions, person p lies along axis p, the images of people 0 to 3 at +10 and -10 degrees towards the
+    # last axis: half-set centers are 20 degrees apart (0.9397), images of others nearly at right angles. Person 4 has
+    # one image.
+    near, away = np.cos(np.radians(10)), np.sin(np.radians(10))
+    rows, names, people = [], [], []
+    for person in range(4):
+        for sign in (1, -1):
+            row = np.zeros(8)
+            row[person], row[7] = near, sign * away
+            rows.append(row)
+            names.append(f"{person}/{sign}")
+            people.append(f"p{person}")
+    rows += [np.eye(8)[4]]
+    names += ["4/1"]
+    people += ["p4"]
+    write_embeddings(tmp_path / "e.npz", Embeddings(np.array(rows), names=names, identities=people))
+    at, again = estimate_embeddings(tmp_path / "e.npz", 0.95)
+    recall = {level.cosine: level.recall for level in at}
+    assert recall == {
+        0.3: Share(2, 2),
+        0.4: Share(2, 2),
+        0.5: Share(2, 2),
+        0.6: Share(2, 2),
+        0.7: Share(2, 2),
+        0.95: Share(0, 2),  # cos 20 = 0.9397
+    }
+    # the two people who are not hidden, and p4, who has one image
+    assert {level.cosine: level.false for level in at} == dict.fromkeys(recall, Share(0, 3))
+    assert again == ()
+
+
+def test_people_who_are_found_again_are_named(tmp_path: Path):
+    # Ann is hidden, as she alone has two images; Anne, alone in the training set, is she under another name
+    path = in_plane(tmp_path / "e.npz", {"1": ("Ann", 0), "2": ("Ann", 2), "3": ("Anne", 1), "4": ("Ben", 90)})
+    at, again = estimate_embeddings(path, 0.5)
+    assert [(one, other) for one, other, _ in again] == [("Anne", "Ann")]
+    assert next(level for level in at if level.cosine == 0.5).false == Share(1, 2)
+
+
+def test_nobody_has_two_images(tmp_path: Path):
+    path = in_plane(tmp_path / "e.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
+    with pytest.raises(ValueError, match="nobody has 2 images"):
+        estimate_embeddings(path, 0.5)
+    people = open_people(path)
+    with pytest.raises(ValueError, match="have nobody with two images to hide"):
+        estimate_overlap(people, people, {}, (path, path), 0.5)
+
+
+def test_an_estimate_by_name_alone(tmp_path: Path):
+    people = open_people(text(tmp_path / "people.txt", "Ann Lee", "Ben May", "Cy Fox"))
+    estimate = estimate_overlap(people, people, {}, None, 0.5)
+    assert estimate.at_cosines == ()
+    assert "order of words" in estimate.text()
+    assert estimate.summary()["by_name"]["order of words"]["same words"]["rate"] == 1.0
+
+
+def test_lfw_devtrain_and_devtest_share_people_under_other_names(real_data: Path):
+    lists = real_data / "lfw_protocol"
+    train, test = (open_people(lists / f"peopleDev{part}.txt") for part in ("Train", "Test"))
+    assert {(match.identity, match.other) for match in find_overlap(train, test, names="words").matches[:2]} == {
+        ("Choi_Sung-hong", "Sung_Hong_Choi"),
+        ("Yingfan_Wang", "Wang_Yingfan"),
+    }

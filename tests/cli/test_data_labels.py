@@ -1,0 +1,154 @@
+"""`verisphere data noise`, `data duplicates` and `data overlap`: what is printed and written, and the exit codes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from verisphere.cli.start import main
+from verisphere.files.embeddings import write_embeddings
+from verisphere.files.label_lists import read_labels
+from verisphere.images import LabelNoise, Photos
+from verisphere.models.described_faces import open_faces
+from verisphere.vocabulary import Embeddings
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+def run(*words: object) -> int:
+    return main(["--default-allocator", "data", *map(str, words)])
+
+
+def folder(path: Path, people: tuple[str, ...], images: int = 5) -> Path:
+    for number, person in enumerate(people):
+        (path / person).mkdir(parents=True)
+        for image in range(images):
+            Image.new("RGB", (112, 112), (number, image, 0)).save(path / person / f"{image}.png")
+    return path
+
+
+def embeddings(path: Path, people: tuple[str, ...], degrees: tuple[float, ...]) -> Path:
+    angles = np.radians(degrees)
+    names = [f"{person}/{row}.png" for row, person in enumerate(people)]
+    write_embeddings(path, Embeddings(np.stack([np.cos(angles), np.sin(angles)], 1), names=names, identities=people))
+    return path
+
+
+def test_noise_as_a_list_of_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    faces = folder(tmp_path / "faces", ("Ann", "Ben", "Cy"))
+    assert run("noise", faces, "--rate", "0.4", "--seed", "1", "--out", tmp_path / "noisy.csv") == 0
+    # 0.4 of 5 images are 2, of 3 people 6
+    assert "6 of 15 labels wrong (40.0%): 6 with the identity of another person, 0 images" in capsys.readouterr().out
+    listed = read_labels(tmp_path / "noisy.csv")
+    assert listed.true_identities == tuple(name.split("/")[0] for name in listed.names)
+    photos = Photos(faces, labels=tmp_path / "noisy.csv")
+    assert tuple(photos.identities) == tuple(LabelNoise(Photos(faces), 0.4, seed=1).identities)
+    assert photos.true_identities == listed.true_identities
+
+
+def test_noise_from_outside_as_a_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    faces, others = folder(tmp_path / "faces", ("Ann", "Ben")), folder(tmp_path / "others", ("Ann", "Eva"))
+    words = ("noise", faces, "--rate", "0.4", "--open-share", "0.5", "--outside", others)
+    assert run(*words, "--out", tmp_path / "noisy.csv") == 2
+    assert "noisy.csv: a list of labels cannot carry images of another set" in capsys.readouterr().err
+    assert run(*words, "--out", tmp_path / "noisy.yaml") == 0
+    assert "4 of 10 labels wrong (40.0%): 2 with the identity of another person, 2 images" in capsys.readouterr().out
+    noisy = open_faces(tmp_path / "noisy.yaml")
+    assert noisy.true_identities is not None
+    assert sorted(noisy.true_identities).count("Eva") == 2
+    # a description can describe noise in a described set, too; here the noise would be a second one
+    assert run("noise", tmp_path / "noisy.yaml", "--rate", "0.2", "--out", tmp_path / "again.csv") == 2
+    assert "has wrong labels already" in capsys.readouterr().err
+
+
+def test_noise_says_how_many_people_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    faces = folder(tmp_path / "faces", ("Ann", "Ben"))
+    folder(tmp_path / "faces", ("Cy",), images=1)
+    assert run("noise", faces, "--rate", "0.4", "--out", tmp_path / "noisy.csv") == 0
+    assert "1 of 3 people have no wrong label" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--rate", "1"), "rate is 1.0; it is a share"),
+        (
+            ("--rate", "0.4", "--open-share", "0.5"),
+            "takes both --open-share, a share above 0 of the noise, and --outside",
+        ),
+    ],
+)
+def test_noise_out_of_range(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str):
+    faces = folder(tmp_path / "faces", ("Ann", "Ben"), images=1)
+    assert run("noise", faces, *words, "--out", tmp_path / "noisy.csv") == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "noisy.csv").exists()
+
+
+def test_duplicates_are_proposed_and_merged_when_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    # Ann has two images, Anne one at 5 degrees from their center
+    file = embeddings(tmp_path / "e.npz", ("Ann", "Ann", "Anne", "Ben"), (0, 10, 10, 90))
+    folder(tmp_path / "faces", ("Ann",), images=2)
+    for name in ("Anne/2", "Ben/3"):
+        (tmp_path / "faces" / name).parent.mkdir()
+        Image.new("RGB", (112, 112)).save(tmp_path / "faces" / f"{name}.png")
+    out = tmp_path / "twice"
+    assert run("duplicates", file, "--faces", tmp_path / "faces", "--out", out) == 0
+    printed = capsys.readouterr().out
+    assert "1 pairs of identities whose centers have a cosine of 0.6 or more: proposals, nothing is merged" in printed
+    assert sorted(path.name for path in out.iterdir()) == ["duplicates.json", "images.csv", "index.html", "pairs.csv"]
+    # Anne/2, Ben/3 and Ann/0 are black, and so equal in pixels
+    assert json.loads((out / "duplicates.json").read_text())["image_pairs"][0]["equal_pixels"] is True
+    assert run("duplicates", file, "--merge", out / "pairs.csv", "--out", out) == 0
+    assert "merged.csv: 3 identities became 2 by 1 pairs of" in capsys.readouterr().out
+    assert read_labels(out / "merged.csv").identities == ("Ann", "Ann", "Ann", "Ben")
+    photos = Photos(tmp_path / "faces", labels=out / "merged.csv")
+    assert photos.people == ("Ann", "Ben")
+
+
+def test_duplicates_of_images_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = embeddings(tmp_path / "e.npz", ("Ann", "Ben"), (0, 1))
+    assert run("duplicates", file, "--no-images", "--out", tmp_path / "out") == 0
+    assert "pairs of images" not in capsys.readouterr().out
+    assert run("duplicates", file, "--out", tmp_path / "out") == 2
+    assert "a folder that is not empty" in capsys.readouterr().err
+
+
+def test_overlap_by_name_and_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    faces = folder(tmp_path / "faces", ("Ann_Lee", "Ben", "Cy"), images=1)
+    train = embeddings(tmp_path / "train.npz", ("Ann_Lee", "Ben", "Cy"), (0, 90, 180))
+    test = embeddings(tmp_path / "test.npz", ("ann lee", "Benjamin", "Benjamin", "Dee"), (40, 95, 97, 270))
+    words = ("overlap", faces, test, "--embeddings", train, test, "--cosine", "0.9", "--estimate")
+    assert run(*words, "--out", tmp_path / "out") == 0
+    printed = capsys.readouterr().out
+    assert "2 of 3 people are in" in printed
+    assert "estimate from hidden people of" in printed
+    assert read_labels(tmp_path / "out" / "kept.txt").identities == ("Cy",)
+    assert "by_embedding" in json.loads((tmp_path / "out" / "overlap.json").read_text())["estimate"]
+
+
+def test_two_embeddings_files_are_compared_by_name_and_embedding(tmp_path: Path):
+    train = embeddings(tmp_path / "train.npz", ("Ann", "Ben"), (0, 90))
+    test = embeddings(tmp_path / "test.npz", ("Xy",), (1,))
+    assert run("overlap", train, test, "--out", tmp_path / "out") == 0
+    assert read_labels(tmp_path / "out" / "kept.txt").identities == ("Ben",)
+
+
+def test_overlap_with_lists_of_ids(tmp_path: Path):
+    (tmp_path / "train.txt").write_text("0000045\n0000046\n")
+    (tmp_path / "test.txt").write_text("Bruce Lee\n")
+    (tmp_path / "ids.txt").write_text("0000045 Bruce_Lee\n")
+    assert run("overlap", tmp_path / "train.txt", tmp_path / "test.txt", "--ids", tmp_path / "ids.txt", "--out",
+               tmp_path / "out") == 0  # fmt: skip
+    assert (tmp_path / "out" / "kept_people.txt").read_text() == "0000046\n"
+
+
+def test_a_threshold_without_embeddings_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "people.txt").write_text("Ann\n")
+    assert (
+        run("overlap", tmp_path / "people.txt", tmp_path / "people.txt", "--cosine", "0.4", "--out", tmp_path / "o")
+        == 2
+    )
+    assert "--cosine is a threshold of embeddings" in capsys.readouterr().err
