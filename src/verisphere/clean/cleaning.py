@@ -91,6 +91,19 @@ class Cleaning:
         """Dropped against noisy samples; None where the truth is not known."""
         return None if self.noisy is None else agreement(~self.kept, self.noisy)
 
+    @property
+    def rank_1(self) -> dict[str, dict[str, float]] | None:
+        """Share of the samples whose nearest class is their own: of all, and of the kept ones; see `NearestClass`.
+
+        It says what dropping the other sub-centers ("K = 3 to 1") changes; TAR it cannot change, since the embeddings
+        are the same.
+        """
+        nearest = self.found.nearest_class
+        if nearest is None:
+            return None
+        known = self.found.sub.known
+        return {"all": nearest.shares(known), "kept": nearest.shares(known & self.kept)}
+
     def at_angles(self, angles: Sequence[float] = ANGLES) -> tuple[AtAngle, ...]:
         """What the angle alone would drop at each of some angles (ArcFace, table 3)."""
         results = []
@@ -131,6 +144,8 @@ class Cleaning:
             "sub_classes": self.shares(),
             "at_angles": [asdict(at) for at in self.at_angles()],
         }
+        if (rank_1 := self.rank_1) is not None:
+            fields["rank_1"] = rank_1
         if (found := self.agreement) is not None:
             fields["truth"] = asdict(found) | {
                 name: getattr(found, name) for name in ("precision", "recall", "noise_before", "noise_after")
@@ -193,6 +208,14 @@ class Cleaning:
         if lost:
             lines.append(f"  {len(lost):,} of {int((self.images > 0).sum()):,} identities lost, the first is {lost[0]}")
         lines.append(table(*_angles_table(self.at_angles())))
+        if (rank_1 := self.rank_1) is not None:
+            lines.append(
+                "nearest class is the own one (all sub-centers / dominant ones alone): "
+                + "; ".join(
+                    f"{images} images {shares['all_sub_centers']:.4f} / {shares['dominant_only']:.4f}"
+                    for images, shares in rank_1.items()
+                )
+            )
         if (found := self.agreement) is not None:
             lines.append(
                 f"truth: {found.noisy:,} labels wrong ({found.noise_before:.1%}); precision {found.precision:.4f}, "

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from verisphere.clean.nearest_class import NearestClass
 from verisphere.clean.sub_classes import SubClasses
 
 
@@ -18,6 +19,7 @@ class Found:
         method: how the sub-centers were found, in words, such as "sub-centers of runs/k3".
         domains: domain of each image; None where the set has none.
         true_identities: who is on each image, where it is known.
+        nearest_class: whether the nearest class of each image is its own; None where this was not asked for.
     """
 
     names: Sequence[str]
@@ -27,6 +29,7 @@ class Found:
     method: str
     domains: Sequence[str] | None = None
     true_identities: Sequence[str] | None = None
+    nearest_class: NearestClass | None = None
 
     def __len__(self) -> int:
         return len(self.names)

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool
+
+from verisphere.files.json_values import shown
+from verisphere.files.label_lists import read_labels
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,23 @@ def agreement(dropped: Bool[np.ndarray, " samples"], noisy: Bool[np.ndarray, " s
 def noisy_labels(identities: Sequence[str], true_identities: Sequence[str]) -> Bool[np.ndarray, " samples"]:
     """Whether the identity of each sample is another than the true one."""
     return np.array([given != true for given, true in zip(identities, true_identities, strict=True)], bool)
+
+
+def truth_of_list(path: Path, names: Sequence[str]) -> list[str]:
+    """The true identities of some images, from a list of labels that states them; the list may have further images.
+
+    Raises:
+        FileNotFoundError: there is no such list.
+        ValueError: the list is malformed, states no true identities, or lacks an image; names the first.
+    """
+    labels = read_labels(path)
+    if labels.true_identities is None:
+        raise ValueError(f"{path}: no column true_identity; `verisphere data noise` writes such lists")
+    truth = dict(zip(labels.names, labels.true_identities, strict=True))
+    absent = [name for name in names if name not in truth]
+    if absent:
+        raise ValueError(
+            f"{path}: {len(absent):,} of {len(names):,} images are not in the list, the first is "
+            f"{shown(absent[0], 200)}; names there look like {shown(labels.names[0], 200)}"
+        )
+    return [truth[name] for name in names]

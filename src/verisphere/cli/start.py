@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from verisphere import __version__
 from verisphere.cli.adopting import add_adopt
+from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
@@ -39,6 +40,7 @@ VERBS = (
     add_recipes,
     add_train,
     add_experiment,
+    add_clean,
     add_adopt,
     add_embed,
     add_evaluate,
@@ -132,7 +134,7 @@ def _code_of(error: BaseException, less_memory: str) -> int:
     if isinstance(error, RunsFailed):
         return fail(1, str(error))
     if isinstance(error, TrainingStopped):
-        return fail(128 + error.reason, "stopped; a checkpoint has been saved, continue with --resume")
+        return fail(128 + error.reason, f"stopped; a checkpoint has been saved, {error.advice}")
     if isinstance(error, RuntimeError) and "DataLoader worker (pid" in str(error):
         return fail(2, f"a process that reads images was ended from outside, perhaps for want of memory: {error}")
     if lost_another(error):

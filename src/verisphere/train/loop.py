@@ -30,6 +30,7 @@ class TrainingStopped(Exception):
         """Take the number of the signal that stopped the training."""
         super().__init__(f"stopped by signal {reason}")
         self.reason = reason
+        self.advice = "continue with --resume"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,196 @@
+"""The loop of sub-center ArcFace: train K sub-centers, clean by them, train one center a class from the start.
+
+Deng et al. 2021 (arXiv:1801.07698v4, section 3.3): a head of K = 3 finds the noise, and after it is dropped a network
+is trained anew with K = 1. The folder of a loop:
+
+OUT/loop.json                 what was asked for
+OUT/first/                    the run with sub-centers
+OUT/cleaned/                  kept.txt, clean.json
+OUT/second/                   the run with one center a class, on the images of kept.txt
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from verisphere.clean.cleaning import JSON, KEPT, Cleaning
+from verisphere.clean.from_run import found_in_run
+from verisphere.clean.result import write_result
+from verisphere.clean.rules import Rule
+from verisphere.clean.truth import truth_of_list
+from verisphere.clean.work_files import WORK, cleaning_folder
+from verisphere.collectives import on_every_rank, on_first_rank
+from verisphere.device import choose_device
+from verisphere.distributed import world
+from verisphere.files.disk import real_path, write_whole
+from verisphere.files.documents import read_json_file
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.loop import TrainingStopped
+from verisphere.train.preparation import length_of
+from verisphere.train.recipe import ReadRecipe, read_recipe, resolve_recipe
+from verisphere.train.session import Measure, train_run
+from verisphere.vocabulary import Progress, quietly
+
+log = logging.getLogger(__name__)
+
+FIRST, CLEANED, SECOND = "first", "cleaned", "second"
+#: Sub-centers of the first training where neither the recipe nor the caller says more than 1 (ArcFace, table 3).
+SUB_CENTERS = 3
+_PLAN = "loop.json"
+
+
+@dataclass(frozen=True)
+class CleanOptions:
+    """How the loop cleans.
+
+    Attributes:
+        rule: which samples are dropped.
+        truth: list of labels with the true identities; None takes those of the data, if it has any.
+        rank_1: also find the nearest class of every image.
+        batch_size: images at a time.
+    """
+
+    rule: Rule
+    truth: Path | None = None
+    rank_1: bool = False
+    batch_size: int = 128
+
+
+def clean_loop(
+    recipe: str | Path,
+    overrides: Sequence[str],
+    out: Path,
+    options: CleanOptions,
+    *,
+    sub_centers: int | None = None,
+    measure: Measure | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    progress: Progress = quietly,
+) -> Cleaning | None:
+    """Train with sub-centers, clean, and train anew on what is kept; a loop that was ended continues where it was.
+
+    A stage that is finished stays. The second recipe is the first one with one center a class and the data restricted
+    by `Relabelled`; one that starts from another run takes its backbone alone (`start_head: false`), since classes may
+    be lost. The ranks of a joined group work together, and rank 0 writes.
+
+    Args:
+        recipe: YAML file, or the name of a packaged recipe.
+        overrides: `--field value` words for both trainings.
+        out: folder of the loop: a new one, or that of the same loop.
+        options: how to clean.
+        sub_centers: number of sub-centers of the first training; None takes that of the recipe if it is more than 1,
+            else `SUB_CENTERS`.
+        measure: see `train_run`.
+        device, threads: as in `train_run`.
+        progress: reports the progress of all stages.
+
+    Returns:
+        the result of the cleaning; None where it was finished before.
+
+    Raises:
+        FileExistsError: `out` holds something else than a loop.
+        ValueError: the recipe is wrong; the folder holds another loop; a stage refuses its input.
+        TrainingStopped: a signal asked to stop.
+    """
+    first = on_every_rank(lambda: _first_recipe(recipe, list(overrides), sub_centers))
+    on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule)}))
+    session: dict[str, Any] = {"measure": measure, "device": device, "threads": threads, "progress": progress}
+    _train(first, out / FIRST, session)
+    done = on_first_rank(lambda: "done" if _is_clean(out / CLEANED) else "")
+    cleaning = None
+    if done:
+        log.info("%s: finished before", out / CLEANED)
+    else:
+        place = choose_device(device)
+        with cleaning_folder(out / CLEANED) as work:
+            found = found_in_run(
+                out / FIRST,
+                first.recipe.data,
+                device=place,
+                batch_size=options.batch_size,
+                workers=first.recipe.workers,
+                trust=True,  # its recipe, including its code, was given for training
+                work=work,
+                rank_1=options.rank_1,
+                progress=progress,
+            )
+            truth = options.truth
+            if truth is not None:
+                found = found.with_truth(on_every_rank(lambda: truth_of_list(truth, found.names)))
+            cleaning = result = Cleaning.by(options.rule, found)
+            on_first_rank(lambda: write_result(result, first.recipe.data, out / CLEANED, str(recipe)))
+    on_first_rank(lambda: _write_second(first, out))
+    _train(on_every_rank(lambda: read_recipe(out / SECOND / "recipe.yaml", [])), out / SECOND, session)
+    return cleaning
+
+
+def _first_recipe(recipe: str | Path, overrides: list[str], sub_centers: int | None) -> ReadRecipe:
+    if sub_centers is None:
+        stated = resolve_recipe(recipe, overrides)["subcenters"]
+        sub_centers = stated if stated > 1 else SUB_CENTERS
+    return read_recipe(recipe, [*overrides, f"--subcenters={sub_centers}"])
+
+
+def _open(out: Path, asked: dict[str, Any]) -> str:
+    """Create the folder of a loop, or check that it is that of the same one."""
+    plan, asked = out / _PLAN, json.loads(json.dumps(asked))
+    if plan.is_file():
+        before = read_json_file(plan)
+        both = [{**part.get("recipe", {}), **part.get("rule", {})} for part in (before, asked)]
+        differing = sorted(name for name in {*both[0], *both[1]} if both[0].get(name) != both[1].get(name))
+        if differing:
+            raise ValueError(
+                f"{plan}: this folder holds a loop that differs in {', '.join(differing)}; choose another --out"
+            )
+        return ""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(f"{out}: it holds something, and no loop; choose another --out")
+    write_whole(plan, lambda path: path.write_text(json.dumps(asked, indent=2) + "\n"))
+    return ""
+
+
+def _is_clean(folder: Path) -> bool:
+    return (folder / KEPT).is_file() and (folder / JSON).is_file() and not (folder / WORK).exists()
+
+
+def _train(read: ReadRecipe, folder: Path, session: dict[str, Any]) -> None:
+    """Train, from the newest checkpoint if there is one; a finished training stays."""
+
+    def state() -> str:
+        newest = list_checkpoints(folder)
+        if newest and read_checkpoint(newest[-1]).step >= length_of(read.recipe).steps:
+            return "finished"
+        return "begun" if (folder / "recipe.yaml").is_file() else ""
+
+    before = on_first_rank(state)
+    if before == "finished":
+        log.info("%s: finished before", folder)
+        return
+    if world().first:
+        log.info("%s: training", folder)
+    try:
+        train_run(read, folder, resume=before == "begun", **session)
+    except TrainingStopped as stopped:
+        stopped.advice = "the same command continues"
+        raise
+
+
+def _write_second(first: ReadRecipe, out: Path) -> str:
+    """Write the recipe of the second training, unless it is there."""
+    path = out / SECOND / "recipe.yaml"
+    if path.is_file():
+        return ""
+    data = {
+        "class_path": "verisphere.images.Relabelled",
+        "init_args": {"faces": first.resolved["data"], "path": str(real_path(out / CLEANED / KEPT))},
+    }
+    fields = {**first.resolved, "subcenters": 1, "data": data}
+    if fields["start"] is not None:
+        fields["start_head"] = False
+    text = replace(first, resolved=fields).yaml
+    write_whole(path, lambda partial: partial.write_text(text))
+    return ""

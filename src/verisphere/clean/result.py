@@ -1,0 +1,19 @@
+"""The files of a cleaning in its folder."""
+
+from pathlib import Path
+
+from verisphere.clean.cleaning import Cleaning
+from verisphere.images.faces import Faces
+
+
+def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> str:
+    """Write all files of a result; returns an empty text, as `on_first_rank` takes it.
+
+    Args:
+        cleaning: the result.
+        faces: the images, for the pictures of a page; None where they are not there.
+        folder: the folder.
+        title: heading of a page.
+    """
+    cleaning.write(folder)
+    return ""

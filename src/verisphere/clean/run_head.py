@@ -1,0 +1,110 @@
+"""The head of a run: the sub-centers of its classes, and whose they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int64
+from torch import Tensor
+
+from verisphere.files.disk import MAX_TABLE
+from verisphere.files.documents import read_text
+from verisphere.files.json_values import shown
+from verisphere.files.packaged_recipes import packaged_recipes
+from verisphere.models.checkpoint import Checkpoint, read_checkpoint
+from verisphere.models.folder import is_model_folder
+from verisphere.score.cosine import unit
+
+_WITHOUT = "`verisphere clean --embeddings FILE` alone needs none"
+
+
+@dataclass(frozen=True, eq=False)
+class RunHead:
+    """The sub-centers of a run.
+
+    Attributes:
+        checkpoint: the checkpoint that they were read from.
+        people: the classes; a label is a position in them.
+        centers: directions of the sub-centers, each of length 1.
+    """
+
+    checkpoint: Checkpoint
+    people: tuple[str, ...]
+    centers: Float[Tensor, "classes subcenters dim"]
+
+    def check_people(self, people: Sequence[str], data: str) -> None:
+        """Refuse data of other people than the classes.
+
+        Args:
+            people: the people of the data, sorted.
+            data: what they are the people of, for the message.
+
+        Raises:
+            ValueError: they differ; names the first that only one of the two has.
+        """
+        if tuple(people) == self.people:
+            return
+        ours, theirs = set(self.people), set(people)
+        only = [(min(theirs - ours), "only in the data")] if theirs - ours else []
+        only += [(min(ours - theirs), "only in the run")] if ours - theirs else []
+        named = " and ".join(f"{shown(name, 100)} is {where}" for name, where in only)
+        raise ValueError(
+            f"{data}: {len(people):,} people, and {self.checkpoint.path} was trained on {len(self.people):,}: {named}; "
+            "the data must be those that the run was trained on"
+        )
+
+    def cosines(
+        self, rows: Float32[np.ndarray, "rows dim"], labels: Int64[np.ndarray, " rows"]
+    ) -> Float32[np.ndarray, "rows subcenters"]:
+        """Cosines of embeddings to the sub-centers of their own class; NaN for rows of no class.
+
+        Each row is computed by itself, so its bits do not depend on the others.
+        """
+        cosines = np.full((len(rows), self.centers.shape[1]), np.nan, np.float32)
+        known = np.flatnonzero(labels >= 0)
+        centers = self.centers[torch.from_numpy(labels[known])]
+        embeddings = unit(torch.from_numpy(np.ascontiguousarray(rows[known])))
+        cosines[known] = (embeddings[:, None, :] * centers).sum(-1).numpy()
+        return cosines
+
+
+def open_head(run: Path) -> RunHead:
+    """The sub-centers of the newest checkpoint of a run, or of one checkpoint inside a run.
+
+    Of a loss that compares raw products, such as plain softmax, the directions of the centers are taken, and biases of
+    classes are not: an angle to a center is then what the embedding alone says.
+
+    Args:
+        run: folder of a run, or of one of its checkpoints.
+
+    Raises:
+        FileNotFoundError: the folder holds no checkpoint.
+        ValueError: the run has no head, no list of its people, or a damaged file; or an exported model, a network in
+            ONNX or a recipe was named.
+    """
+    if is_model_folder(run):
+        raise ValueError(f"{run}: an exported model, which has no head with its people; name its run, or {_WITHOUT}")
+    if run.suffix in (".onnx", ".yaml", ".yml") or (str(run) in packaged_recipes() and not run.exists()):
+        raise ValueError(f"{run}: has no head; name the folder of a run, or {_WITHOUT}")
+    try:
+        checkpoint = read_checkpoint(run)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}; {_WITHOUT}") from None
+    if "head" not in checkpoint.sha256:
+        raise ValueError(f"{checkpoint.path}: has no head; {_WITHOUT}")
+    centers = checkpoint.tensors("head").get("centers")
+    if centers is None or centers.ndim != 3 or not bool(centers.isfinite().all()):
+        raise ValueError(f"{checkpoint.path}: its head has no finite centers (classes, subcenters, dim); {_WITHOUT}")
+    listed = checkpoint.path.parent.parent / "people.txt"
+    if not listed.is_file():
+        raise ValueError(
+            f"{checkpoint.path}: its run has no people.txt to say whose centers these are; name a run, or {_WITHOUT}"
+        )
+    people = tuple(read_text(listed, MAX_TABLE).removesuffix("\n").split("\n"))
+    if len(people) != len(centers):
+        raise ValueError(
+            f"{listed}: {len(people):,} people, and the head has {len(centers):,} classes; was it changed?"
+        )
+    return RunHead(checkpoint, people, unit(centers.float()))

@@ -1,0 +1,171 @@
+"""The verb `clean`: from a run, from embeddings, bad input, and what it leaves."""
+
+import csv
+import json
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from tiny_cleaning import DATA, DEGREES, angles_run
+from verisphere.clean import from_run
+from verisphere.files.label_lists import read_labels
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+KEPT = ("Ann/1", "Ann/2", "Ann/3", "Ben/1", "Ben/2", "street")
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a run and its data, which is the working folder."""
+    angles_run(tmp_path / "run")
+    (tmp_path / "data.yaml").write_text(DATA)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cleaned(run, *options: object) -> tuple[int, str, str]:
+    return run("clean", "run", "data.yaml", "--out", "out", "--trust-code", "--workers", 0, *options)
+
+
+def test_the_folder_of_a_cleaning(run, made: Path):
+    code, output, errors = cleaned(run, "--rank-1")
+    assert (code, errors) == (0, "")
+    assert {entry.name for entry in (made / "out").iterdir()} >= {"kept.txt", "clean.json"}
+    assert not (made / "out" / ".work").exists()
+    assert read_labels(made / "out" / "kept.txt").names == KEPT
+    result = json.loads((made / "out" / "clean.json").read_text())
+    assert result["dropped"] == {"angle": 3, "sub_center": 0, "few_images": 0}
+    assert result["rank_1"]["all"] == {"all_sub_centers": 7 / 8, "dominant_only": 6 / 8}
+    assert output.splitlines()[0] == "sub-centers of run: 6 of 9 images kept, 3 dropped (33.3%)"
+    assert output.splitlines()[-1] == (
+        "out: kept.txt, clean.json; next: verisphere train RECIPE --data.labels out/kept.txt"
+    )
+    # a result is never overwritten
+    code, _, errors = cleaned(run)
+    assert (code, errors) == (
+        2, "verisphere: out: a folder that is not empty; a cleaning needs a new one, or its own\n"
+    )  # fmt: skip
+
+
+def test_the_rules_and_the_truth(run, made: Path):
+    # without an angle and with --only-dominant the two images at Ann's second sub-center go; three of Ann's remain,
+    # and three of Ben's: a minimum of four drops all but the image of nobody
+    code, output, _ = cleaned(run, "--angle", "none", "--only-dominant")
+    assert (code, "7 of 9 images kept" in output, "2 nearer to another sub-center" in output) == (0, True, True)
+    code, output, _ = run(
+        "clean", "run", "data.yaml", "--out", "few", "--trust-code", "--workers", 0, "--min-images", 4
+    )  # fmt: skip
+    assert (code, "1 of 9 images kept" in output, "2 of 2 identities lost" in output) == (0, True, True)
+    # of the three that are dropped by the angle two are noisy, and one noisy image (Ann/1) is kept
+    noisy = {"Ann/4", "Ben/3", "Ann/1"}
+    with (made / "truth.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("name", "identity", "true_identity")]
+            + [(name, "x", "Cid" if name in noisy else name.split("/")[0].replace("street", "-1")) for name in DEGREES]
+        )
+    code, output, _ = run(
+        "clean", "run", "data.yaml", "--out", "known", "--trust-code", "--workers", 0, "--truth", "truth.csv"
+    )
+    assert (code, "precision 0.6667, recall 0.6667" in output) == (0, True)
+    (made / "short.csv").write_text("name,identity,true_identity\nAnn/1,Ann,Ann\n")
+    code, _, errors = run(
+        "clean", "run", "data.yaml", "--out", "lacking", "--trust-code", "--workers", 0, "--truth", "short.csv"
+    )
+    assert (code, errors) == (
+        2,
+        "verisphere: short.csv: 8 of 9 images are not in the list, the first is 'Ann/2'; names there look like "
+        "'Ann/1'\n",
+    )
+    (made / "short.csv").write_text("name,identity\nAnn/1,Ann\n")
+    code, _, errors = run(
+        "clean", "run", "data.yaml", "--out", "other", "--trust-code", "--workers", 0, "--truth", "short.csv"
+    )
+    assert (code, "no column true_identity" in errors) == (2, True)
+
+
+def test_an_unfinished_folder_is_continued(run, made: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(from_run, "BATCHES", 1)
+    save, calls = from_run.WorkFiles.save, []
+
+    def interrupted(self, kind, block, **arrays):
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        calls.append(block)
+        save(self, kind, block, **arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(from_run.WorkFiles, "save", interrupted)
+        assert cleaned(run, "--batch-size", 2)[0] == 130
+    assert {entry.name for entry in (made / "out").iterdir()} == {".work"}
+    assert len(list((made / "out" / ".work").glob("*.npz"))) == 2
+    assert cleaned(run, "--batch-size", 2)[0] == 0
+    assert read_labels(made / "out" / "kept.txt").names == KEPT
+    assert not (made / "out" / ".work").exists()
+
+
+def test_embeddings_of_the_run(run, made: Path):
+    assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
+    code, output, _ = run("clean", "run", "--embeddings", "rows.npz", "--out", "out")
+    assert (code, "6 of 9 images kept" in output) == (0, True)
+
+
+def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
+    asked = {}
+
+    def found_in_embeddings(path, **given):
+        given.pop("progress")
+        asked.update(given, path=path)
+        return from_run.found_by_centers(made / "run", path)
+
+    assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
+    stand_in = types.ModuleType("verisphere.clean.from_embeddings")
+    stand_in.found_in_embeddings = found_in_embeddings  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "verisphere.clean.from_embeddings", stand_in)
+    code, output, _ = run("clean", "--embeddings", "rows.npz", "--out", "out", "--sub-centers", 5, "--seed", 2)
+    assert (code, "6 of 9 images kept" in output) == (0, True)
+    assert asked == {"path": Path("rows.npz"), "sub_centers": 5, "seed": 2}
+    # a cluster has no angle: by default every image outside of the largest cluster goes
+    asked.clear()
+    code, output, _ = run(
+        "clean", "--embeddings", "rows.npz", "--out", "by_cluster", "--method", "dbscan", "--eps", 0.4
+    )
+    assert (code, "7 of 9 images kept" in output) == (0, True)
+    assert asked == {"path": Path("rows.npz"), "method": "dbscan", "eps": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "RUN and DATA missing: clean RUN DATA, clean [RUN] --embeddings FILE, or clean --recipe RECIPE"),
+        (["run"], "DATA, the data that the run was trained on, missing: clean RUN DATA"),
+        (["run", "data.yaml", "more"], "3 names where RUN and DATA are two; the third is more"),
+        (["run", "data.yaml", "--embeddings", "rows.npz"], "DATA and --embeddings are both given"),
+        (["run", "data.yaml", "--method", "dbscan"], "--method is for --embeddings without RUN"),
+        (["run", "data.yaml", "--sub-centers", "5"], "--sub-centers is for --embeddings without RUN"),
+        (["run", "data.yaml", "--faces", "data.yaml"], "--faces is for --embeddings; with DATA the pictures"),
+        (["--embeddings", "rows.npz", "--rank-1"], "--rank-1 compares with the classes of a run: name RUN, too"),
+        (["run", "data.yaml", "--angel", "70"], "there is no option --angel (did you mean --angle?)"),
+        (["run", "data.yaml", "--angle", "-3"], "angle is -3.0; allowed are more than 0 and at most 180 degrees"),
+        (["run", "data.yaml", "--min-images", "0"], "min_images is 0; allowed is 1 or more"),
+        (["run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
+        (["run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
+        (["absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `verisphere"),
+        (["run", "--embeddings", "absent.npz"], "absent.npz"),
+        (["run", "--recipe", "recipe.yaml"], "--recipe makes a run of its own: leave run out"),
+        (["--recipe", "recipe.yaml", "--eps", "1"], "--eps is not for --recipe"),
+        (["--recipe", "absent.yaml"], "absent.yaml"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(run, made: Path, words: list[str], message: str):
+    code, output, errors = run("clean", *words, "--out", "new/out", "--device", "cpu")
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert message in errors
+    assert not (made / "new").exists()
+
+
+def test_an_angle_is_a_number_or_none(run, made: Path):
+    code, _, errors = run("clean", "run", "data.yaml", "--out", "out", "--angle", "wide")
+    assert (code, "'wide' is neither a number of degrees nor none" in errors) == (2, True)
