@@ -131,6 +131,17 @@ class Noise(Faces):
         return torch.stack(made).to(torch.uint8)
 
 
+class Mislabelled(Noise):
+    """The last image of each person truly shows the next one."""
+
+    def __init__(self, people: int = 6, images: int = 4, side: int = 16) -> None:
+        super().__init__(people, images, side)
+        truth = list(self.identities)
+        for person in range(people):
+            truth[(person + 1) * images - 1] = f"p{(person + 1) % people}"
+        self.true_identities = tuple(truth)
+
+
 class Sketches(Noise):
     """A set that says of itself that its images are drawn."""
 

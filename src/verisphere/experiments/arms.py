@@ -8,6 +8,7 @@ An experiment is YAML:
     arms:                               # fields of each arm; {} is the recipe itself
       ArcFace: {}
       narrow: {loss.init_args.margin: 0.1}
+      anew: {cleaned: {arm: ArcFace}} # on the images that the rule of cleaning keeps by another arm's sub-centers
     grid: {optimizer.rate: [0.05, 0.1]} # every arm at every combination
     seeds: [0, 1, 2]
     baseline: ArcFace
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from verisphere.experiments.cleaned import CLEANED, CleanedFrom, over_grid, split_cleaned, waves
 from verisphere.experiments.grid import (
     Scalar,
     Settings,
@@ -56,6 +58,7 @@ class Experiment:
         baseline: name of the arm that all others are compared with.
         evaluate: sets to measure on, as plain data; None takes the recipe's validation set.
         inside: changes inside lists in all trainings, such as `pair_terms.0.init_args.far`; applied after `common`.
+        cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
     """
 
     recipe: Path
@@ -66,6 +69,7 @@ class Experiment:
     baseline: str
     evaluate: dict[str, dict[str, Any]] | None = None
     inside: Settings = field(default_factory=dict)
+    cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.arms:
@@ -76,6 +80,7 @@ class Experiment:
             for owned, instead in ((SEED, "seeds"), (START, "warm")):
                 if owned in settings and (owned == SEED or self.warm is not None):
                     raise ValueError(f"arm {name!r} sets {owned}, which is for `{instead}` to say")
+        waves(list(self.arms), self.cleaned)  # raises where they cannot be ordered
         if self.seeds is not None:
             _check_seeds(self.seeds)
         check_folders("arms", self.arms)
@@ -124,12 +129,16 @@ def _experiment(
         )
     shared = _settings("set", content.get("set"))
     warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
+    for where, given in (("set", shared), ("warm", warm or {})):
+        if CLEANED in given:
+            raise ValueError(f"{where} has {CLEANED}, which only an arm can say")
     listed = content.get("arms")
     if listed is not None and (not isinstance(listed, Mapping) or not listed):
         raise ValueError(f"arms is {shown(listed)}; expected names, each with its fields ({{}} for none)")
     arms = {_name("an arm", name): _settings(f"arm {name!r}", given) for name, given in (listed or {}).items()} or {
         "": {}
     }
+    arms, cleaned = split_cleaned(arms)
     points = _grid(content.get("grid")) | grid
     if SEED in points and (seeds is not None or content.get("seeds") is not None):
         raise ValueError("seed is in the grid and `seeds` are given; remove one of them")
@@ -152,6 +161,7 @@ def _experiment(
         baseline=_baseline(content.get("baseline"), list(arms), list(crossing)),
         evaluate=_sets(content.get("evaluate")),
         inside=inside | options_inside,
+        cleaned=over_grid(cleaned, list(arms), list(crossing)),
     )
 
 

@@ -52,6 +52,27 @@ def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
         )
 
 
+def check_cleaned(arm: str, fields: Mapping[str, Any], by: str, cleaning: Mapping[str, Any]) -> None:
+    """Refuse an arm whose data another arm cannot clean, or that would take over centers of people who may be lost.
+
+    Args:
+        arm: name of the arm that trains on cleaned data.
+        fields: its resolved recipe.
+        by: name of the arm that cleans.
+        cleaning: the resolved recipe of that arm.
+
+    Raises:
+        ValueError: the data of the two differ; or the arm starts from weights with their centers.
+    """
+    if fields["data"] != cleaning["data"]:
+        raise ValueError(f"arm {arm!r}: cleaned: its data are not those of arm {by!r}, which cleans them")
+    if fields["start"] is not None and fields["start_head"]:
+        raise ValueError(
+            f"arm {arm!r}: cleaned data may lack people, so the centers of {fields['start']} do not fit; "
+            "start_head: false takes the backbone alone"
+        )
+
+
 def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     """Names of the arguments in which two described classes differ, or `class_path` if the classes differ."""
     if ours["class_path"] != theirs["class_path"]:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from verisphere.device import choose_device
 from verisphere.experiments.arms import Experiment
+from verisphere.experiments.cleaned import waves
 from verisphere.experiments.compare import ArmResult, arm_results
 from verisphere.experiments.folder import Run, open_experiment, warm_run, write_text
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.measure import Figure, Measurer, SetFigures, training_figures
 from verisphere.experiments.plot import experiment_plot
 from verisphere.experiments.recipes import Resolved, resolve
-from verisphere.experiments.run import Failure, Launch, RunsFailed, train_runs
+from verisphere.experiments.run import Failure, Launch, RunsFailed, clean_runs, train_runs
 from verisphere.experiments.text import results_csv, results_text
 from verisphere.files.disk import real_path
 from verisphere.files.results import json_text
@@ -103,7 +104,13 @@ def run_experiment(
         if warm is not None:
             for failure in train_runs([warm], replace(launch, jobs=1), progress):  # alone, so it may use all cores
                 raise RunsFailed(f"the training that every arm starts from failed: {failure.text}")
-        failures = train_runs([run for of_arm in runs.values() for run in of_arm], launch, progress)
+        failures = []
+        for arms in waves(list(runs), resolved.cleaned):
+            of_wave = [run for arm in arms for run in runs[arm]]
+            without_data = clean_runs(of_wave, device, progress)
+            lacking = [failure.run for failure in without_data]
+            failures += without_data
+            failures += train_runs([run for run in of_wave if run not in lacking], launch, progress)
         measurer = Measurer(
             resolved.sets,
             resolved.described,

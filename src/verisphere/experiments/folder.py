@@ -2,7 +2,8 @@
 
 FOLDER/plan.json              resolved recipes, seeds and sets
 FOLDER/warm/                  the warm training, if there is one
-FOLDER/runs/ARM/seed-S/       a training: a run as `train` writes it, log.txt, finished.json, SET.npz
+FOLDER/runs/ARM/seed-S/       a training: a run as `train` writes it, log.txt, finished.json, SET.npz; kept.txt,
+                              clean.json and cleaned.json where its data are cleaned by another arm
 FOLDER/results.csv, results.json, plots/
 """
 
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from verisphere.experiments.arms import SEED, START
+from verisphere.experiments.cleaned import CLEANED, CleanedFrom, cleaned_data
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import Resolved
 from verisphere.files.class_paths import present_names
-from verisphere.files.disk import write_whole
-from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
+from verisphere.files.disk import real_path, write_whole
+from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text, read_yaml
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.train.recipe import with_defaults
+from verisphere.train.recipe_text import recipe_yaml
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
 
@@ -35,12 +38,16 @@ class Run:
         seed: seed of the training.
         folder: folder of the run.
         recipe: resolved recipe, as YAML.
+        cleaned: the arm that cleans its data, and the rule; None where they are not cleaned.
+        source: folder of that arm's training at the same seed.
     """
 
     arm: str
     seed: int
     folder: Path
     recipe: str
+    cleaned: CleanedFrom | None = None
+    source: Path | None = None
 
     @property
     def title(self) -> str:
@@ -116,7 +123,10 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
     path = out / "plan.json"
     asked = {
         "warm": None if resolved.warm is None else resolved.warm.fields,
-        "arms": {name: _compared(arm.fields, resolved.warm is not None) for name, arm in resolved.arms.items()},
+        "arms": {
+            name: _compared(arm.fields, resolved.warm is not None) | _described(resolved.cleaned.get(name))
+            for name, arm in resolved.arms.items()
+        },
         "seeds": list(resolved.seeds),
         "evaluate": resolved.described,
     }
@@ -135,9 +145,23 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         raise ValueError(f"{out}: it holds something, and no experiment; choose another --out")
     write_text(path, json.dumps(asked, indent=2) + "\n")
     return {
-        name: [Run(name, seed, _folder(out, name, seed), text) for seed, text in arm.yaml.items()]
+        name: [_run(out, name, seed, text, resolved.cleaned.get(name)) for seed, text in arm.yaml.items()]
         for name, arm in resolved.arms.items()
     }
+
+
+def _run(out: Path, name: str, seed: int, text: str, cleaned: CleanedFrom | None) -> Run:
+    """A training; that of an arm with cleaned data has them in its recipe."""
+    folder = _folder(out, name, seed)
+    if cleaned is None:
+        return Run(name, seed, folder, text)
+    recipe = read_yaml(text)
+    recipe["data"] = cleaned_data(recipe["data"], real_path(folder))
+    return Run(name, seed, folder, recipe_yaml(recipe), cleaned, _folder(out, cleaned.arm, seed))
+
+
+def _described(cleaned: CleanedFrom | None) -> dict[str, Any]:
+    return {} if cleaned is None else {CLEANED: cleaned.described}
 
 
 def warm_run(out: Path, resolved: Resolved) -> Run | None:
@@ -225,8 +249,16 @@ def _completed(definition: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[
     return {
         **definition,
         "warm": None if definition["warm"] is None else with_defaults(definition["warm"], asked),
-        "arms": {name: _compared(with_defaults(fields, asked), warm) for name, fields in definition["arms"].items()},
+        "arms": {
+            name: _compared(with_defaults(_without_cleaned(fields), asked), warm)
+            | ({CLEANED: fields[CLEANED]} if CLEANED in fields else {})
+            for name, fields in definition["arms"].items()
+        },
     }
+
+
+def _without_cleaned(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != CLEANED}
 
 
 def _read(path: Path) -> dict[str, Any]:

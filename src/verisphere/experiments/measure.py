@@ -12,6 +12,7 @@ import torch
 
 from verisphere.decide import OneThreshold
 from verisphere.decide.paired import Redrawn
+from verisphere.experiments.cleaned import cleaning_figures
 from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import MeasuredSet
@@ -168,11 +169,11 @@ def _unchanged(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, im
 
 
 def training_figures(run: Run) -> dict[str, float]:
-    """The last value of each figure in a training's log, and the wall time of the training in seconds."""
+    """The last value of each figure in a training's log, its wall time in seconds, and the figures of its cleaning."""
     last: dict[str, float] = {}
     for entry in read_metrics(run.folder / METRICS):
         last |= {name: float(value) for name, value in entry.items() if value is not None and name != "step"}
-    return {"seconds": run.seconds} | last
+    return {"seconds": run.seconds} | last | cleaning_figures(run.folder)
 
 
 def _of_one_threshold(name: str, one_threshold: OneThreshold) -> dict[Figure, float]:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
 from verisphere.decide import exact_rate, lacking_text
 from verisphere.experiments.arms import SEED, START, Experiment, as_options
-from verisphere.experiments.checks import check_start, check_trainable
+from verisphere.experiments.checks import check_cleaned, check_start, check_trainable
+from verisphere.experiments.cleaned import CleanedFrom
 from verisphere.experiments.grid import Settings, changed_inside, split_settings
 from verisphere.images.faces import Faces
 from verisphere.images.select import positions_with_images, require_people
@@ -79,6 +80,7 @@ class Resolved:
         seeds: seeds of each arm.
         sets: sets to measure on; empty if neither experiment nor recipe names one.
         described: the sets as plain data.
+        cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
     """
 
     warm: ResolvedRecipe | None
@@ -86,6 +88,7 @@ class Resolved:
     seeds: tuple[int, ...]
     sets: dict[str, MeasuredSet]
     described: dict[str, dict[str, Any]]
+    cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
 
 
 def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
@@ -118,7 +121,10 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
             checked_backbones.add(backbone)
             _check_images(f"arm {name!r}", read.recipe.backbone, sets)
         arms[name] = ResolvedRecipe.of(read, seeds)
-    return Resolved(warm, arms, seeds, sets, {name: _complete(given) for name, given in described.items()})
+    for name, entry in experiment.cleaned.items():
+        check_cleaned(name, arms[name].fields, entry.arm, arms[entry.arm].fields)
+    complete = {name: _complete(given) for name, given in described.items()}
+    return Resolved(warm, arms, seeds, sets, complete, experiment.cleaned)
 
 
 def _common(experiment: Experiment) -> list[str]:

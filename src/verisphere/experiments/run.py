@@ -10,8 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+
 import verisphere.experiments.child
-from verisphere.experiments.folder import Run
+from verisphere.experiments.cleaned import clean_for
+from verisphere.experiments.folder import FINISHED, Run
 from verisphere.train.run_folder import alone_in
 from verisphere.vocabulary import Progress, quietly
 
@@ -93,6 +96,32 @@ class _Child:
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.since
+
+
+def clean_runs(runs: Sequence[Run], device: torch.device, progress: Progress = quietly) -> list[Failure]:
+    """Clean the data of the trainings that ask for it, by trainings that are finished; returns those that failed.
+
+    Args:
+        runs: trainings; those that are finished, or whose data are not cleaned, need nothing.
+        device: device of the networks.
+        progress: reports the progress.
+    """
+    waiting = [run for run in runs if run.cleaned is not None and not run.finished]
+    failures = []
+    for run in progress(waiting, "cleaning", len(waiting)) if waiting else ():
+        assert run.cleaned is not None
+        assert run.source is not None
+        try:
+            if not (run.source / FINISHED).is_file():
+                raise ValueError(f"arm {run.cleaned.arm!r}, seed {run.seed}, which cleans its data, failed")
+            clean_for(run.folder, run.cleaned, run.source, device)
+        except (ValueError, OSError) as error:
+            failures.append(Failure(run, str(error)[:_MOST_LETTERS]))
+            run.folder.mkdir(parents=True, exist_ok=True)
+            with (run.folder / "log.txt").open("a", encoding="utf-8") as log_file:
+                log_file.write(f"{error}\n")
+            log.info("%s: %s", run.title, failures[-1].line)
+    return failures
 
 
 def train_runs(runs: Sequence[Run], launch: Launch, progress: Progress = quietly) -> list[Failure]:

@@ -1,0 +1,213 @@
+"""Arms of an experiment that train on the cleaned data of another arm.
+
+An arm says so beside its fields:
+
+    cleaned: {arm: K = 3, angle: 75.0, only_dominant: false, min_images: 1}
+
+Its images are those of the recipe that the rule keeps by the sub-centers of the other arm's training at the same seed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from verisphere.clean.cleaning import KEPT, Cleaning
+from verisphere.clean.from_run import found_in_run
+from verisphere.clean.rules import Rule
+from verisphere.experiments.grid import Settings
+from verisphere.files.disk import write_whole
+from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import shown
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
+from verisphere.train.recipe import read_recipe
+from verisphere.vocabulary import Progress, quietly
+from verisphere.words import unknown_name
+
+CLEANED = "cleaned"
+#: Written into the folder of a training after `kept.txt` and `clean.json`, so that both are whole where it is.
+DONE = "cleaned.json"
+
+
+@dataclass(frozen=True)
+class CleanedFrom:
+    """Which arm cleans the data of another one, and by which rule.
+
+    Attributes:
+        arm: name of the arm whose trainings clean.
+        rule: the rule.
+    """
+
+    arm: str
+    rule: Rule = field(default_factory=Rule)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The entry of an arm, with all of its values."""
+        return {"arm": self.arm, **asdict(self.rule)}
+
+
+def parse_cleaned(where: str, given: object) -> CleanedFrom:
+    """The `cleaned` entry of an arm.
+
+    Raises:
+        ValueError: it names no arm, has an unknown key, or a value that the rule refuses.
+    """
+    allowed = ["arm", *(entry.name for entry in fields(Rule))]
+    if not isinstance(given, Mapping) or not isinstance(given.get("arm"), str):
+        raise ValueError(f"{where}: cleaned is {shown(given)}; expected {{arm: NAME}}, and perhaps {allowed[1:]}")
+    for key in given:
+        if key not in allowed:
+            raise ValueError(f"{where}: cleaned: {unknown_name('key', key, allowed)}")
+    angle, only, least = (given.get(name, getattr(Rule, name)) for name in ("angle", "only_dominant", "min_images"))
+    if angle is not None and (isinstance(angle, bool) or not isinstance(angle, int | float)):
+        raise ValueError(f"{where}: cleaned: angle is {shown(angle)}; expected a number of degrees, or null for none")
+    if not isinstance(only, bool):
+        raise ValueError(f"{where}: cleaned: only_dominant is {shown(only)}; expected true or false")
+    if type(least) is not int:
+        raise ValueError(f"{where}: cleaned: min_images is {shown(least)}; expected a whole number")
+    try:
+        rule = Rule(None if angle is None else float(angle), only, least)
+    except ValueError as error:
+        raise ValueError(f"{where}: cleaned: {error}") from None
+    return CleanedFrom(given["arm"], rule)
+
+
+def split_cleaned(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], dict[str, CleanedFrom]]:
+    """Split arms into their fields and their `cleaned` entries.
+
+    >>> split_cleaned({"K = 3": {"subcenters": 3}, "anew": {"cleaned": {"arm": "K = 3"}, "epochs": 2}})[0]
+    {'K = 3': {'subcenters': 3}, 'anew': {'epochs': 2}}
+
+    Raises:
+        ValueError: an entry is malformed.
+    """
+    cleaned = {name: parse_cleaned(f"arm {name!r}", given[CLEANED]) for name, given in arms.items() if CLEANED in given}
+    plain = {
+        name: {key: value for key, value in given.items() if key != CLEANED} if CLEANED in given else dict(given)
+        for name, given in arms.items()
+    }
+    return plain, cleaned
+
+
+def over_grid(
+    cleaned: Mapping[str, CleanedFrom], arms: Sequence[str], crossing: Sequence[str]
+) -> dict[str, CleanedFrom]:
+    """The `cleaned` entries of arms that a grid crosses: each point is cleaned by the same point of the other arm.
+
+    Args:
+        cleaned: entries of arms before the grid.
+        arms: names of the arms before the grid.
+        crossing: names of all points, those of an arm side by side, in the order of the arms.
+
+    Raises:
+        ValueError: an entry names no arm.
+    """
+    points = len(crossing) // len(arms)
+    results = {}
+    for name, entry in cleaned.items():
+        if entry.arm not in arms:
+            raise ValueError(f"arm {name!r}: cleaned: {unknown_name('arm', entry.arm, list(arms))}")
+        ours, theirs = arms.index(name) * points, arms.index(entry.arm) * points
+        for point in range(points):
+            results[crossing[ours + point]] = replace(entry, arm=crossing[theirs + point])
+    return results
+
+
+def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[str]]:
+    """The arms in the order of their training: those of a wave need only arms of earlier ones.
+
+    >>> one = {"b": CleanedFrom("a"), "c": CleanedFrom("b")}
+    >>> waves(["c", "a", "b", "d"], one)
+    [['a', 'd'], ['b'], ['c']]
+
+    Raises:
+        ValueError: an arm that cleans is unknown; arms clean each other in a circle.
+    """
+    for name, entry in cleaned.items():
+        if entry.arm not in arms:
+            raise ValueError(f"arm {name!r}: cleaned: {unknown_name('arm', entry.arm, list(arms))}")
+    ordered: list[list[str]] = []
+    done: set[str] = set()
+    waiting = list(arms)
+    while waiting:
+        ready = [name for name in waiting if name not in cleaned or cleaned[name].arm in done]
+        if not ready:
+            circle = [next(name for name in waiting)]
+            while circle[-1] not in circle[:-1]:
+                circle.append(cleaned[circle[-1]].arm)
+            circle = circle[circle.index(circle[-1]) :]
+            raise ValueError(f"cleaned: the arms {' <- '.join(map(repr, circle))} are a circle; one must come first")
+        ordered.append(ready)
+        done.update(ready)
+        waiting = [name for name in waiting if name not in done]
+    return ordered
+
+
+def cleaned_data(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The `data` of a recipe, restricted to the `kept.txt` of a training's folder."""
+    inside = {"faces": dict(data), "path": str(folder / KEPT)}
+    return {"class_path": "verisphere.images.Relabelled", "init_args": inside}
+
+
+def clean_for(
+    folder: Path, entry: CleanedFrom, source: Path, device: torch.device, progress: Progress = quietly
+) -> None:
+    """Write `kept.txt` and `clean.json` into the folder of a training, unless they are there.
+
+    They are made anew where the other training or the rule is another than theirs, and nothing was trained on them yet.
+
+    Args:
+        folder: folder of the training.
+        entry: arm and rule.
+        source: folder of the finished training of that arm.
+        device: device of its network.
+        progress: reports the progress of the embedding.
+
+    Raises:
+        FileNotFoundError, ValueError: the other training cannot be read, or its images cannot be embedded.
+    """
+    about = {**entry.described, "checkpoint": read_checkpoint(source).sha256}
+    if (folder / DONE).is_file() and (list_checkpoints(folder) or read_json_file(folder / DONE).get("by") == about):
+        return
+    # trusted: its recipe, including its code, was given for training
+    faces = read_recipe(source / "recipe.yaml", []).recipe.data
+    found = found_in_run(source, faces, device=device, trust=True, progress=progress)
+    cleaning = Cleaning.by(entry.rule, found)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DONE).unlink(missing_ok=True)
+    cleaning.write(folder)
+    result = {"by": about, "figures": _figures(cleaning)}
+    write_whole(folder / DONE, lambda path: path.write_text(json.dumps(result, indent=2) + "\n"))
+
+
+def _figures(cleaning: Cleaning) -> dict[str, float]:
+    """The figures of a cleaning, as they stand beside those of the training; precision and recall where known."""
+    figures = {
+        "images_kept": float(cleaning.kept.sum()),
+        "images_dropped": float((~cleaning.kept).sum()),
+        "identities_lost": float(len(cleaning.lost)),
+    }
+    if (agreement := cleaning.agreement) is not None:
+        names = "precision", "recall", "noise_before", "noise_after"
+        figures |= {f"cleaning_{name}": getattr(agreement, name) for name in names}
+    return {name: value for name, value in figures.items() if isfinite(value)}
+
+
+def cleaning_figures(folder: Path) -> dict[str, float]:
+    """The figures of the cleaning of a training's data; none where they were not cleaned.
+
+    Raises:
+        ValueError: the file has another content than `clean_for` writes.
+    """
+    path = folder / DONE
+    if not path.is_file():
+        return {}
+    try:
+        return {name: float(value) for name, value in read_json_file(path)["figures"].items()}
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path}: not what an experiment keeps of a cleaning ({error}); was it changed?") from None
