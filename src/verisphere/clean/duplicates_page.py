@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from verisphere import __version__
 from verisphere.clean.duplicates import IMAGES, PAIRS, Duplicates, IdentityPair, ImagePair
 from verisphere.images.faces import Faces
-from verisphere.report.html import Markup, breakable, section, tag
-from verisphere.report.page import document
+from verisphere.report.html import Markup, breakable, joined, tag
 from verisphere.report.samples import pictures
 from verisphere.report.tables import number
+from verisphere.report.whole_page import whole_page
 
 MOST_SHOWN = 200  # pairs of each kind; more would make the page slow, and the CSV files have all
 PICTURES_EACH = 2  # of an identity
@@ -41,30 +41,30 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> str:
         f"from {PAIRS} and hand that file to verisphere data duplicates by --merge."
     )
     parts = [
-        section(
+        ("What this page shows", "about", tag("p", told)),
+        (
             f"Identities whose centers have a cosine of {duplicates.cosine:g} or more ({len(duplicates.people):,})",
             "identities",
-            _shown(len(people), len(duplicates.people), PAIRS),
-            tag("ul", *(tag("li", *_people_card(pair, names_of, uris)) for pair in people), class_="pairs"),
-        )
+            joined(
+                _shown(len(people), len(duplicates.people), PAIRS),
+                tag("ul", *(tag("li", *_people_card(pair, names_of, uris)) for pair in people), class_="pairs"),
+            ),
+        ),
     ]
     if duplicates.image_cosine is not None or images:
         at = "" if duplicates.image_cosine is None else f" with a cosine of {duplicates.image_cosine:g} or more"
         parts.append(
-            section(
+            (
                 f"Images of two identities{at} ({len(duplicates.pictures):,})",
                 "images",
-                _shown(len(images), len(duplicates.pictures), IMAGES),
-                tag("ul", *(tag("li", *_images_card(pair, uris)) for pair in images), class_="pairs"),
+                joined(
+                    _shown(len(images), len(duplicates.pictures), IMAGES),
+                    tag("ul", *(tag("li", *_images_card(pair, uris)) for pair in images), class_="pairs"),
+                ),
             )
         )
-    return document(
-        title,
-        __version__,
-        tag("header", tag("h1", title), tag("p", told)),
-        tag("main", *parts),
-        tag("footer", tag("p", "These pictures may be of people: mind to whom the page is given.", class_="note")),
-    )
+    made = f"Made by verisphere {__version__}. These pictures may be of people: mind to whom the page is given."
+    return whole_page(title, __version__, parts, made)
 
 
 def _shown(shown: int, total: int, file: str) -> Markup:

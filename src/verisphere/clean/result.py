@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from verisphere.clean.cleaning import Cleaning
+from verisphere.clean.page import write_page
 from verisphere.images.faces import Faces
 
 
@@ -16,4 +17,5 @@ def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: s
         title: heading of a page.
     """
     cleaning.write(folder)
+    write_page(cleaning, faces, folder, title)
     return ""

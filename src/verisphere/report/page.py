@@ -3,19 +3,16 @@
 import base64
 import re
 from collections.abc import Mapping
-from importlib.resources import files
 
 from matplotlib.figure import Figure
 
 from verisphere.report import picture_sections, provenance, sections
 from verisphere.report.findings import Contents, Findings
-from verisphere.report.html import Markup, joined, section, tag
+from verisphere.report.html import Markup
 from verisphere.report.plots import det_plot, roc_plot
 from verisphere.report.score_plots import domains_plot, histogram_plot
 from verisphere.report.training_plot import training_plot
-
-# The page can only show its own content, whatever a name in a data set contains.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+from verisphere.report.whole_page import whole_page
 
 
 def figures_of(contents: Contents) -> dict[str, Figure]:
@@ -97,40 +94,11 @@ def render_page(contents: Contents, plots: Mapping[str, bytes]) -> str:
         parts.append(("Recipe", "recipe", provenance.recipes(contents)))
     parts.append(("How each number was made", "method", provenance.provenance(contents)))
 
-    links = (tag("li", tag("a", name, href=f"#{anchor}")) for name, anchor, _ in parts)
     made = (
         f"Made by verisphere {contents.version}. Beside this page lie the plots as PNG and SVG, in plots/, and the "
         "numbers, in figures.json."
     )
-    return document(
-        contents.title,
-        contents.version,
-        tag("header", tag("h1", contents.title), tag("nav", tag("ul", *links), aria_label="Contents")),
-        tag("main", *(section(name, anchor, content) for name, anchor, content in parts)),
-        tag("footer", tag("p", made, class_="note")),
-    )
-
-
-def document(title: str, version: str, *body: Markup) -> Markup:
-    """A whole HTML file with the style of a report: self-contained, and without scripts.
-
-    Args:
-        title: title of the window.
-        version: version of verisphere that made it.
-        body: header, main and footer.
-    """
-    style = (files("verisphere.report") / "page.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"verisphere {version}"),
-        tag("title", title),
-        tag("style", Markup(style)),
-    )
-    whole = tag("html", head, Markup("\n"), tag("body", *body), lang="en")
-    return joined(Markup("<!DOCTYPE html>\n"), whole, Markup("\n"))
+    return whole_page(contents.title, contents.version, parts, made)
 
 
 def _titles(contents: Contents) -> list[str]:

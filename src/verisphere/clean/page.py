@@ -1,0 +1,293 @@
+"""The page about a cleaning: what was dropped, why, whom it costs, and what the images look like."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from verisphere import __version__
+from verisphere.clean.cleaning import Cleaning
+from verisphere.clean.rules import Reason, Rule, images_left
+from verisphere.clean.truth import Agreement
+from verisphere.images.faces import Faces
+from verisphere.measure.data.statistics import images_histogram
+from verisphere.report.cleaning_findings import (
+    ByImages,
+    Category,
+    CleaningFindings,
+    ComparedAngle,
+    Dropped,
+    IdentityShown,
+    Sheet,
+    Shot,
+    SubClass,
+    Truth,
+)
+from verisphere.report.cleaning_plots import cleaning_figures
+from verisphere.report.cleaning_sections import render_cleaning_page
+from verisphere.report.plots import save_plot
+from verisphere.report.samples import pictures, varied
+
+PAGE, PLOTS = "index.html", "plots"
+IDENTITIES = 3  # identities shown in their sub-classes
+IN_ROW = 8  # images shown of a sub-class
+ON_SHEET = 24  # images of a contact sheet
+PER_IDENTITY = 2  # of them at most, of one identity
+_LOOKED_AT = 100_000  # images in order that a sheet is chosen from, so that those of one identity do not fill it
+
+
+def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:
+    """Write `index.html`, one file without scripts, and `plots/` into a folder.
+
+    Only the images that the page shows are read.
+
+    Args:
+        cleaning: the cleaning.
+        faces: the images; None makes a page without pictures.
+        folder: an existing folder.
+        title: title of the page.
+
+    Raises:
+        ValueError: `faces` lacks an image that the page shows, or an image cannot be read. Nothing was written then.
+    """
+    findings = cleaning_findings(cleaning, title)
+    if faces is not None:
+        findings = _with_pictures(findings, faces)
+    (folder / PLOTS).mkdir(exist_ok=True)
+    plots = {}
+    for name, figure in cleaning_figures(findings).items():
+        save_plot(figure, folder / PLOTS / f"{name}.png")
+        plots[name] = save_plot(figure, folder / PLOTS / f"{name}.svg").read_bytes()
+    (folder / PAGE).write_text(render_cleaning_page(findings, plots), encoding="utf-8")
+
+
+def cleaning_findings(cleaning: Cleaning, title: str) -> CleaningFindings:
+    """The contents of the page, without pictures."""
+    found, rule = cleaning.found, cleaning.rule
+    sub = found.sub
+    images = cleaning.images
+    lost = (images > 0) & (images_left(sub, cleaning.reasons) == 0)
+    ranked = [int(place) for place in np.argsort(-images, kind="stable") if lost[place]]
+    return CleaningFindings(
+        title=title,
+        version=__version__,
+        method=found.method,
+        rule=rule_in_words(rule),
+        angle=rule.angle,
+        images=len(found),
+        kept=int(cleaning.kept.sum()),
+        nobody=int((sub.labels < 0).sum()),
+        identities=int((images > 0).sum()),
+        sub_centers=sub.counts.shape[1],
+        empty=int((sub.counts[images > 0] == 0).sum()),
+        dropped=[Dropped(because, cleaning.counts[reason.word]) for reason, because in _reasons_in_words(rule).items()],
+        lost=[(found.people[place], int(images[place])) for place in ranked],
+        truth=_truth(cleaning.agreement),
+        at_angles=[
+            ComparedAngle(at.angle, at.dropped, at.identities_lost, _truth(at.agreement)) for at in cleaning.at_angles()
+        ],
+        by_images=_by_images(cleaning, lost),
+        categories=_categories(cleaning),
+        shown=[_identity(cleaning, label) for label in telling_identities(cleaning)],
+        sheets_dropped=_sheets_dropped(cleaning),
+        sheets_kept=_sheets_kept(cleaning),
+    )
+
+
+def rule_in_words(rule: Rule) -> str:
+    """The rule as whole sentences."""
+    sentences = []
+    if rule.angle is not None:
+        sentences.append(
+            f"Images at more than {rule.angle:g} degrees to the dominant sub-center of their identity are dropped; an "
+            "image at this very angle is kept."
+        )
+    if rule.only_dominant:
+        sentences.append("Images that are nearer to another sub-center than to the dominant one are dropped.")
+    if rule.min_images > 1:
+        sentences.append(f"Identities of which fewer than {rule.min_images:,} images remain are dropped as a whole.")
+    return " ".join(sentences) or "No image is dropped."
+
+
+def _reasons_in_words(rule: Rule) -> dict[Reason, str]:
+    """The reasons for which this rule can drop an image."""
+    words = {}
+    if rule.angle is not None:
+        words[Reason.ANGLE] = f"more than {rule.angle:g} degrees to the dominant sub-center"
+    if rule.only_dominant:
+        words[Reason.SUB_CENTER] = "nearer to another sub-center"
+    if rule.min_images > 1:
+        words[Reason.FEW_IMAGES] = f"fewer than {rule.min_images:,} images of the identity remain"
+    return words
+
+
+def _truth(agreement: Agreement | None) -> Truth | None:
+    if agreement is None:
+        return None
+    return Truth(agreement.noisy, agreement.clean, agreement.noisy_dropped, agreement.clean_dropped)
+
+
+def _by_images(cleaning: Cleaning, lost: Bool[np.ndarray, " classes"]) -> list[ByImages]:
+    """The loss by the number of images of an identity."""
+    labels = cleaning.found.sub.labels
+    named = labels >= 0
+    of_image = np.zeros(len(labels), np.int64)  # number of images of each image's identity
+    of_image[named] = cleaning.images[labels[named]]
+    rows = []
+    for interval in images_histogram(cleaning.images[cleaning.images > 0]):
+        within = (of_image >= interval.first) & (of_image <= interval.last)
+        identities = (cleaning.images >= interval.first) & (cleaning.images <= interval.last)
+        row = ByImages(
+            interval.first,
+            interval.last,
+            identities=int(identities.sum()),
+            lost=int((identities & lost).sum()),
+            images=int(within.sum()),
+            dropped=int((within & ~cleaning.kept).sum()),
+        )
+        if cleaning.noisy is not None:
+            clean = within & ~cleaning.noisy
+            row = replace(row, clean=int(clean.sum()), clean_dropped=int((clean & ~cleaning.kept).sum()))
+        rows.append(row)
+    return rows
+
+
+def _categories(cleaning: Cleaning) -> list[Category]:
+    """The samples with an identity: dominant or not, and clean or noisy where the truth is known."""
+    sub = cleaning.found.sub
+    everything = np.ones(len(sub), bool)
+    kinds = [(None, everything)] if cleaning.noisy is None else [(False, ~cleaning.noisy), (True, cleaning.noisy)]
+    return [
+        Category(dominant, noisy, sub.angle[rows & of_kind], sub.nearest[rows & of_kind])
+        for dominant, rows in ((True, sub.in_dominant), (False, sub.known & ~sub.in_dominant))
+        for noisy, of_kind in kinds
+    ]
+
+
+# --- which images are shown ---
+
+
+def telling_identities(cleaning: Cleaning, count: int = IDENTITIES) -> list[int]:
+    """Labels of the identities with most dropped samples outside their dominant sub-class.
+
+    Of equally many, those with most samples outside it; of equally many of these, the first ones. Identities without a
+    sample outside are not chosen.
+    """
+    sub = cleaning.found.sub
+    outside = sub.known & ~sub.in_dominant
+    classes = len(sub.dominant)
+    elsewhere = np.bincount(sub.labels[outside], minlength=classes)
+    dropped = np.bincount(sub.labels[outside & ~cleaning.kept], minlength=classes)
+    order = np.lexsort((-elsewhere, -dropped))[:count]
+    return [int(label) for label in order if elsewhere[label]]
+
+
+def _identity(cleaning: Cleaning, label: int) -> IdentityShown:
+    found = cleaning.found
+    dominant = int(found.sub.dominant[label])
+    counts = found.sub.counts[label]
+    rows = np.flatnonzero(found.sub.labels == label)
+    rows = rows[np.argsort(found.sub.angle[rows], kind="stable")]
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (number != dominant, -counts[number]))
+    sub_classes = []
+    for number in order:
+        members = rows[found.sub.sub_center[rows] == number]
+        shown = members[even_steps(len(members), IN_ROW)]
+        dropped = int((~cleaning.kept[members]).sum())
+        sub_classes.append(SubClass(number, len(members), dropped, _shots(cleaning, shown)))
+    return IdentityShown(found.people[label], dominant, tuple(sub_classes), int((counts == 0).sum()))
+
+
+def even_steps(length: int, most: int) -> Int64[np.ndarray, " shown"]:
+    """Positions at even steps from the first to the last, at most so many.
+
+    >>> even_steps(3, 10).tolist(), even_steps(10, 4).tolist()
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    return np.linspace(0, length - 1, min(length, most)).round().astype(np.int64)
+
+
+def _sheets_dropped(cleaning: Cleaning) -> list[Sheet]:
+    """Contact sheets of the dropped samples: for each reason, and in both orders for the angle."""
+    sheets = []
+    rule, reasons = cleaning.rule, cleaning.reasons
+    if rule.angle is not None:
+        beyond = reasons == Reason.ANGLE
+        sheets += [
+            _sheet(cleaning, "Dropped for their angle, largest angle first", beyond, largest_first=True),
+            _sheet(cleaning, f"Dropped for their angle, nearest to {rule.angle:g} degrees first", beyond),
+        ]
+    if rule.only_dominant:
+        rows = reasons == Reason.SUB_CENTER
+        sheets.append(_sheet(cleaning, "Dropped as nearer to another sub-center, smallest angle first", rows))
+    if rule.min_images > 1:
+        rows = reasons == Reason.FEW_IMAGES
+        sheets.append(_sheet(cleaning, "Dropped with an identity of few images, smallest angle first", rows))
+    return sheets
+
+
+def _sheets_kept(cleaning: Cleaning) -> list[Sheet]:
+    rows = cleaning.kept & cleaning.found.sub.known
+    angle = cleaning.rule.angle
+    heading = "Kept, largest angle first" if angle is None else f"Kept, nearest to {angle:g} degrees first"
+    return [_sheet(cleaning, heading, rows, largest_first=True)]
+
+
+def _sheet(cleaning: Cleaning, heading: str, rows: Bool[np.ndarray, " samples"], largest_first: bool = False) -> Sheet:
+    """The first samples in the order of the angle to the dominant sub-center, at most a few of one identity."""
+    sub = cleaning.found.sub
+    places = np.flatnonzero(rows)
+    order = np.argsort(-sub.angle[places] if largest_first else sub.angle[places], kind="stable")
+    places = places[order[:_LOOKED_AT]]
+    labels = sub.labels[places]
+    chosen = places[varied(np.stack([labels, labels], axis=1), ON_SHEET, PER_IDENTITY)]
+    return Sheet(heading, int(rows.sum()), _shots(cleaning, chosen))
+
+
+def _shots(cleaning: Cleaning, places: Int64[np.ndarray, " shown"]) -> tuple[Shot, ...]:
+    found = cleaning.found
+    truth = found.true_identities
+    return tuple(
+        Shot(
+            found.names[place],
+            found.identities[place],
+            float(found.sub.angle[place]),
+            bool(cleaning.kept[place]),
+            None if truth is None else truth[place],
+        )
+        for place in places.tolist()
+    )
+
+
+# --- pictures ---
+
+
+def _with_pictures(findings: CleaningFindings, faces: Faces) -> CleaningFindings:
+    """The same contents, with the images that are shown."""
+    sheets = (*findings.sheets_dropped, *findings.sheets_kept)
+    shots = [shot for sheet in sheets for shot in sheet.shown]
+    shots += [shot for shown in findings.shown for part in shown.sub_classes for shot in part.shown]
+    uris = pictures(faces, list(dict.fromkeys(shot.name for shot in shots)))
+
+    def with_uris(given: Sequence[Shot]) -> tuple[Shot, ...]:
+        return tuple(replace(shot, uri=uris[shot.name]) for shot in given)
+
+    def on(given: Sequence[Sheet]) -> list[Sheet]:
+        return [replace(sheet, shown=with_uris(sheet.shown)) for sheet in given]
+
+    return replace(
+        findings,
+        shown=[
+            replace(
+                shown,
+                sub_classes=tuple(replace(part, shown=with_uris(part.shown)) for part in shown.sub_classes),
+            )
+            for shown in findings.shown
+        ],
+        sheets_dropped=on(findings.sheets_dropped),
+        sheets_kept=on(findings.sheets_kept),
+        people=not faces.source.drawn,
+        pictures=True,
+    )

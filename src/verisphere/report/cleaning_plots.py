@@ -1,0 +1,145 @@
+"""Plots of cleaning: histograms of angles to sub-centers, as ArcFace's figures 6b and 7 have them.
+
+Deng et al. 2021, arXiv:1801.07698v4.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float32
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from verisphere.report.cleaning_findings import Category, CleaningFindings
+from verisphere.report.plots import INK, in_picture, new_figure, tidy
+
+#: Blue and orange differ for every kind of colour vision, and so do green and purple; lines differ, too.
+CLEAN, NOISY = ("#2274a5", "-"), ("#e4572e", "--")
+DOMINANT, OTHERS = ("#3a7d44", "-"), ("#7b2d8b", "--")
+_LEAST_AXIS = 120  # degrees; the axis of the paper
+_FINE = 10_000  # samples from which a bin is one degree wide, and two degrees below
+_KINDS = {None: "all images", False: "clean", True: "noisy"}
+_TOWER = 2  # a first bin that is as many times higher than the others is cut off on the linear scale
+_MARKS = (0, 15, 30, 45, 60, 75, 90, 105, 120, 135, 150, 165, 180)
+
+SPLIT, IN_DOMINANT, NEAREST, TO_DOMINANT = "sub_classes", "dominant", "non_dominant_nearest", "non_dominant_angle"
+
+
+def cleaning_figures(findings: CleaningFindings) -> dict[str, Figure]:
+    """The plots of a page, by file name; without one for which there are no samples."""
+    total = sum(len(category.angle) for category in findings.categories)
+    dominant = [category for category in findings.categories if category.dominant]
+    others = [category for category in findings.categories if not category.dominant]
+    if not total:
+        return {}
+    if findings.sub_centers == 1:
+        kinds = {_KINDS[part.noisy]: (_style(part), part.angle) for part in dominant}
+        label = "angle to the center of the identity, degrees"
+        return {SPLIT: angles_plot(kinds, total, "All samples", label, findings.angle)}
+    groups = {"dominant": (DOMINANT, dominant), "non-dominant": (OTHERS, others)}
+    figures = {
+        SPLIT: angles_plot(
+            {name: (style, np.concatenate([part.angle for part in parts])) for name, (style, parts) in groups.items()},
+            total,
+            "All samples",
+            "angle to the dominant sub-center, degrees",
+            findings.angle,
+        ),
+        IN_DOMINANT: angles_plot(
+            {part.name: (_style(part), part.angle) for part in dominant},
+            total,
+            "Samples of dominant sub-classes",
+            "angle to the nearest sub-center, degrees",
+            findings.angle,
+        ),
+    }
+    if any(len(part.angle) for part in others):
+        title = "Samples of non-dominant sub-classes"
+        figures[NEAREST] = angles_plot(
+            {part.name: (_style(part), part.nearest) for part in others},
+            total,
+            title,
+            "angle to the nearest sub-center, degrees",
+            None,
+        )
+        figures[TO_DOMINANT] = angles_plot(
+            {part.name: (_style(part), part.angle) for part in others},
+            total,
+            title,
+            "angle to the dominant sub-center, degrees",
+            findings.angle,
+        )
+    return figures
+
+
+def angles_plot(
+    groups: Mapping[str, tuple[tuple[str, str], Float32[np.ndarray, " samples"]]],
+    total: int,
+    title: str,
+    label: str,
+    rule: float | None,
+) -> Figure:
+    """Histograms of the angles of groups of samples, above on a linear scale, below on a logarithmic one.
+
+    Args:
+        groups: colour, line style and angles in degrees of each group, by its name. The legend has the share of each.
+        total: number of samples of which the shares are taken.
+        title: title of the plot.
+        label: label of the axis of angles.
+        rule: angle of the rule, drawn as a line; None draws none.
+    """
+    figure = new_figure(4.4)
+    even, logarithmic = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    edges = bins([angles for _, angles in groups.values()], total)
+    highest, others, at_start = 1, 1, 0
+    for name, ((colour, dashes), angles) in groups.items():
+        counts = np.histogram(angles, edges)[0]
+        highest, others = max(highest, int(counts.max())), max(others, int(counts[1:].max()))
+        at_start += int(counts[0])
+        share = f"{in_picture(name)} ({100 * len(angles) / total:.2f} %)"
+        for axes in (even, logarithmic):
+            axes.stairs(counts, edges, fill=True, color=colour, alpha=0.35)
+            axes.stairs(counts, edges, color=colour, linestyle=dashes, linewidth=1.3, label=share)
+    if rule is not None:
+        for axes in (even, logarithmic):
+            axes.axvline(rule, color=INK, linewidth=1.5, label=f"rule: {rule:g}\N{DEGREE SIGN}")
+    for axes in (even, logarithmic):
+        axes.set_ylabel("images")
+        axes.set_xlim(0, float(edges[-1]))
+        tidy(axes)
+    even.set_ylim(0, 1.06 * highest)
+    if highest > _TOWER * others:
+        even.set_ylim(0, 1.3 * others)
+        words = f"\N{UPWARDS ARROW} {at_start:,} within {edges[1]:g}\N{DEGREE SIGN}"
+        even.text(2.5 * edges[1], 1.27 * others, words, fontsize=8.5, color=INK, va="top")
+    even.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    even.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    logarithmic.set_yscale("log")
+    logarithmic.set_ylim(0.5, 3 * highest)
+    logarithmic.yaxis.set_major_locator(LogLocator(10, numticks=4))
+    logarithmic.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    logarithmic.yaxis.set_minor_locator(NullLocator())
+    logarithmic.set_xticks([mark for mark in _MARKS if mark <= edges[-1]])
+    logarithmic.set_xlabel(label)
+    even.set_title(in_picture(title), loc="left", color=INK, fontsize=11)
+    handles, labels = even.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False, fontsize=9)
+    return figure
+
+
+def bins(groups: Sequence[Float32[np.ndarray, " samples"]], total: int) -> np.ndarray:
+    """Edges of bins from 0 to 120 degrees, and on to the whole bin that holds the largest angle.
+
+    >>> bins([np.array([30.0, 121.0], np.float32)], total=2)[[0, 1, -1]].tolist()
+    [0.0, 2.0, 122.0]
+    """
+    width = 1 if total >= _FINE else 2
+    largest = max((float(angles.max()) for angles in groups if len(angles)), default=0.0)
+    last = max(_LEAST_AXIS, width * int(np.ceil(largest / width)))
+    return np.arange(0, last + width, width, dtype=np.float64)
+
+
+def _style(category: Category) -> tuple[str, str]:
+    if category.noisy is None:
+        return DOMINANT if category.dominant else OTHERS
+    return NOISY if category.noisy else CLEAN
