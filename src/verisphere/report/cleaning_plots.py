@@ -6,7 +6,7 @@ Deng et al. 2021, arXiv:1801.07698v4.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -73,7 +73,7 @@ def cleaning_figures(findings: CleaningFindings) -> dict[str, Figure]:
 
 
 def angles_plot(
-    groups: Mapping[str, tuple[tuple[str, str], Float32[np.ndarray, " samples"]]],
+    groups: Mapping[str, tuple[tuple[str, str], Float32[np.ndarray, "_"]]],
     total: int,
     title: str,
     label: str,
@@ -127,7 +127,7 @@ def angles_plot(
     return figure
 
 
-def bins(groups: Sequence[Float32[np.ndarray, " samples"]], total: int) -> np.ndarray:
+def bins(groups: Sequence[Float32[np.ndarray, "_"]], total: int) -> Float64[np.ndarray, " edges"]:
     """Edges of bins from 0 to 120 degrees, and on to the whole bin that holds the largest angle.
 
     >>> bins([np.array([30.0, 121.0], np.float32)], total=2)[[0, 1, -1]].tolist()
