@@ -13,7 +13,7 @@ from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.found import Found
 from verisphere.clean.page import cleaning_findings, even_steps, rule_in_words, telling_identities, write_page
 from verisphere.clean.rules import Rule
-from verisphere.clean.sub_classes import sub_classes
+from verisphere.clean.sub_classes import SubClasses, sub_classes
 from verisphere.images.decoded_faces import InMemory
 from verisphere.provenance import ImageSource
 from verisphere.report.cleaning_findings import Shot, Truth
@@ -202,6 +202,23 @@ def test_one_center_and_nobody(tmp_path: Path):
     text = Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
     assert "Without identity: 1 image." in text
     assert [path.name for path in (tmp_path / "plots").glob("*.png")] == ["sub_classes.png"]
+
+
+def test_an_identity_without_a_dominant_sub_class_has_no_angles(tmp_path: Path):
+    # as DBSCAN leaves it where it finds no cluster
+    sub = SubClasses(
+        np.array([0, 0, 1]),
+        np.array([0, 0, 0]),
+        np.array([0, -1]),
+        np.array([[2, 0], [1, 0]]),
+        np.array([10, 20, np.nan], np.float32),
+        np.array([10, 20, 0], np.float32),
+    )
+    found = Found(("a/1", "a/2", "b/1"), ("a", "a", "b"), ("a", "b"), sub, "")
+    cleaning = Cleaning.by(Rule(None, only_dominant=True), found)
+    assert cleaning_findings(cleaning, "").lost == [("b", 1)]
+    write_page(cleaning, Counted(found.names), tmp_path, "")
+    assert "no angle dropped" in Page((tmp_path / "index.html").read_text(encoding="utf-8")).text
 
 
 def test_a_set_of_nobody_has_no_angles(tmp_path: Path):

@@ -81,7 +81,7 @@ def test_every_name_is_text():
 def test_the_summary():
     text = page().text
     assert f"2 of 6 images (33.3{PERCENT}) are dropped, 4 are kept. None of 2 identities are lost." in text
-    assert "sub-centers of runs/k3; K = 3." in text
+    assert "sub-centers of runs/k3; at most 3 sub-classes of an identity (K = 3)." in text
     # 4 of 6 images are in dominant sub-classes; 2 of 2 x 3 sub-centers are empty
     assert f"4 of 6 images (66.7{PERCENT}) are nearest to the dominant sub-center" in text
     assert f"2 of 6 sub-centers (33.3{PERCENT}) are empty" in text

@@ -83,7 +83,7 @@ class Category:
     Attributes:
         dominant: whether the samples are nearest to the dominant sub-center of their identity.
         noisy: whether their labels are wrong; None where the truth is not known.
-        angle: angle of each sample to the dominant sub-center, in degrees.
+        angle: angle of each sample to the dominant sub-center, in degrees; NaN where the identity has none.
         nearest: angle of each sample to its nearest sub-center, in degrees.
     """
 
@@ -106,7 +106,7 @@ class Shot:
     Attributes:
         name: name of the image.
         identity: identity that the data set states.
-        angle: angle to the dominant sub-center, in degrees.
+        angle: angle to the dominant sub-center, in degrees; NaN where the identity has none.
         kept: whether the image was kept.
         true_identity: who is on the image; None where the truth is not known.
         uri: the image as a data URI; None where the images are not at hand.
@@ -143,7 +143,7 @@ class IdentityShown:
 
     Attributes:
         identity: name of the identity.
-        dominant: number of the dominant sub-center.
+        dominant: number of the dominant sub-center; negative where there is none.
         sub_classes: the sub-classes with samples, the dominant one first, then by falling number of samples.
         empty: number of the identity's sub-centers that no sample is nearest to.
     """

@@ -82,7 +82,8 @@ def angles_plot(
     """Histograms of the angles of groups of samples, above on a linear scale, below on a logarithmic one.
 
     Args:
-        groups: colour, line style and angles in degrees of each group, by its name. The legend has the share of each.
+        groups: colour, line style and angles in degrees of each group, by its name; NaN where a sample has no angle,
+            which is not drawn. The legend has the share of each.
         total: number of samples of which the shares are taken.
         title: title of the plot.
         label: label of the axis of angles.
@@ -93,7 +94,7 @@ def angles_plot(
     edges = bins([angles for _, angles in groups.values()], total)
     highest, others, at_start = 1, 1, 0
     for name, ((colour, dashes), angles) in groups.items():
-        counts = np.histogram(angles, edges)[0]
+        counts = np.histogram(angles[~np.isnan(angles)], edges)[0]
         highest, others = max(highest, int(counts.max())), max(others, int(counts[1:].max()))
         at_start += int(counts[0])
         share = f"{in_picture(name)} ({100 * len(angles) / total:.2f} %)"
@@ -114,8 +115,8 @@ def angles_plot(
         even.text(2.5 * edges[1], 1.27 * others, words, fontsize=8.5, color=INK, va="top")
     even.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     even.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    logarithmic.set_ylim(0.5, 3 * highest)  # before the scale, which cannot choose limits for empty bins
     logarithmic.set_yscale("log")
-    logarithmic.set_ylim(0.5, 3 * highest)
     logarithmic.yaxis.set_major_locator(LogLocator(10, numticks=4))
     logarithmic.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     logarithmic.yaxis.set_minor_locator(NullLocator())
@@ -134,7 +135,7 @@ def bins(groups: Sequence[Float32[np.ndarray, "_"]], total: int) -> Float64[np.n
     [0.0, 2.0, 122.0]
     """
     width = 1 if total >= _FINE else 2
-    largest = max((float(angles.max()) for angles in groups if len(angles)), default=0.0)
+    largest = max((float(np.nanmax(angles, initial=0.0)) for angles in groups), default=0.0)
     last = max(_LEAST_AXIS, width * int(np.ceil(largest / width)))
     return np.arange(0, last + width, width, dtype=np.float64)
 

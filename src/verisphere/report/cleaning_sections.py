@@ -1,6 +1,7 @@
 """The page about cleaning: what was dropped, why, whom it costs, and what the images look like."""
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 
 from verisphere.report.cleaning_findings import (
@@ -86,7 +87,7 @@ def summary(findings: CleaningFindings) -> Markup:
     slots = findings.identities * findings.sub_centers
     dominant = sum(len(category.angle) for category in findings.categories if category.dominant)
     facts = [
-        joined(tag("strong", "Method"), f": {findings.method}; K = {findings.sub_centers}."),
+        joined(tag("strong", "Method"), f": {findings.method}; {_most(findings.sub_centers)}."),
         joined(tag("strong", "Rule"), f": {findings.rule}"),
     ]
     if findings.sub_centers > 1:
@@ -113,6 +114,12 @@ def summary(findings: CleaningFindings) -> Markup:
         table("Dropped images by rule", ["Reason", "Images", "Share of all"], rows, note),
         _truth(findings, findings.truth) if findings.truth is not None else _unknown(),
     )
+
+
+def _most(sub_centers: int) -> str:
+    if sub_centers == 1:
+        return "one center for each identity (K = 1)"
+    return f"at most {sub_centers} sub-classes of an identity (K = {sub_centers})"
 
 
 def _unknown() -> Markup:
@@ -352,7 +359,7 @@ def _shots(shots: Sequence[Shot], same_identity: bool) -> Markup:
 
 def _shot(shot: Shot, same_identity: bool) -> list[Markup]:
     what = "kept" if shot.kept else "dropped"
-    at = f"{shot.angle:.1f}\N{DEGREE SIGN}"
+    at = "no angle" if math.isnan(shot.angle) else f"{shot.angle:.1f}\N{DEGREE SIGN}"
     parts = []
     if shot.uri is not None:
         parts.append(tag("img", src=shot.uri, alt=f"{what}, {at}: {shot.name}, labelled {shot.identity}"))
