@@ -39,6 +39,8 @@ from verisphere.losses import (
     Intra,
     MagFace,
     MVSoftmax,
+    NoiseResistant,
+    NoiseTolerant,
     NormFace,
     Rows,
     SearchSoftmax,
@@ -102,6 +104,15 @@ def kinds_of(loss: ClassLoss) -> tuple[Kind, ...]:
         )
         for _, term in loss.terms
     )
+
+
+def weighing(loss: NoiseTolerant) -> NoiseTolerant:
+    """The loss after batches whose cosines spread from -0.4 to 0.7, so that its weights are no longer 1."""
+    own = torch.linspace(-0.4, 0.7, 500)
+    rows = Rows(own, torch.ones_like(own), torch.ones(len(own), 2), torch.zeros(len(own), dtype=torch.int64))
+    for _ in range(loss.window):
+        loss.observe(rows)
+    return loss
 
 
 @dataclass(frozen=True)
@@ -221,6 +232,11 @@ EXAMPLES: dict[str, Example] = {
     "AdaFace, quick": Example(lambda: AdaFace(rate=0.5), length_matters=True, stateful=True, made_gradient=True),
     "AdaFace": Example(AdaFace, length_matters=True, stateful=True, made_gradient=True),
     "MagFace": Example(MagFace, length_matters=True, alone="something"),
+    "NoiseTolerant, weighing": Example(lambda: weighing(NoiseTolerant(window=1)), stateful=True),
+    "NoiseTolerant": Example(NoiseTolerant, stateful=True),
+    "NoiseTolerant, loss, weighing": Example(lambda: weighing(NoiseTolerant(weighted="loss", window=2)), stateful=True),
+    "NoiseResistant": Example(NoiseResistant),
+    "NoiseResistant, Cos": Example(lambda: NoiseResistant(m2=0.0, m3=0.35, beta=0.6)),
     "Circle": Example(Circle, made_gradient=True, apart=True),
     "ElasticFace, plus": Example(lambda: ElasticFace(plus=True)),
     "ElasticFace": Example(ElasticFace),

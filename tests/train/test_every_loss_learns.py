@@ -43,6 +43,8 @@ LEARNS = {
     "magface": 0.29,  # 0.74
     "mv_am": 0.25,  # 0.63
     "mv_arc": 0.24,  # 0.62
+    "noise_resistant": 0.30,  # 0.76
+    "noise_tolerant": 0.25,  # 0.62
     "normface": 0.32,  # 0.80, and 0.68 with seed 1
     "normface_intra_inter": 0.27,  # 0.68
     "search_softmax": 0.31,  # 0.78

@@ -23,6 +23,8 @@ from verisphere.losses.margin import (
     SphereFace,
 )
 from verisphere.losses.mv_softmax import MVSoftmax
+from verisphere.losses.noise_resistant import NoiseResistant
+from verisphere.losses.noise_tolerant import NoiseTolerant
 from verisphere.losses.search_softmax import SearchSoftmax
 from verisphere.losses.softmax import Softmax
 from verisphere.losses.sphereface2 import SphereFace2
@@ -50,6 +52,8 @@ __all__ = [
     "Intra",
     "MVSoftmax",
     "MagFace",
+    "NoiseResistant",
+    "NoiseTolerant",
     "NormFace",
     "Rows",
     "SearchSoftmax",
