@@ -289,6 +289,18 @@ def accuracy_interval(
         ValueError: no replicate has a pair.
     """
     weights = np.full(len(right), 1 / len(right)) if weights is None else weights
+    return percentile_interval(
+        float(weights @ right / weights.sum()), redrawn_accuracy(right, people, weights, redrawing)
+    )
+
+
+def redrawn_accuracy(
+    right: Float64[np.ndarray, " pairs"],
+    people: Int64[np.ndarray, "pairs 2"],
+    weights: Float64[np.ndarray, " pairs"],
+    redrawing: Redrawing = REDRAWING,
+) -> Float64[np.ndarray, " replicates"]:
+    """Share of right decisions in each replicate; NaN where nobody with a pair was drawn. See `accuracy_interval`."""
     numbers, members = np.unique(people, return_inverse=True)
     members = members.reshape(people.shape)
     same = members[:, 0] == members[:, 1]
@@ -302,7 +314,7 @@ def accuracy_interval(
             total += counts @ weights[part]
             hit += counts @ (weights[part] * right[part])
         means.append(np.divide(hit, total, out=np.full(len(draws), np.nan), where=total > 0))
-    return percentile_interval(float(weights @ right / weights.sum()), np.concatenate(means))
+    return np.concatenate(means)
 
 
 def accuracy_difference(

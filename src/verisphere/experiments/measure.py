@@ -15,6 +15,7 @@ from verisphere.decide.paired import Redrawn
 from verisphere.experiments.cleaned import cleaning_figures
 from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
+from verisphere.experiments.pairs import accuracies, pair_rows
 from verisphere.experiments.recipes import MeasuredSet
 from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import known_people, read_embeddings, write_embeddings
@@ -32,7 +33,8 @@ log = logging.getLogger(__name__)
 TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log10_far_std_over_domains"
 ONE_THRESHOLD = "one_threshold"
 DOMAIN_TAR, DOMAIN_FAR, DOMAIN_THRESHOLD = "domain_tar", "domain_far", "domain_threshold"
-COMPARED = (TAR, GAMMA, TAR_STD, FAR_STD)
+ACCURACY = "accuracy"
+COMPARED = (TAR, ACCURACY, GAMMA, TAR_STD, FAR_STD)
 _CHECKED_IMAGES = 16  # embedded again to check that the images of a set have not changed
 _LARGEST_CHANGE = 1e-4  # of a cosine; rounding changes it by 1e-6, another image by more
 _MOST_IN_MEMORY = 20_000  # images; a set with more is read anew for each training
@@ -46,9 +48,9 @@ class Figure:
         measured: name of the set.
         name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`,
             `neg_log10_far_std_over_domains`, `one_threshold` and, for one domain, `domain_tar`, `domain_far`,
-            `domain_threshold`.
-        far_target: target FAR as it was given.
-        domain: name of the domain; None for figures of the whole set.
+            `domain_threshold`; `accuracy` over the folds of listed or drawn pairs.
+        far_target: target FAR as it was given; empty for an accuracy, which has none.
+        domain: name of the domain, or of the list of pairs if there are several; None for figures of the whole set.
     """
 
     measured: str
@@ -122,6 +124,10 @@ class Measurer:
             far, spread = thresholds[0].far_target, redrawn.spread
             for figure, over in ((GAMMA, spread.gamma), (TAR_STD, spread.tar_std), (FAR_STD, spread.neg_log10_far_std)):
                 over_people[Figure(name, figure, far)] = over
+        rows = pair_rows(embeddings, asked.pairs, asked.drawn_pairs, name)
+        for title, accuracy in accuracies(rows, self.redrawing).items():
+            key = Figure(name, ACCURACY, "", title)
+            values[key], over_people[key] = accuracy.value, accuracy
         below = tuple(point.far_target for point in points if point.below_resolution)
         return SetFigures(values, over_people, below, len(pairs.people))
 

@@ -8,10 +8,12 @@ from matplotlib.ticker import MaxNLocator
 
 from verisphere.experiments.compare import ArmFigure, ArmResult, compared
 from verisphere.experiments.measure import COMPARED, Figure
+from verisphere.experiments.text import figure_title
 from verisphere.report.plots import INK, LINES, PALE, SERIES, in_picture, new_figure, tidy
 
 _TITLES = {
     "tar": "TAR at FAR {}",
+    "accuracy": "accuracy on pairs",
     "gamma": "gamma at FAR {}",
     "tar_std_over_domains": "spread of TAR over domains, FAR {}",
     "neg_log10_far_std_over_domains": "spread of -log10 FAR, FAR {}",
@@ -72,7 +74,7 @@ def experiment_plot(
         axes.set_ylim(len(by_arm) - 0.5, -0.5)
         axes.margins(x=0.08)
         axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.set_title(_TITLES[key.name].format(key.far_target), loc="left", color=INK, fontsize=10)
+        axes.set_title(in_picture(figure_title(key, _TITLES)), loc="left", color=INK, fontsize=10)
         tidy(axes)
         axes.grid(axis="x", color=LINES, linewidth=0.7)
     several = any(len(figure.per_seed) > 1 for by_arm in panels.values() for figure in by_arm.values())

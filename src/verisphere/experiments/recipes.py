@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonargparse
+import numpy as np
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.extract import extract
@@ -16,11 +17,13 @@ from verisphere.experiments.arms import SEED, START, Experiment, as_options
 from verisphere.experiments.checks import check_cleaned, check_start, check_trainable
 from verisphere.experiments.cleaned import CleanedFrom
 from verisphere.experiments.grid import Settings, changed_inside, split_settings
+from verisphere.experiments.pairs import check_pairs
+from verisphere.files.embeddings import known_people
 from verisphere.images.faces import Faces
 from verisphere.images.select import positions_with_images, require_people
 from verisphere.train.explain import check_given, explain
 from verisphere.train.recipe import ReadRecipe, read_recipe
-from verisphere.vocabulary import NOBODY
+from verisphere.vocabulary import NOBODY, Embeddings
 
 VALIDATION = "validation"
 
@@ -34,12 +37,18 @@ class MeasuredSet:
         far: target FARs over all pairs.
         one_far: target FAR of one threshold over the domains of the set; null measures none.
         flip: add the embedding of the mirror image.
+        pairs: lists of pairs of the set's images, in any layout that `evaluate pairs` reads, for an accuracy over their
+            folds; several are measured one by one and taken as one.
+        drawn_pairs: number of pairs to draw from a set without lists for such an accuracy, half of them genuine; 0
+            draws none.
     """
 
     faces: Faces
     far: tuple[str | float, ...] = ("1e-2", "1e-3")
     one_far: str | float | None = None
     flip: bool = False
+    pairs: tuple[str, ...] = ()
+    drawn_pairs: int = 0
 
     def __post_init__(self) -> None:
         if not self.far:
@@ -50,6 +59,13 @@ class MeasuredSet:
         positions_with_images(self.faces.identities, at_least=2)
         if self.one_far is not None:
             _check_domains(self.faces)
+        if self.pairs and self.drawn_pairs:
+            raise ValueError("pairs and drawn_pairs are both given; pairs are drawn where there is no list")
+        if self.pairs or self.drawn_pairs:
+            # by placeholders, so that a list that does not fit is known before the trainings and not after
+            alike = np.ones((len(self.faces), 1), np.float32)
+            rows = Embeddings(alike, np.array(self.faces.names), np.array(self.faces.identities))
+            check_pairs(known_people(rows, "faces"), self.pairs, self.drawn_pairs, "faces")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,14 @@ import io
 from collections.abc import Mapping, Sequence
 
 from verisphere.experiments.compare import ArmFigure, ArmResult, Difference, compared
-from verisphere.experiments.measure import COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
+from verisphere.experiments.measure import ACCURACY, COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
 from verisphere.report.tables import between, number, small, table
 
 COLUMNS = ("arm", "seed", "set", "figure", "far_target", "domain", "value")
+_OF_DOMAINS = (DOMAIN_TAR, DOMAIN_FAR, DOMAIN_THRESHOLD)
 _TITLES = {
     "tar": "TAR at FAR {}",
+    "accuracy": "accuracy over folds of pairs",
     "gamma": "gamma, how far the domains' own thresholds lie from the one threshold of FAR {}",
     "tar_std_over_domains": "standard deviation of TAR over domains, at the one threshold of FAR {}",
     "neg_log10_far_std_over_domains": "standard deviation of -log10 FAR over domains, at the one threshold of FAR {}",
@@ -41,7 +43,7 @@ def results_text(
     for key, by_arm in figures.items():
         if key.name not in COMPARED:
             continue
-        head = f"{key.measured} ({people[key.measured]:,} people): {_TITLES[key.name].format(key.far_target)}"
+        head = f"{key.measured} ({people[key.measured]:,} people): {figure_title(key, _TITLES)}"
         if key.name == TAR and key.far_target in below.get(key.measured, ()):
             texts.append(f"{head}: below resolution, too few impostors to show a FAR this low")
         else:
@@ -51,7 +53,14 @@ def results_text(
     replicates = [
         figure.difference.replicates for by in figures.values() for figure in by.values() if figure.difference
     ]
-    return "\n\n".join(text for text in [*texts, _legend(baseline, seeds, replicates)] if text)
+    accuracy = any(key.name == ACCURACY for key in figures)
+    return "\n\n".join(text for text in [*texts, _legend(baseline, seeds, replicates, accuracy)] if text)
+
+
+def figure_title(key: Figure, titles: Mapping[str, str]) -> str:
+    """What a compared figure is; of an accuracy on one of several lists, the list too."""
+    of_list = "" if key.domain is None else f", {key.domain}"
+    return f"{titles[key.name].format(key.far_target)}{of_list}"
 
 
 def _arms_table(by_arm: Mapping[str, ArmFigure], baseline: str) -> str:
@@ -93,7 +102,7 @@ def _std(std: float, per_seed: Mapping[int, float], digits: int = 4) -> str:
 
 def _domains_table(measured: str, figures: Mapping[Figure, Mapping[str, ArmFigure]]) -> str:
     """TAR and FAR of each domain at the one threshold, and its own threshold, as means over seeds."""
-    own = {key: by_arm for key, by_arm in figures.items() if key.measured == measured and key.domain is not None}
+    own = {key: by_arm for key, by_arm in figures.items() if key.measured == measured and key.name in _OF_DOMAINS}
     if not own:
         return ""
     domains = list(dict.fromkeys(key.domain for key in own))
@@ -120,7 +129,7 @@ def _training_table(results: Mapping[str, ArmResult]) -> str:
     return f"trainings\n{table(['arm', 'wall time', 'last loss', 'std over seeds'], rows)}" if rows else ""
 
 
-def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int]) -> str:
+def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int], accuracy: bool) -> str:
     lines = [f"means over {len(seeds)} seed{'' if len(seeds) == 1 else 's'} ({', '.join(map(str, seeds))})"]
     if len(seeds) == 1:
         lines[0] += ": one training an arm does not say what another seed would change"
@@ -129,6 +138,8 @@ def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int]) -> s
             f"difference: mean over seeds to {baseline} at the same seed, with the middle 95 % of {replicates[0]:,} "
             "redrawings of people, the same for all arms and seeds, thresholds found anew in each (rule: at_most)"
         )
+        if accuracy:
+            lines.append("of an accuracy the thresholds of the folds are held fixed in each redrawing")
         lines.append("of gamma and the spreads, which redrawing inflates, that middle is reflected at the difference")
         lines.append("95 % over people: these trainings on other people")
         if len(seeds) > 1:

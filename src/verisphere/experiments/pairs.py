@@ -1,0 +1,59 @@
+"""The accuracy of a training on pairs: published lists, alone and taken as one, or drawn pairs of a set without one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.decide.intervals import redrawn_accuracy
+from verisphere.decide.paired import Redrawn
+from verisphere.files.errors import errors_naming
+from verisphere.files.pair_lists.layouts import read_pairs
+from verisphere.measure.listed_rows import ListedRows, as_one_list, list_titles, rows_of_list
+from verisphere.protocols import listed_pairs
+from verisphere.protocols.drawn_pairs import drawn_pairs
+from verisphere.vocabulary import Embeddings, Redrawing
+
+
+def pair_rows(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> dict[str | None, ListedRows]:
+    """The pairs of each list by its title where there are several, and under None all pairs together.
+
+    Args:
+        embeddings: the rows.
+        lists: paths of lists of pairs.
+        drawn: number of pairs to draw where there is no list; 0 draws none.
+        name: name of the set, for errors.
+
+    Raises:
+        ValueError: a list cannot be read, names an image that the set does not have, or has too few pairs for folds;
+            the set has too few pairs to draw from.
+    """
+    if drawn:
+        people, person = np.unique(embeddings.identities, return_inverse=True)
+        pairs = drawn_pairs(embeddings.identities, drawn)
+        both = np.stack([person[pairs.left], person[pairs.right]], 1).astype(np.int64)
+        return {None: ListedRows(embeddings, pairs, both, people)}
+    if not lists:
+        return {}
+    paths = [Path(path) for path in lists]
+    parts = [(path, rows_of_list(read_pairs(path), path, embeddings, Path(name))) for path in paths]
+    titled: dict[str | None, ListedRows] = {None: as_one_list(parts)}
+    if len(parts) > 1:
+        titled |= dict(zip(list_titles(paths), (rows for _, rows in parts), strict=True))
+    return titled
+
+
+def accuracies(rows: Mapping[str | None, ListedRows], redrawing: Redrawing) -> dict[str | None, Redrawn]:
+    """Accuracy over folds of each list, and over redrawn people at the thresholds of the folds."""
+    by_title = {}
+    for title, listed in rows.items():
+        with errors_naming(title or "pairs"):
+            result = listed_pairs(listed.embeddings, listed.comparisons)
+        replicates = redrawn_accuracy(result.right_decisions, listed.people, result.weights, redrawing)
+        by_title[title] = Redrawn(result.accuracy.mean, replicates)
+    return by_title
+
+
+def check_pairs(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> None:
+    """Raise what `pair_rows` and `accuracies` would raise for embeddings of these images."""
+    accuracies(pair_rows(embeddings, lists, drawn, name), Redrawing(1))
