@@ -74,6 +74,27 @@ class Numbers(Column):
         return Numbers(self.numbers[np.asarray(positions, np.int64)])
 
 
+class Letters(Column):
+    """An array of NumPy's text, which is held as it is.
+
+    >>> Letters(np.array(["Ann/1.jpg", "Ben/1.jpg"])).take([1])
+    Letters('Ben/1.jpg'; 1 in all)
+    """
+
+    def __init__(self, texts: np.ndarray) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def _texts(self, start: int, stop: int) -> list[str]:
+        return self.texts[start:stop].tolist()
+
+    def take(self, positions: Positions) -> "Letters":
+        """The column of the texts at these positions."""
+        return Letters(self.texts[np.asarray(positions, np.int64)])
+
+
 class Texts(Column):
     """Texts as one run of UTF-8 and the position where each ends.
 
