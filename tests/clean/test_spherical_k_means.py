@@ -24,8 +24,9 @@ def test_the_start_is_the_row_nearest_to_the_mean_and_then_the_farthest_rows() -
 
 def test_centers_are_the_directions_of_the_means_of_their_rows() -> None:
     # start: the mean of 0, 20, 100, 140 is at x = 1 + 0.9397 - 0.1736 - 0.7660 = 1,
-    # y = 0.3420 + 0.9848 + 0.6428 = 1.9696, so 63.1 degrees, nearest to 100 (36.9; 20 is at 43.1); farthest from 100 is 0. Rows 0, 20 are nearer to 0, and 140
-    # to 100: the means of two unit rows lie halfway, at 10 and 120 degrees, and nothing moves after that.
+    # y = 0.3420 + 0.9848 + 0.6428 = 1.9696, so 63.1 degrees, nearest to 100 (36.9; 20 is at 43.1); farthest from 100
+    # is 0. Rows 0, 20 are nearer to 0, and 140 to 100: the means of two unit rows lie halfway, at 10 and 120 degrees,
+    # and nothing moves after that.
     centers = spherical_k_means(at(0, 20, 100, 140)[None], 2)[0]
     assert directions(centers) == pytest.approx([120, 10], abs=1e-3)
     assert np.linalg.norm(centers, axis=1) == pytest.approx([1, 1])
