@@ -168,12 +168,21 @@ def experiment(options: argparse.Namespace) -> str:
     from verisphere.distributed import launched
     from verisphere.experiments.arms import read_experiment
     from verisphere.experiments.experiment import run_experiment
+    from verisphere.experiments.rules import read_rules, run_rules
     from verisphere.experiments.run import Launch
     from verisphere.train.recipe import Recipe
 
     refuse_misspelt(options, Recipe)
     if launched():
         raise ValueError("an experiment starts its trainings itself: start it without torchrun (--jobs trains several)")
+    rules = read_rules(options.file, options.seeds)
+    if rules is not None:
+        if options.overrides or options.grid or options.jobs != 1:
+            raise ValueError(
+                f"{options.file}: a study of rules trains nothing; change its fields in a copy of the file"
+            )
+        show(run_rules(rules, options.out, replicates=options.replicates, progress=progress()).text())
+        return f"{printable(str(options.out))}: results.csv, results.json, plots; the counts of a cell each in cells"
     result = run_experiment(
         read_experiment(options.file, options.overrides, options.grid, options.seeds),
         options.out,
