@@ -108,7 +108,7 @@ def _found_in_file(options: argparse.Namespace, run: Path | None) -> "Found":
             rank_1=options.rank_1,
             progress=progress(),
         )
-    from verisphere.clean.from_embeddings import found_in_embeddings  # type: ignore[import-not-found]
+    from verisphere.clean.from_embeddings import found_in_embeddings
 
     given = {name: value for name in _OF_EMBEDDINGS if (value := getattr(options, name)) is not None}
     return found_in_embeddings(options.embeddings, **given, progress=progress())

@@ -1,4 +1,4 @@
-"""Wrong labels that are made or found: `data noise`, `data duplicates` and `data overlap`."""
+"""Labels that are wrong or changed: `data noise`, `data duplicates`, `data overlap` and `data relabel`."""
 
 import argparse
 from pathlib import Path
@@ -106,11 +106,19 @@ def data_overlap(options: argparse.Namespace) -> str:
     return found.text()
 
 
+def data_relabel(options: argparse.Namespace) -> str:
+    """Give embeddings the labels of a list, and exclude rows, to measure what wrong labels cost."""
+    from verisphere.clean.relabel import relabel_file
+
+    return relabel_file(options.embeddings, options.out, options.labels, options.without)
+
+
 def add_data_labels(kinds: Verbs) -> None:
-    """Add `noise`, `duplicates` and `overlap` to the verbs of `data`."""
+    """Add `noise`, `duplicates`, `overlap` and `relabel` to the verbs of `data`."""
     _add_noise(kinds)
     _add_duplicates(kinds)
     _add_overlap(kinds)
+    _add_relabel(kinds)
 
 
 def _add_noise(kinds: Verbs) -> None:
@@ -215,3 +223,16 @@ def _add_overlap(kinds: Verbs) -> None:
     verb.add_argument("--seed", type=int, default=0, help="another seed hides others (0)")
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder to write")
     add_trust_code(verb)
+
+
+def _add_relabel(kinds: Verbs) -> None:
+    verb = new_verb(
+        kinds,
+        "relabel",
+        data_relabel,
+        examples=("verisphere data relabel faces.npz --labels twice/merged.csv --without wrong.txt --out right.npz",),
+    )
+    verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file")
+    verb.add_argument("--labels", type=Path, metavar="LIST", help="list of labels: only its rows, with its identities")
+    verb.add_argument("--without", type=Path, metavar="NAMES", help="names of rows to exclude, one a line")
+    verb.add_argument("--out", type=Path, required=True, metavar="OUT", help="embeddings file to write (.npz)")
