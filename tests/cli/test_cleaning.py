@@ -41,7 +41,7 @@ def test_the_folder_of_a_cleaning(run, made: Path):
     assert result["rank_1"]["all"] == {"all_sub_centers": 7 / 8, "dominant_only": 6 / 8}
     assert output.splitlines()[0] == "sub-centers of run: 6 of 9 images kept, 3 dropped (33.3%)"
     assert output.splitlines()[-1] == (
-        "out: kept.txt, clean.json; next: verisphere train RECIPE --data.labels out/kept.txt"
+        "out: kept.txt, clean.json, index.html; next: verisphere train RECIPE --data.labels out/kept.txt"
     )
     # a result is never overwritten
     code, _, errors = cleaned(run)

@@ -25,7 +25,7 @@ from verisphere.files.disk import remove_whole
 from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model
-from verisphere.packs.columns import coded
+from verisphere.packs.columns import Texts, coded
 from verisphere.train.restore import data_digest
 from verisphere.train.run_folder import versions
 from verisphere.vocabulary import NO_CLASS, NOBODY, Progress, printable, quietly
@@ -130,7 +130,8 @@ def found_by_centers(
     head = open_head(run)
     rows = open_rows(embeddings, ("names", "identities"))
     assert rows.identities is not None
-    people, labels = labels_of(rows.identities)
+    identities = coded(map(str, rows.identities))
+    people, labels = labels_of(identities)
     _check_network(head, rows)
     head.check_people(people, str(embeddings))
     cosines = np.concatenate(
@@ -145,12 +146,11 @@ def found_by_centers(
             for place, portion in _portions(rows, "finding the nearest classes", progress)
         ]
         nearest = NearestClass(*np.concatenate(results).T)
-    return Found(
-        rows.names.tolist(), rows.identities.tolist(), head.people, sub, _method(run, head), nearest_class=nearest
-    )
+    names = Texts.of(map(str, rows.names))
+    return Found(names, identities, head.people, sub, _method(run, head), nearest_class=nearest)
 
 
-def labels_of(identities: Sequence[str] | np.ndarray) -> tuple[tuple[str, ...], Int64[np.ndarray, " rows"]]:
+def labels_of(identities: Sequence[str]) -> tuple[tuple[str, ...], Int64[np.ndarray, " rows"]]:
     """The people, sorted, and for each row the position of its person in them, as `Faces` has them."""
     column = coded(identities)
     people = tuple(sorted({*column.present()} - {NOBODY}))

@@ -43,6 +43,8 @@ def cleaning_folder(out: Path) -> Iterator[Path]:
             if out.exists() and not out.is_dir():
                 raise FileExistsError(f"{out}: a file, and a folder was to be written under its name")
         lock.enter_context(alone_in(work))
+        for leftover in out.glob(".part-*"):  # of a process that was killed while it wrote
+            remove_whole(leftover)
         return ""
 
     def end() -> str:

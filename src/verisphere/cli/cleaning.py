@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from verisphere.clean.rules import Rule
     from verisphere.images.faces import Faces
 
-_METHODS = ("sub-centers", "class-mean", "dbscan")
+_METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0
-_OF_EMBEDDINGS = ("method", "sub_centers", "seed", "eps", "min_samples")
+_OF_EMBEDDINGS = ("method", "sub_centers", "restarts", "seed", "eps", "min_samples")
 
 
 def clean(options: argparse.Namespace) -> str:
@@ -44,7 +44,8 @@ def clean(options: argparse.Namespace) -> str:
     if not world().first:
         return ""
     out = printable(str(options.out))
-    return f"{cleaning.text()}\n{out}: kept.txt, clean.json; next: verisphere train RECIPE --data.labels {out}/kept.txt"
+    made = f"{out}: kept.txt, clean.json, index.html; next: verisphere train RECIPE --data.labels {out}/kept.txt"
+    return f"{cleaning.text()}\n{made}"
 
 
 def _found(
@@ -127,7 +128,7 @@ def _loop(options: argparse.Namespace, rule: "Rule") -> str:
     words = list(options.overrides)
     if words and not words[0].startswith("--"):
         raise ValueError(f"--recipe makes a run of its own: leave {printable(words[0])} out, or leave --recipe out")
-    for name in ("embeddings", "faces", "method", "eps", "min_samples"):
+    for name in ("embeddings", "faces", "method", "restarts", "eps", "min_samples"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} is not for --recipe, which cleans by the run that it trains")
     # both are options of this verb and fields of a recipe
@@ -145,7 +146,8 @@ def _loop(options: argparse.Namespace, rule: "Rule") -> str:
     )
     if not world().first:
         return ""
-    texts = [f"{CLEANED}: finished before" if cleaning is None else cleaning.text()]
+    done = f"{CLEANED}: finished before, see {printable(str(options.out / CLEANED))}/clean.json"
+    texts = [done if cleaning is None else cleaning.text()]
     for name in (FIRST, SECOND):
         outcome = training_outcome(read_metrics(options.out / name / METRICS)).text()
         texts += [f"{name} training: {outcome}"] if outcome else []
@@ -221,7 +223,9 @@ def add_clean(verbs: Verbs) -> None:
         "RUN: folder of a run, or of one of its checkpoints; its sub-centers divide the images of each person. DATA: "
         "the images that it was trained on, as `embed` takes them",
     )
-    verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder to make: kept.txt, clean.json")
+    verb.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="folder to make: kept.txt, clean.json, a page"
+    )
     verb.add_argument(
         "--embeddings",
         type=Path,
@@ -274,9 +278,14 @@ def add_clean(verbs: Verbs) -> None:
     verb.add_argument(
         "--sub-centers", type=int, metavar="K", help="for each identity; of --embeddings alone, or of --recipe (3)"
     )
+    verb.add_argument("--restarts", type=int, metavar="N", help="of --embeddings alone: further starts of k-means (0)")
     verb.add_argument("--seed", type=int, help="of --embeddings alone (0), or of --recipe")
-    verb.add_argument("--eps", type=float, metavar="DISTANCE", help="of dbscan: largest cosine distance of neighbours")
-    verb.add_argument("--min-samples", type=int, metavar="N", help="of dbscan: neighbours of a core image")
+    verb.add_argument(
+        "--eps", type=float, metavar="DISTANCE", help="of dbscan: largest cosine distance of neighbours (0.65)"
+    )
+    verb.add_argument(
+        "--min-samples", type=int, metavar="N", help="of dbscan: neighbours of a core image, itself included (2)"
+    )
     verb.add_argument("--batch-size", type=int, default=128, help="images at a time (128)")
     verb.add_argument("--workers", type=int, help="processes that read images (1, or those of the recipe)")
     add_trust_code(verb)

@@ -17,10 +17,10 @@ from typing import Any
 from verisphere.experiments.arms import SEED, START
 from verisphere.experiments.cleaned import CLEANED, CleanedFrom, cleaned_data
 from verisphere.experiments.grid import folder_name
-from verisphere.experiments.recipes import Resolved
+from verisphere.experiments.recipes import Resolved, ResolvedRecipe
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import real_path, write_whole
-from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text, read_yaml
+from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.train.recipe import with_defaults
@@ -145,19 +145,18 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
         raise ValueError(f"{out}: it holds something, and no experiment; choose another --out")
     write_text(path, json.dumps(asked, indent=2) + "\n")
     return {
-        name: [_run(out, name, seed, text, resolved.cleaned.get(name)) for seed, text in arm.yaml.items()]
+        name: [_run(out, name, seed, arm, resolved.cleaned.get(name)) for seed in arm.yaml]
         for name, arm in resolved.arms.items()
     }
 
 
-def _run(out: Path, name: str, seed: int, text: str, cleaned: CleanedFrom | None) -> Run:
+def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, cleaned: CleanedFrom | None) -> Run:
     """A training; that of an arm with cleaned data has them in its recipe."""
     folder = _folder(out, name, seed)
     if cleaned is None:
-        return Run(name, seed, folder, text)
-    recipe = read_yaml(text)
-    recipe["data"] = cleaned_data(recipe["data"], real_path(folder))
-    return Run(name, seed, folder, recipe_yaml(recipe), cleaned, _folder(out, cleaned.arm, seed))
+        return Run(name, seed, folder, arm.yaml[seed])
+    fields = {**arm.fields, SEED: seed, "data": cleaned_data(arm.fields["data"], real_path(folder))}
+    return Run(name, seed, folder, recipe_yaml(fields), cleaned, _folder(out, cleaned.arm, seed))
 
 
 def _described(cleaned: CleanedFrom | None) -> dict[str, Any]:
