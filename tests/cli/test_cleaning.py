@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tiny_cleaning import DATA, DEGREES, angles_run
+from tiny_runs import OWN, RECIPE
 from verisphere.clean import from_run
 from verisphere.files.label_lists import read_labels
+from verisphere.train.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -134,6 +136,22 @@ def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     )
     assert (code, "7 of 9 images kept" in output) == (0, True)
     assert asked == {"path": Path("rows.npz"), "method": "dbscan", "eps": 0.4}
+
+
+def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(OWN)
+    (made / "recipe.yaml").write_text(RECIPE)
+    words = ["clean", "--recipe", "recipe.yaml", "--out", "loop", "--device", "cpu"]
+    words += ["--angle", 100, "--only-dominant", "--epochs", 1, "--seed", 4, "--sub-centers", 2]
+    code, output, _ = run(*words)
+    assert code == 0
+    assert output.startswith("sub-centers of loop/first: ")
+    assert output.splitlines()[-1] == "loop: first (a run), cleaned, second (a run)"
+    first, second = (read_recipe(made / "loop" / name / "recipe.yaml", []).recipe for name in ("first", "second"))
+    assert (first.subcenters, second.subcenters, first.seed, second.seed, second.epochs) == (2, 1, 4, 4, 1)
+    assert second.data.names == read_labels(made / "loop" / "cleaned" / "kept.txt").names
+    code, output, _ = run(*words)
+    assert (code, output.splitlines()[0]) == (0, "cleaned: finished before, see loop/cleaned/clean.json")
 
 
 @pytest.mark.parametrize(
