@@ -143,6 +143,16 @@ def test_embeddings_of_another_set_are_refused(tmp_path: Path):
         find_overlap(people, people, cosine=2.0)
 
 
+def test_a_test_set_of_nobody_who_is_known(tmp_path: Path):
+    # as a verification set (.bin) or distractors: its images are compared, and it has no people
+    train = in_plane(tmp_path / "train.npz", {"1": ("Ann", 0), "2": ("Ben", 90)})
+    test = in_plane(tmp_path / "test.npz", {"x/1": ("-1", 92), "x/2": ("-1", 91), "x/3": ("-1", 200)})
+    overlap = find_overlap(open_people(train), open_people(test), embeddings=(train, test), cosine=0.9)
+    assert [(m.identity, m.other, m.other_name) for m in overlap.matches] == [("Ben", "-1", "x/2")]  # the nearest one
+    with pytest.raises(ValueError, match=r"test.npz: nobody is known in it"):
+        find_overlap(open_people(test), open_people(train))
+
+
 def test_a_text_file_of_images_is_a_data_set(tmp_path: Path):
     from PIL import Image
 

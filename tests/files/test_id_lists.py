@@ -35,6 +35,7 @@ def test_vggface2_with_and_without_header(tmp_path: Path, header: str):
         ("Class_ID, Name\n", "no ids; the list is empty"),
         ("0000045 Bruce_Lee\n0000046\n", "line 2: '0000046' is none of"),
         ('m.01\t"Ann"@en\nm.02\tBen\n', r"line 2: 'm.02\\tBen' is none of"),
+        (f"n000001, Ann\nn000002, {'x' * 140_000}\n", "line 2: 'n000002, xxx"),
         ("n000001, Ann\nn000002,\n", "line 2: 'n000002,' is none of"),
     ],
 )

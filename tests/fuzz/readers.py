@@ -28,6 +28,7 @@ from fuzz.mutations import Mutation, change_bytes, change_json, change_json_line
 from fuzz.seeds import ask_scan, rows_of_scan
 from fuzz.seeds_from_elsewhere import PACKS
 from verisphere.backbones import OnnxNetwork
+from verisphere.clean.duplicates import read_pairs as read_pairs_to_merge
 from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.folder import open_experiment
 from verisphere.experiments.recipes import resolve
@@ -35,8 +36,10 @@ from verisphere.files.calibration import read_calibration
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.feature_lists import read_noise, read_pictures
+from verisphere.files.id_lists import read_ids
 from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_lists import read_images
+from verisphere.files.label_lists import read_labels
 from verisphere.files.landmarks import read_landmarks
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
@@ -303,6 +306,11 @@ READERS = {
     "lists of people": Reader(
         ("people", "people with counts", "people in sections"), lambda folder: read_people(folder / "people.txt")
     ),
+    "lists of labels": Reader(("list of labels",), lambda folder: read_labels(folder / "labels.csv")),
+    "lists of ids": Reader(
+        ("ids by spaces", "ids by tabs", "ids by commas"), lambda folder: read_ids(folder / "ids.txt")
+    ),
+    "pairs to merge": Reader(("pairs to merge",), lambda folder: read_pairs_to_merge(folder / "merge.csv")),
     "lists of images": Reader(("list of images", "list without identities"), _images, ("list",)),
     "templates and pairs": Reader(("templates and pairs",), _ijb),
     "streamed rows": Reader(("embeddings", "plain embeddings", "matrix of features", "folder of features"), _streamed),

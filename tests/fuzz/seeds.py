@@ -124,6 +124,14 @@ def _tables() -> dict[str, Files]:
         "people": {"people.txt": "".join(f"{name}\n" for name in people).encode()},
         "people with counts": {"people.txt": "".join(["4\n", *(f"{name}\t2\n" for name in people)]).encode()},
         "people in sections": {"people.txt": b"2\n2\nPerson_0\t2\nPerson_1\t1\n1\nPerson_2\t3\n"},
+        "list of labels": {
+            "labels.csv": b"name,identity,domain,true_identity\n"
+            + "".join(f"{name},{name[:8]},day,Ann\n" for name in names).encode()
+        },
+        "ids by spaces": {"ids.txt": b"0000045 Bruce_Lee\n0000513 William_H._Macy\n"},
+        "ids by tabs": {"ids.txt": b'm.0107_f\t"Zhang Ziyi"@en\nm.0107_f\t"\xe7\xab\xa0"@zh\n'},
+        "ids by commas": {"ids.txt": b'Class_ID, Name\nn000001, "14th_Dalai_Lama",424,0, m,\nn000002, "A", 1, 1\n'},
+        "pairs to merge": {"merge.csv": b"identity,other,cosine\nAnn,Anne,0.9\nBen,Benjamin,0.8\n"},
         "list of images": {"list.txt": "".join(f"{name}\t{name[:8]}\n" for name in names).encode(), **files},
         "list without identities": {"list.csv": "".join(f"{name}\n" for name in names).encode(), **files},
         "landmarks.json": {"marks.json": json.dumps(marks, indent=1).encode()},

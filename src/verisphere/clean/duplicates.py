@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class ImagePair:
 
     Attributes:
         name, other_name: the two images.
-        identity, other: their identities.
+        identity, other_identity: their identities.
         cosine: that of their embeddings; None where equal pixels alone make the pair.
         equal_pixels: whether all pixels are equal; None where the images were not read.
     """
@@ -62,7 +62,7 @@ class ImagePair:
     name: str
     other_name: str
     identity: str
-    other: str
+    other_identity: str
     cosine: float | None
     equal_pixels: bool | None = None
 
@@ -171,12 +171,18 @@ def find_duplicates(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a cosine is outside (-1, 1]; the file is malformed; or a million pairs reach a threshold.
+        ValueError: a cosine is outside (-1, 1]; the file is malformed; the faces lack an image of it; or more than a
+            million pairs reach a threshold.
     """
     for option, value in (("cosine", cosine), ("image_cosine", image_cosine)):
         if value is not None and not -1 < value <= 1:
             raise ValueError(f"{option} is {value}; a threshold of cosines lies above -1 and is at most 1")
     rows = open_rows(path, ("names", "identities"))
+    if faces is not None and (absent := sorted(set(rows.names.tolist()) - set(faces.names))):
+        raise ValueError(
+            f"{len(absent):,} of {len(rows):,} images of {path} are not in the set of faces, the first is "
+            f"{shown(absent[0], 200)}; are these the images that were embedded?"
+        )
     units: list[Float32[Tensor, "rows dim"]] = []
     centers = class_centers(rows, progress, None if image_cosine is None else units.append)
     near = near_pairs(centers.units, cosine, progress=progress)
@@ -212,23 +218,17 @@ def _near_images(
 
 def _with_pixels(near: Sequence[ImagePair], faces: Faces, workers: int, progress: Progress) -> list[ImagePair]:
     """The pairs with whether their pixels are equal, and pairs of equal pixels that are not among them; those first."""
-    equal = equal_images(faces, workers, progress)
-    both = {frozenset((faces.names[left], faces.names[right])) for left, right in equal}
-    known = set(faces.names)
+    equal = {
+        frozenset((faces.names[left], faces.names[right])): (left, right)
+        for left, right in equal_images(faces, workers, progress)
+    }
     pairs = []
     for pair in near:
         names = frozenset((pair.name, pair.other_name))
-        seen = names <= known
-        pairs.append(
-            ImagePair(
-                pair.name, pair.other_name, pair.identity, pair.other, pair.cosine, names in both if seen else None
-            )
-        )
-    listed = {frozenset((pair.name, pair.other_name)) for pair in near}
-    for left, right in equal:
-        if frozenset((faces.names[left], faces.names[right])) not in listed:
-            names_and_people = faces.names[left], faces.names[right], faces.identities[left], faces.identities[right]
-            pairs.append(ImagePair(*names_and_people, None, True))
+        pairs.append(replace(pair, equal_pixels=equal.pop(names, None) is not None))
+    for left, right in equal.values():
+        names_and_people = faces.names[left], faces.names[right], faces.identities[left], faces.identities[right]
+        pairs.append(ImagePair(*names_and_people, None, True))
     return sorted(pairs, key=lambda pair: (not pair.equal_pixels, -(1.0 if pair.cosine is None else pair.cosine)))
 
 

@@ -22,7 +22,7 @@ def duplicates_page(duplicates: Duplicates, faces: Faces) -> str:
         faces: the images, by the names that the embeddings have.
 
     Raises:
-        ValueError: the set lacks an image that is to be shown.
+        ValueError: an image cannot be read.
     """
     people, images = duplicates.people[:MOST_SHOWN], duplicates.pictures[:MOST_SHOWN]
     wanted = {name for pair in people for name in (pair.identity, pair.other)}
@@ -95,7 +95,7 @@ def _images_card(pair: ImagePair, uris: Mapping[str, str]) -> list[Markup]:
         tag("p", score),
         *(
             tag("p", "" if identity in name else f"{identity}: ", breakable(name))
-            for name, identity in ((pair.name, pair.identity), (pair.other_name, pair.other))
+            for name, identity in ((pair.name, pair.identity), (pair.other_name, pair.other_identity))
         ),
     ]
 

@@ -276,11 +276,13 @@ def find_overlap(
 
     Raises:
         FileNotFoundError: an embeddings file is not there.
-        ValueError: an embeddings file is malformed, or has nobody of its set; or the cosine is outside
+        ValueError: nobody is known in the training set; an embeddings file is malformed, or has nobody of its set; or the cosine is outside
             (-1, 1].
     """
     if not -1 < cosine <= 1:
         raise ValueError(f"cosine is {cosine}; a threshold of cosines lies above -1 and is at most 1")
+    if not train.identities:
+        raise ValueError(f"{train.path}: nobody is known in it, so nobody can be removed")
     known = {} if ids is None else ids
     found = _by_id(train, test, known, same_ids) + _by_name(train, test, known, REMOVED[names])
     nameless = tuple(sum(not names_of(person, known) for person in side.identities) for side in (train, test))

@@ -56,7 +56,10 @@ def _entries(path: str | Path) -> Iterator[tuple[str, str]]:
 
 def _entry(layout: str, text: str) -> tuple[str, str] | None:
     if layout == "commas":
-        row = next(csv.reader([text], skipinitialspace=True))
+        try:
+            row = next(csv.reader([text], skipinitialspace=True))
+        except csv.Error:  # a cell of more than 131,072 characters
+            return None
         found = (row[0].strip(), row[1].strip()) if len(row) > 1 else ("", "")
     else:
         match = (_MS_CELEB if layout == "tabs" else _CASIA).fullmatch(text)
