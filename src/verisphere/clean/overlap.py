@@ -276,8 +276,8 @@ def find_overlap(
 
     Raises:
         FileNotFoundError: an embeddings file is not there.
-        ValueError: nobody is known in the training set; an embeddings file is malformed, or has nobody of its set; or the cosine is outside
-            (-1, 1].
+        ValueError: nobody is known in the training set; an embeddings file is malformed, or has nobody of its set; or
+            the cosine is outside (-1, 1].
     """
     if not -1 < cosine <= 1:
         raise ValueError(f"cosine is {cosine}; a threshold of cosines lies above -1 and is at most 1")
