@@ -72,6 +72,10 @@ def test_people_of_published_sets(name: str, other: str, grade: Grade | None):
         ("Smith John", "John Albert Smith", ENDS),
         ("Smith, J.", "John Albert Smith", ENDS),
         ("John Albert Smith", "John Bert Smith", ENDS),
+        ("Robert_F_Kennedy_Jr", "Robert_Downey_Jr", None),
+        ("William_Pryor_Jr", "William H. Pryor", ENDS),
+        ("William_Pryor_Jr.", "William Pryor Sr", ENDS),
+        ("Ann Jr", "Ann Sr", None),
         # one word
         ("Madonna", "madonna", EQUAL),
         ("Madonna", "Madonna Ciccone", None),
@@ -96,11 +100,11 @@ def test_words_and_accents():
 
 NAMES = (
     "William_H._Macy", "J. Smith", "Smith John", "BD_Wong", "A. Whole B.", "Ziyi_Zhang", "Sunghong Choi", "Madonna", "",
-    "Ann Bo Cy Lee", "A. Bo Cy L.",
+    "Ann Bo Cy Lee", "A. Bo Cy L.", "William_Pryor_Jr",
 )  # fmt: skip
 OTHERS = (
     "William Macy", "John Smith", "John Albert Smith", "Bernice_Wong", "Ann Whole Bee", "Zhang Ziyi", "Choi Sung-hong",
-    "MADONNA", "Madonna Ciccone", "...", "Ann Bo Cy Lee", "A. B. Cy Lee", "B. Bo Cy L.",
+    "MADONNA", "Madonna Ciccone", "...", "Ann Bo Cy Lee", "A. B. Cy Lee", "B. Bo Cy L.", "William H. Pryor III",
 )  # fmt: skip
 
 

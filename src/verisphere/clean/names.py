@@ -3,8 +3,8 @@
 A name proposes; a person decides. Of the 64 pairs of people that the script of happynear/FaceDatasets proposed for
 CASIA-WebFace and LFW its author kept 17 (github.com/happynear/FaceDatasets, CASIA/match_names.py, lfw_log.txt), and a
 reader found two of those to be other people of the same name (issue 11 there). The rule here is that script's, with
-grades, and with one difference: where first and last word are compared, at least one of the two must be whole, so that
-`J. S.` is not `John Smith`.
+grades, and with two differences: where first and last word are compared, at least one of the two must be whole, so that
+`J. S.` is not `John Smith`; and `Jr` or `III` at the end is no last word.
 """
 
 import re
@@ -21,6 +21,7 @@ _LETTERS = str.maketrans(
 _APOSTROPHES = re.compile("['\u2019\u2018`\u00b4\u02bc\"\u201c\u201d]")
 _SEPARATORS = re.compile(r"[\W_]+")
 _LETTERS_TOGETHER = re.compile(r"^[A-Z]{2,3}$")  # such as BD in BD_Wong
+_SUFFIXES = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _HYPHENS = re.compile("[-\u2010\u2011\u2012\u2013]")
 
 
@@ -31,7 +32,7 @@ class Grade(IntEnum):
     SAME_WORDS: the same words in another order.
     INITIAL: the same number of words, which agree in their order where an initial stands for any word.
     FIRST_AND_LAST: the first and the last words agree, in this or the other order, where an initial may stand for one
-        of the two; words between them are ignored.
+        of the two; words between them, and Jr, Sr, II, III and IV at the end, are ignored.
     """
 
     EQUAL = 0
@@ -102,10 +103,16 @@ def graded(name: str, other: str) -> Grade | None:
         return None  # one word against several, or two words that differ
     if len(ours) == len(theirs) and _agree(ours, theirs):
         return Grade.INITIAL
-    ends = ours[0], ours[-1]
-    if _agree(ends, (theirs[0], theirs[-1])) or _agree(ends, (theirs[-1], theirs[0])):
+    first, last = _ends(theirs)
+    if _agree(_ends(ours), (first, last)) or _agree(_ends(ours), (last, first)):
         return Grade.FIRST_AND_LAST
     return None
+
+
+def _ends(words: Sequence[str]) -> tuple[str, str]:
+    """The first and the last of some words."""
+    has_suffix = len(words) > 2 and words[-1] in _SUFFIXES
+    return words[0], words[-2 if has_suffix else -1]
 
 
 def _agree(ours: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -129,7 +136,7 @@ def _keys(name: str) -> Iterator[tuple[object, ...]]:
     for ordered in _orderless(name):
         yield "words", ordered
     if len(words) > 1:
-        first, last = words[0], words[-1]
+        first, last = _ends(words)
         # one of the two is whole and the same, of the other the first letter
         for one, two in ((first, last), (last, first)):
             yield "ends", one, two[0]
