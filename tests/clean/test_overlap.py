@@ -182,6 +182,7 @@ def test_how_names_are_changed():
     # the longest word has five letters; of its inner ones the third after the first, 1 + 2 % 3, is lost
     assert changes["a letter lost (hard)"]("Ann_Smith", 2) == "Ann_Smih"
     assert changes["order of words"]("Madonna", 0) is None
+    assert changes["middle names less"]("Ann_Bo_Lee_Jr.", 0) == "Ann Lee"
 
 
 def test_recall_by_name_and_false_matches():

@@ -21,7 +21,7 @@ _LETTERS = str.maketrans(
 _APOSTROPHES = re.compile("['\u2019\u2018`\u00b4\u02bc\"\u201c\u201d]")
 _SEPARATORS = re.compile(r"[\W_]+")
 _LETTERS_TOGETHER = re.compile(r"^[A-Z]{2,3}$")  # such as BD in BD_Wong
-_SUFFIXES = frozenset({"jr", "sr", "ii", "iii", "iv"})
+SUFFIXES = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _HYPHENS = re.compile("[-\u2010\u2011\u2012\u2013]")
 
 
@@ -111,7 +111,7 @@ def graded(name: str, other: str) -> Grade | None:
 
 def _ends(words: Sequence[str]) -> tuple[str, str]:
     """The first and the last of some words."""
-    has_suffix = len(words) > 2 and words[-1] in _SUFFIXES
+    has_suffix = len(words) > 2 and words[-1] in SUFFIXES
     return words[0], words[-2 if has_suffix else -1]
 
 

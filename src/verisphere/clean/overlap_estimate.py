@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from verisphere.clean.names import Grade, graded, matches, unaccented, words_of
+from verisphere.clean.names import SUFFIXES, Grade, graded, matches, unaccented, words_of
 from verisphere.clean.overlap import People, names_of
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.streamed_rows import open_rows
@@ -236,7 +236,9 @@ def _middle_initial(name: str, key: int) -> str | None:
 
 def _no_middle(name: str, key: int) -> str | None:
     pieces = _pieces(name)
-    return f"{pieces[0]} {pieces[-1]}" if len(pieces) > 2 else None
+    if len(pieces) < 3:
+        return None
+    return f"{pieces[0]} {pieces[-2 if pieces[-1].rstrip('.').lower() in SUFFIXES else -1]}"
 
 
 def _first_initial(name: str, key: int) -> str | None:
