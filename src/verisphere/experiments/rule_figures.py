@@ -5,6 +5,7 @@ import io
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import isfinite
 
 import numpy as np
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure as Picture
 
 from verisphere.decide.bounds import mean_bounds
 from verisphere.experiments.rule_cells import Cell, CellCounts
-from verisphere.report.plots import INK, LINES, STYLES, in_picture, new_figure, tidy
+from verisphere.report.plots import INK, LINES, SERIES, in_picture, new_figure, tidy
 from verisphere.report.tables import table
 
 COLUMNS = ("set", "kind", "rate", "rule", "figure", "mean", "people_lower_95", "people_upper_95",
@@ -22,6 +23,9 @@ PRECISION, RECALL, LEFT, LOST, IDENTITIES = "precision", "recall", "noise_left",
 #: Sizes at which a group of people by their number of images begins.
 SIZES = (1, 2, 5, 6, 10, 20)
 _SHOWN_ANGLE = "75"  # the angle of the tables of each noise
+#: Colour, dashes and marker of each family of rules in the plot.
+_LINES = (*((SERIES[place], "-", "o") for place in (0, 2, 3, 4)), (INK, "--", "o"), (INK, "-", "*"))
+_LOWEST_RECALL, _LOWEST_PRECISION = 0.4, 0.7  # where the plot begins
 
 
 @dataclass(frozen=True)
@@ -262,27 +266,31 @@ def results_plot(figures: Sequence[RuleFigure], measured: str) -> Picture | None
     rules = list(dict.fromkeys(figure.rule for figure in drawn))
     picture = new_figure(2.6 * len(rates) + 0.7)
     picture.set_figwidth(2.9 * len(kinds) + 0.6)
-    grid = picture.subplots(len(rates), len(kinds), squeeze=False, sharex=True, sharey="row")
+    grid = picture.subplots(len(rates), len(kinds), squeeze=False, sharex=True, sharey=True)
     for row, rate in enumerate(rates):
         for column, kind in enumerate(kinds):
             axes = grid[row, column]
-            for family, (colour, dashes) in zip(families, STYLES, strict=False):
+            for family, (colour, dashes, marker) in zip(families, cycle(_LINES), strict=False):
                 of_family = [rule for rule in rules if family_of(rule) == family]
                 recall, precision = (
                     [points[kind, rate, rule, name] for rule in of_family] for name in (RECALL, PRECISION)
                 )
-                axes.plot(recall, precision, dashes, marker="o", markersize=3, color=colour, label=in_picture(family))
+                size = 9 if len(of_family) == 1 else 3
+                axes.plot(
+                    recall, precision, dashes, marker=marker, markersize=size, color=colour, label=in_picture(family)
+                )
                 at = [place for place, rule in enumerate(of_family) if angle_of(rule) == _SHOWN_ANGLE]
-                axes.plot([recall[place] for place in at], [precision[place] for place in at], "o",
-                          markersize=7, mfc="none", color=colour)  # fmt: skip
+                ringed = [recall[place] for place in at], [precision[place] for place in at]
+                axes.plot(*ringed, "o", markersize=7, mfc="none", color=colour)
+            axes.set(xlim=(_LOWEST_RECALL, 1.02), ylim=(_LOWEST_PRECISION, 1.01))
             axes.set_title(in_picture(f"{rate:.0%}, {kind}"), loc="left", color=INK, fontsize=10)
             tidy(axes)
             axes.grid(color=LINES, linewidth=0.7)
-    grid[0, 0].legend(loc="best", frameon=False, fontsize=7)
+    grid[0, 0].legend(loc="lower left", frameon=False, fontsize=8)
     picture.supxlabel("recall: share of the noise that is dropped", color=INK, fontsize=9)
     picture.supylabel("precision: share of the dropped images that are noise", color=INK, fontsize=9)
-    picture.suptitle(
-        in_picture(f"{measured}: a point for each angle, the smallest on the right; ring: {_SHOWN_ANGLE} degrees"),
-        x=0.02, ha="left", color=INK, fontsize=10,
-    )  # fmt: skip
+    marks = f"a point for each angle, the smallest on the right; ring: {_SHOWN_ANGLE} degrees"
+    limits = f"points below a recall of {_LOWEST_RECALL:g} or a precision of {_LOWEST_PRECISION:g} are not drawn"
+    title = f"{in_picture(measured)}: {marks}\n{limits}"
+    picture.suptitle(title, x=0.02, ha="left", color=INK, fontsize=10)
     return picture
