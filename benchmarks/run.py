@@ -22,6 +22,7 @@ NAMES = (
     "distractors",
     "ijb",
     "pair_terms",
+    "cleaning",
 )
 
 
