@@ -123,6 +123,16 @@ def test_without_the_truth_neither_precision_nor_recall_is_stated():
     assert "Whether the dropped images are noise is not known here" in found.text
 
 
+def test_rank_1_among_the_classes_where_it_was_asked_for():
+    caption = "Share of the images whose nearest class is their own"
+    rank_1 = {
+        "all": {"all_sub_centers": 0.75, "dominant_only": 0.5},
+        "kept": {"all_sub_centers": 1.0, "dominant_only": 1.0},
+    }
+    assert "all images 0.7500 0.5000 kept images 1.0000 1.0000" in cells(page(rank_1=rank_1), caption)
+    assert caption not in page().text
+
+
 def test_an_empty_share_is_a_dash():
     # nothing dropped: the precision is 0 of 0
     truth = Truth(noisy=0, clean=6, noisy_dropped=0, clean_dropped=0)

@@ -1,6 +1,6 @@
 """The contents of a page about cleaning as plain values; the page only lays them out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -193,6 +193,9 @@ class CleaningFindings:
         categories: the samples with an identity, by category.
         shown: a few identities in their sub-classes.
         sheets_dropped, sheets_kept: contact sheets.
+        rank_1: share of the images whose nearest class is their own, with all sub-centers (`all_sub_centers`) and with
+            the dominant ones alone (`dominant_only`), of all images (`all`) and of the kept ones (`kept`); None where
+            this was not asked for.
         people: whether the pictures may show people who exist.
         pictures: whether there are pictures.
     """
@@ -217,5 +220,6 @@ class CleaningFindings:
     shown: Sequence[IdentityShown]
     sheets_dropped: Sequence[Sheet]
     sheets_kept: Sequence[Sheet]
+    rank_1: Mapping[str, Mapping[str, float]] | None = None
     people: bool = True
     pictures: bool = False
