@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from read_page import Page
+from verisphere.clean import page
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.found import Found
 from verisphere.clean.page import cleaning_findings, even_steps, rule_in_words, telling_identities, write_page
@@ -145,6 +146,12 @@ def test_the_rule_in_words(rule: Rule, words: str):
     assert rule_in_words(rule).startswith(words)
 
 
+@pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves the plots out, which take most of the time of a page."""
+    monkeypatch.setattr(page, "cleaning_figures", lambda findings: {})
+
+
 def test_one_page_and_its_plots_are_written(tmp_path: Path):
     write_page(cleaning(), Counted(NAMES), tmp_path, "A cleaning")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "plots"]
@@ -152,14 +159,15 @@ def test_one_page_and_its_plots_are_written(tmp_path: Path):
     assert sorted(path.name for path in (tmp_path / "plots").glob("*.png")) == [f"{kind}.png" for kind in kinds]
     for path in (tmp_path / "plots").glob("*.png"):
         assert np.asarray(Image.open(path).convert("L")).std() > 5
-    page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
-    assert {image["src"].partition(";")[0] for image in page.all("img")} == {
+    shown = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert {image["src"].partition(";")[0] for image in shown.all("img")} == {
         "data:image/svg+xml",
         "data:image/jpeg",
     }
-    assert "These pictures are of people" in page.text
+    assert "These pictures are of people" in shown.text
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_only_the_shown_images_are_read_each_once(tmp_path: Path):
     faces = Counted(("Zoe/9", *NAMES), ImageSource("drawn", drawn=True))
     write_page(cleaning(), faces, tmp_path, "")
@@ -174,6 +182,7 @@ def test_an_image_that_is_not_there_is_one_clear_line_and_nothing_is_written(tmp
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_without_faces_names_and_angles_are_there(tmp_path: Path):
     write_page(cleaning(), None, tmp_path, "")
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
@@ -182,14 +191,15 @@ def test_without_faces_names_and_angles_are_there(tmp_path: Path):
     assert "90.0\N{DEGREE SIGN} dropped" in Page(text).text
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_hostile_names_stay_text(tmp_path: Path):
     evil = "<img src=x onerror=alert(1)>"
     names = tuple(f"{evil}/{number}" for number in range(5))
     changes = {"names": names, "identities": (evil,) * 4 + ("Ben",), "people": (evil, "Ben")}
     write_page(cleaning(truth=(evil, "x", evil, evil, evil), **changes), Counted(names), tmp_path, evil)
-    page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
-    assert not any("onerror" in attributes for _, attributes in page.elements)
-    assert evil in page.text
+    shown = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert not any("onerror" in attributes for _, attributes in shown.elements)
+    assert evil in shown.text
 
 
 def test_one_center_and_nobody(tmp_path: Path):
