@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import verisphere.clean.loop as loop
+import verisphere.clean.result as result
 from processes import run as run_processes
 from tiny_runs import OWN, RECIPE, files
 from verisphere.clean.cleaning import Cleaning
@@ -25,6 +26,12 @@ WORDS = ["--loss.init_args.scale=8", "--epochs=1"]
 @pytest.fixture(autouse=True)
 def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
+
+
+@pytest.fixture(autouse=True)
+def _no_page(monkeypatch: pytest.MonkeyPatch):
+    """Plots take seconds, and no test here looks at them."""
+    monkeypatch.setattr(result, "write_page", lambda *_: None, raising=False)
 
 
 @pytest.fixture
@@ -136,12 +143,13 @@ def of_rank(folder: str) -> list:
     import sys
 
     sys.path.insert(0, str(OWN))
+    vars(result)["write_page"] = lambda *_: None
     words = [*WORDS, "--backbone=own_parts.PlainNet", "--augment.erase=0"]
     clean_loop(Path(folder) / "recipe.yaml", words, Path(folder) / "out", options(), device="cpu")
-    result = json.loads((Path(folder) / "out" / "cleaned" / "clean.json").read_text())
+    written = json.loads((Path(folder) / "out" / "cleaned" / "clean.json").read_text())
     return [
         len(read_labels(Path(folder) / "out" / "cleaned" / "kept.txt").names),
-        result["rank_1"]["all"]["dominant_only"],
+        written["rank_1"]["all"]["dominant_only"],
         read_checkpoint(Path(folder) / "out" / "second").step,
         sorted(os.listdir(Path(folder) / "out")),
     ]

@@ -28,6 +28,12 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots take seconds, and most tests look at none."""
+    monkeypatch.setattr("verisphere.clean.result.write_page", lambda *_: None, raising=False)
+
+
 def cleaned(run, *options: object) -> tuple[int, str, str]:
     return run("clean", "run", "data.yaml", "--out", "out", "--trust-code", "--workers", 0, *options)
 
@@ -52,6 +58,7 @@ def test_the_folder_of_a_cleaning(run, made: Path):
     )  # fmt: skip
 
 
+@pytest.mark.usefixtures("no_page")
 def test_the_rules_and_the_truth(run, made: Path):
     # without an angle and with --only-dominant the two images at Ann's second sub-center go; three of Ann's remain,
     # and three of Ben's: a minimum of four drops all but the image of nobody
@@ -88,6 +95,7 @@ def test_the_rules_and_the_truth(run, made: Path):
     assert (code, "no column true_identity" in errors) == (2, True)
 
 
+@pytest.mark.usefixtures("no_page")
 def test_an_unfinished_folder_is_continued(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(from_run, "BATCHES", 1)
     save, calls = from_run.WorkFiles.save, []
@@ -108,12 +116,14 @@ def test_an_unfinished_folder_is_continued(run, made: Path, monkeypatch: pytest.
     assert not (made / "out" / ".work").exists()
 
 
+@pytest.mark.usefixtures("no_page")
 def test_embeddings_of_the_run(run, made: Path):
     assert run("embed", "run", "data.yaml", "--out", "rows.npz", "--trust-code", "--workers", 0)[0] == 0
     code, output, _ = run("clean", "run", "--embeddings", "rows.npz", "--out", "out")
     assert (code, "6 of 9 images kept" in output) == (0, True)
 
 
+@pytest.mark.usefixtures("no_page")
 def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     asked = {}
 
@@ -138,6 +148,7 @@ def test_embeddings_alone(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     assert asked == {"path": Path("rows.npz"), "method": "dbscan", "eps": 0.4}
 
 
+@pytest.mark.usefixtures("no_page")
 def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
     (made / "recipe.yaml").write_text(RECIPE)
