@@ -118,8 +118,10 @@ def _ends(words: Sequence[str]) -> tuple[str, str]:
 def _agree(ours: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether words agree one by one, where an initial may stand for a word, and two words at most are one letter."""
     pairs = list(zip(ours, theirs, strict=True))
-    whole = any(one == two and len(one) > 1 for one, two in pairs)
-    return whole and all(one == two or (min(len(one), len(two)) == 1 and one[0] == two[0]) for one, two in pairs)
+    whole = any(word == other and len(word) > 1 for word, other in pairs)
+    return whole and all(
+        word == other or (min(len(word), len(other)) == 1 and word[0] == other[0]) for word, other in pairs
+    )
 
 
 def _orderless(name: str) -> frozenset[tuple[str, ...]]:
@@ -138,8 +140,8 @@ def _keys(name: str) -> Iterator[tuple[object, ...]]:
     if len(words) > 1:
         first, last = _ends(words)
         # one of the two is whole and the same, of the other the first letter
-        for one, two in ((first, last), (last, first)):
-            yield "ends", one, two[0]
+        for whole, other in ((first, last), (last, first)):
+            yield "ends", whole, other[0]
         # an INITIAL match may have its only whole word in the middle
         for place, word in enumerate(words[1:-1], start=1):
             yield "middle", len(words), place, word

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -115,6 +115,19 @@ class Match:
     removed: bool
 
 
+@runtime_checkable
+class Reported(Protocol):
+    """A result with a summary for JSON and a text, as `overlap_estimate.Estimate` is."""
+
+    def summary(self) -> dict[str, Any]:
+        """The result as plain values."""
+        ...
+
+    def text(self) -> str:
+        """The result as text."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Overlap:
     """People of a training set who are in a test set.
@@ -135,7 +148,7 @@ class Overlap:
     nameless: tuple[int, int]
     cosine: float | None = None
     unseen: tuple[int, int] = (0, 0)
-    estimate: Any = None
+    estimate: Reported | None = None
 
     @property
     def removed(self) -> list[str]:
@@ -177,8 +190,8 @@ class Overlap:
             ValueError: nobody would be kept.
         """
         gone = set(self.removed)
-        kept = [identity for identity in self.train.identities if identity not in gone]
-        if not kept:
+        people_left = [identity for identity in self.train.identities if identity not in gone]
+        if not people_left:
             raise ValueError(
                 f"{self.train.path}: all of its {len(gone):,} people are in {self.test.path}: nobody is left"
             )
@@ -187,7 +200,7 @@ class Overlap:
             partial.mkdir()
             labels = self.train.labels
             if labels is None:
-                (partial / KEPT_PEOPLE).write_text("".join(f"{name}\n" for name in kept), encoding="utf-8")
+                (partial / KEPT_PEOPLE).write_text("".join(f"{name}\n" for name in people_left), encoding="utf-8")
             else:
                 rows = np.array([identity not in gone for identity in labels.identities], bool).nonzero()[0]
                 columns = (labels.names, labels.identities, labels.domains, labels.true_identities)
@@ -284,19 +297,19 @@ def find_overlap(
     if not train.identities:
         raise ValueError(f"{train.path}: nobody is known in it, so nobody can be removed")
     known = {} if ids is None else ids
-    found = _by_id(train, test, known, same_ids) + _by_name(train, test, known, REMOVED[names])
+    all_matches = _by_id(train, test, known, same_ids) + _by_name(train, test, known, REMOVED[names])
     nameless = tuple(sum(not names_of(person, known) for person in side.identities) for side in (train, test))
     unseen = (0, 0)
     if embeddings is not None:
-        found, unseen = _by_embedding(train, test, found, embeddings, cosine, progress)
-    gone = {match.identity for match in found if match.removed}
+        all_matches, unseen = _by_embedding(train, test, all_matches, embeddings, cosine, progress)
+    gone = {match.identity for match in all_matches if match.removed}
     ways = {"id": 0, "name": 1, "center": 2, "image": 3}
     grades = {grade.word: int(grade) for grade in Grade}
-    found.sort(
+    all_matches.sort(
         key=lambda m: (m.identity not in gone, not m.removed, ways[m.how], grades.get(m.grade, 0), m.identity, m.other)
     )
     return Overlap(
-        train, test, tuple(found), (nameless[0], nameless[1]), None if embeddings is None else cosine, unseen
+        train, test, tuple(all_matches), (nameless[0], nameless[1]), None if embeddings is None else cosine, unseen
     )
 
 
@@ -339,7 +352,7 @@ def _by_name(train: People, test: People, ids: Mapping[str, Sequence[str]], weak
 
 
 def _by_embedding(
-    train: People, test: People, found: Sequence[Match], paths: tuple[Path, Path], cosine: float, progress: Progress
+    train: People, test: People, before: Sequence[Match], paths: tuple[Path, Path], cosine: float, progress: Progress
 ) -> tuple[list[Match], tuple[int, int]]:
     """The matches with the cosines of their centers, and further ones; and how many people have no embedding."""
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
@@ -352,7 +365,7 @@ def _by_embedding(
         units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
     else:
         others = class_centers(theirs, progress, units.append, test.identities)
-    matches_found = _with_cosine(found, centers, others)
+    matches_found = _with_cosine(before, centers, others)
     if others is not None:
         near = near_pairs(centers.units, cosine, others=others.units, progress=progress)
         for left, right, value in zip(near.left.tolist(), near.right.tolist(), near.cosine.tolist(), strict=True):

@@ -24,7 +24,7 @@ from verisphere.packs.columns import coded
 from verisphere.report.tables import number, table
 from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
-from verisphere.vocabulary import NOBODY, Progress, quietly
+from verisphere.vocabulary import NOBODY, Progress, printable, quietly
 
 #: Cosines that the estimate compares, beside the one that was asked for.
 COSINES = (0.3, 0.4, 0.5, 0.6, 0.7)
@@ -158,7 +158,10 @@ class Estimate:
         if self.found_again:
             lines.append(
                 f"false removals at {self.cosine:g}, of which some may be one person under two names: "
-                + ", ".join(f"{one} / {two} ({number(value, 3)})" for one, two, value in self.found_again[:10])
+                + ", ".join(
+                    f"{printable(person)} / {printable(other)} ({number(value, 3)})"
+                    for person, other, value in self.found_again[:10]
+                )
                 + (" ..." if len(self.found_again) > 10 else "")
             )
         return "\n".join(lines)
@@ -299,7 +302,7 @@ def estimate_names(people: Sequence[str], seed: int = 0) -> tuple[tuple[NameReca
     closest: dict[str, Grade] = {}
     for match in matches(alone, [people[place] for place in named]):
         closest[match.name] = min(match.grade, closest.get(match.name, match.grade))
-    false = tuple(Share(sum(found <= grade for found in closest.values()), len(alone)) for grade in Grade)
+    false = tuple(Share(sum(match <= grade for match in closest.values()), len(alone)) for grade in Grade)
     return tuple(recalls), false
 
 
@@ -355,13 +358,13 @@ def estimate_embeddings(
     gallery = torch.cat([test, torch.from_numpy(units[images])])
     people = np.concatenate([test_codes, column.codes[images]])
     hidden = np.isin(codes, list(hidden_codes))
-    own = _own_cosines(train, codes, gallery, people, hidden)
+    own_cosines = _own_cosines(train, codes, gallery, people, hidden)
     best, nearest = top_k(train[torch.from_numpy(~hidden)], gallery, 1, progress=progress)
     strangers, near = best[:, 0].clamp(max=1.0).numpy(), people[nearest[:, 0].numpy()]
     at = tuple(
         AtCosine(
             level,
-            Share(int((own >= level).sum()), len(own)),
+            Share(int((own_cosines >= level).sum()), len(own_cosines)),
             Share(int((strangers >= level).sum()), len(strangers)),
         )
         for level in sorted({*COSINES, cosine})

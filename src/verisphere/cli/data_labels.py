@@ -49,7 +49,7 @@ def data_duplicates(options: argparse.Namespace) -> str:
         before, after = len(set(labels.identities)), len(set(merged.identities))
         return f"{out}: {before:,} identities became {after:,} by {len(pairs):,} pairs of {options.merge}"
     check_writable(options.out / MERGED)
-    found = find_duplicates(
+    duplicates = find_duplicates(
         options.embeddings,
         faces,
         options.cosine,
@@ -61,9 +61,9 @@ def data_duplicates(options: argparse.Namespace) -> str:
     if faces is not None:
         from verisphere.clean.duplicates_page import duplicates_page
 
-        page = duplicates_page(found, faces)
-    found.write(options.out, page)
-    return found.text()
+        page = duplicates_page(duplicates, faces)
+    duplicates.write(options.out, page)
+    return duplicates.text()
 
 
 def data_overlap(options: argparse.Namespace) -> str:
@@ -91,7 +91,7 @@ def data_overlap(options: argparse.Namespace) -> str:
     estimate = None
     if options.estimate:  # first: it is refused sooner than the search ends
         estimate = estimate_overlap(train, test, ids, embeddings, cosine, options.seed, progress())
-    found = find_overlap(
+    overlap = find_overlap(
         train,
         test,
         names=options.names,
@@ -101,9 +101,9 @@ def data_overlap(options: argparse.Namespace) -> str:
         cosine=cosine,
         progress=progress(),
     )
-    found = replace(found, estimate=estimate)
-    found.write(options.out)
-    return found.text()
+    overlap = replace(overlap, estimate=estimate)
+    overlap.write(options.out)
+    return overlap.text()
 
 
 def data_relabel(options: argparse.Namespace) -> str:

@@ -32,7 +32,7 @@ def read_ids(path: str | Path) -> dict[str, tuple[str, ...]]:
         names.setdefault(identity, {})[name] = None
     if not names:
         raise ValueError(f"{path}: no ids; the list is empty")
-    return {identity: tuple(found) for identity, found in names.items()}
+    return {identity: tuple(texts) for identity, texts in names.items()}
 
 
 def _entries(path: str | Path) -> Iterator[tuple[str, str]]:
@@ -60,8 +60,8 @@ def _entry(layout: str, text: str) -> tuple[str, str] | None:
             row = next(csv.reader([text], skipinitialspace=True))
         except csv.Error:  # a cell of more than 131,072 characters
             return None
-        found = (row[0].strip(), row[1].strip()) if len(row) > 1 else ("", "")
+        entry = (row[0].strip(), row[1].strip()) if len(row) > 1 else ("", "")
     else:
         match = (_MS_CELEB if layout == "tabs" else _CASIA).fullmatch(text)
-        found = (match[1].strip(), match[2].strip()) if match else ("", "")
-    return found if all(found) else None
+        entry = (match[1].strip(), match[2].strip()) if match else ("", "")
+    return entry if all(entry) else None
