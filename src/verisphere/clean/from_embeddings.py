@@ -236,7 +236,8 @@ class _Passes:
                     read.append(block)
                     reached = spans[block][1]
             passes.append(read)
-            waiting = [block for block in waiting if block not in set(read)]
+            chosen = set(read)
+            waiting = [block for block in waiting if block not in chosen]
         return cls(block_of_class[labels], np.array(sizes, np.int64), passes)
 
 

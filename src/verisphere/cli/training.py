@@ -213,8 +213,8 @@ def add_experiment(verbs: Verbs) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="YAML: a recipe, or an experiment of named arms; or a name that `verisphere recipes` lists; any field can "
-        "follow as --field value",
+        help="YAML: a recipe, an experiment of named arms, or a study of rules of cleaning; or a name that `verisphere "
+        "recipes` lists; any field can follow as --field value",
     )
     verb.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the experiment")
     verb.add_argument(

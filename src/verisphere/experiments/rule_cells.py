@@ -38,7 +38,7 @@ class Cell:
     @property
     def file_name(self) -> str:
         """Name of the file of its counts, without the suffix."""
-        return folder_name(f"{self.measured}, {self.kind}, {self.rate:g}, seed {self.seed}")
+        return folder_name(f"{self.measured}, {self.kind}, {self.rate}, seed {self.seed}")
 
 
 @dataclass(frozen=True, eq=False)

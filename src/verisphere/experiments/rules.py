@@ -254,7 +254,7 @@ def _noisy_set(name: str, path: Path, study: RulesStudy) -> NoisySet:
 
 
 def _open(out: Path, study: RulesStudy) -> None:
-    """Make the folder of a study, or check that it is that of this one; seeds, rates and kinds may be added.
+    """Make the folder of a study, or check that it is that of this one; seeds and rates may be added.
 
     Raises:
         ValueError: the folder holds something else.
