@@ -55,3 +55,9 @@ def test_samples_of_nobody_and_missing_sub_centers_have_no_angle():
 def test_cosines_that_rounding_carried_past_one_are_angle_zero():
     found = sub_classes(cosines((1.0000002,), (-1.0000002,)), np.array([0, 0]), classes=1)
     assert found.angle.tolist() == [0.0, 180.0]
+
+
+def test_a_set_of_nobody_has_no_sub_classes():
+    found = sub_classes(cosines((0.9, 0.8)), np.array([-1]), classes=0)
+    assert found.in_dominant.tolist() == [False]
+    assert np.isnan(found.angle).all()

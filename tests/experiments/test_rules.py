@@ -11,10 +11,10 @@ from verisphere.clean.from_embeddings import Finder
 from verisphere.clean.rules import Rule
 from verisphere.cli.start import main
 from verisphere.decide import mean_bounds
-from verisphere.experiments.drawn_noise import draw_noise
 from verisphere.experiments.rule_cells import Cell, CellCounts, NoisySet, cell_counts
 from verisphere.experiments.rule_figures import RuleFigure, figures_of, results_plot, results_text, shares
 from verisphere.experiments.rules import RulesStudy, read_rules, run_rules
+from verisphere.packs.columns import Coded
 
 TINY = """
 rules:
@@ -29,33 +29,12 @@ seeds: [0, 1]
 """
 
 
-def test_noise_is_the_same_share_of_each_class_and_never_the_own_label() -> None:
-    labels = np.repeat(np.arange(5), [5, 6, 9, 10, 30])
-    noise = draw_noise(labels, 5, 0.4, 0.5, seed=3)
-    # 0.4 of 5, 6, 9, 10 and 30 is 2, 2.4, 3.6, 4 and 12; together 24, of which half are of people outside
-    assert np.bincount(labels[noise.wrong]).tolist() == [2, 2, 4, 4, 12]
-    assert noise.outside.sum() == 12
-    assert not noise.outside[~noise.wrong].any()
-    flipped = noise.wrong & ~noise.outside
-    assert (noise.labels[flipped] != labels[flipped]).all()
-    assert (noise.labels[~flipped] == labels[~flipped]).all()
-    again = draw_noise(labels, 5, 0.4, 0.5, seed=3)
-    assert np.array_equal(again.labels, noise.labels)
-    assert not np.array_equal(draw_noise(labels, 5, 0.4, 0.5, seed=4).wrong, noise.wrong)
-
-
-def test_every_other_class_is_as_likely() -> None:
-    noise = draw_noise(np.repeat([0, 1, 2, 3], 3000), 4, 0.5, 0.0, seed=0)
-    came = noise.labels[:3000][noise.wrong[:3000]]
-    # 1,500 draws over three classes: 500 each, with a standard deviation of sqrt(1500 * 1/3 * 2/3) = 18.3
-    assert np.bincount(came, minlength=4)[0] == 0
-    assert np.abs(np.bincount(came, minlength=4)[1:] - 500).max() < 5 * 18.3
-
-
 def test_counts_of_a_cell_by_hand() -> None:
     # four people at four right angles, ten equal images each: a wrong image, from within or outside, stands apart
     rows = np.repeat(np.eye(5, dtype=np.float32)[:4], 10, axis=0)
-    noisy = NoisySet("x", rows, np.repeat(np.arange(4), 10), np.full(4, 10), np.eye(5, dtype=np.float32)[[4] * 8])
+    identities = Coded(tuple("abcd"), np.repeat(np.arange(4), 10))
+    outside = np.eye(5, dtype=np.float32)[[4] * 8]
+    noisy = NoisySet("x", rows, [str(number) for number in range(40)], identities, np.full(4, 10), outside)
     for share in (0.0, 1.0):
         rules = [(Finder("mean-of-others"), Rule(60.0)), (Finder(sub_centers=1), Rule(180.0))]
         counts = cell_counts(noisy, Cell("x", "some", 0.2, 0), share, rules)

@@ -28,7 +28,7 @@ from fuzz.mutations import Mutation, change_bytes, change_json, change_json_line
 from fuzz.seeds import ask_scan, rows_of_scan
 from fuzz.seeds_from_elsewhere import PACKS
 from verisphere.backbones import OnnxNetwork
-from verisphere.clean.duplicates import read_pairs as read_pairs_to_merge
+from verisphere.clean.same_person.duplicates import read_pairs as read_pairs_to_merge
 from verisphere.experiments.arms import read_experiment
 from verisphere.experiments.folder import open_experiment
 from verisphere.experiments.recipes import resolve

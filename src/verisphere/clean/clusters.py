@@ -77,7 +77,7 @@ def sub_classes_of_clusters(
 def _import_dbscan() -> Any:
     if importlib.util.find_spec("sklearn") is None:
         raise ValueError("DBSCAN needs scikit-learn, not installed here: pip install 'verisphere[clean]'")
-    from sklearn.cluster import DBSCAN  # type: ignore[import-untyped, unused-ignore]
+    from sklearn.cluster import DBSCAN
 
     return DBSCAN
 

@@ -93,6 +93,7 @@ def cleaning_findings(cleaning: Cleaning, title: str) -> CleaningFindings:
         shown=[_identity(cleaning, label) for label in telling_identities(cleaning)],
         sheets_dropped=_sheets_dropped(cleaning),
         sheets_kept=_sheets_kept(cleaning),
+        rank_1=cleaning.rank_1,
     )
 
 

@@ -44,7 +44,9 @@ class SubClasses:
     @property
     def in_dominant(self) -> Bool[np.ndarray, " samples"]:
         """Whether each sample is nearest to the dominant sub-center of its class."""
-        return self.known & (self.sub_center == self.dominant[self.labels])
+        inside = self.known
+        inside[inside] = self.sub_center[inside] == self.dominant[self.labels[inside]]
+        return inside
 
 
 def sub_classes(

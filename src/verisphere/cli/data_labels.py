@@ -27,7 +27,7 @@ def data_noise(options: argparse.Namespace) -> str:
 
 def data_duplicates(options: argparse.Namespace) -> str:
     """Propose identities that may be one person and images that may be one picture; merge identities when told to."""
-    from verisphere.clean.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
+    from verisphere.clean.same_person.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
     from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.files.label_lists import LabelList, write_labels
     from verisphere.files.streamed_rows import open_rows
@@ -59,7 +59,7 @@ def data_duplicates(options: argparse.Namespace) -> str:
     )
     page = None
     if faces is not None:
-        from verisphere.clean.duplicates_page import duplicates_page
+        from verisphere.clean.same_person.duplicates_page import duplicates_page
 
         page = duplicates_page(duplicates, faces)
     duplicates.write(options.out, page)
@@ -70,8 +70,8 @@ def data_overlap(options: argparse.Namespace) -> str:
     """Find the people of a training set who are in a test set, by name, id and embedding, and list who is left."""
     from dataclasses import replace
 
-    from verisphere.clean.overlap import KEPT, find_overlap, open_people
-    from verisphere.clean.overlap_estimate import estimate_overlap
+    from verisphere.clean.same_person.overlap import KEPT, find_overlap, open_people
+    from verisphere.clean.same_person.overlap_estimate import estimate_overlap
     from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.files.id_lists import read_ids
 

@@ -10,10 +10,11 @@ from jaxtyping import Float32, Int64
 from verisphere.clean.from_embeddings import Finder
 from verisphere.clean.rules import Reason, Rule
 from verisphere.clean.sub_classes import SubClasses
-from verisphere.experiments.drawn_noise import draw_noise
 from verisphere.experiments.grid import folder_name
 from verisphere.files.disk import write_whole
 from verisphere.files.npz import read_npz
+from verisphere.images.label_noise import draw_noise
+from verisphere.packs.columns import Coded, coded
 from verisphere.seeds import numpy_generator
 
 _OUTSIDE = 1  # distinguishes the draw of images of people outside from that of the noise
@@ -48,14 +49,16 @@ class NoisySet:
     Attributes:
         name: name of the set.
         rows: rows of length 1 of the people with enough images.
-        labels: person of each row.
+        names: name of each row.
+        identities: person of each row.
         sizes: number of images of each person.
         outside: rows of length 1 of all others.
     """
 
     name: str
     rows: Float32[np.ndarray, "rows dim"]
-    labels: Int64[np.ndarray, " rows"]
+    names: Sequence[str]
+    identities: Coded
     sizes: Int64[np.ndarray, " people"]
     outside: Float32[np.ndarray, "others dim"]
 
@@ -85,7 +88,8 @@ def cell_counts(noisy: NoisySet, cell: Cell, open_share: float, rules: Sequence[
 
     Open-set noise replaces an image by one of somebody outside, drawn without replacement.
     """
-    noise = draw_noise(noisy.labels, noisy.people, cell.rate, open_share, cell.seed)
+    noise = draw_noise(noisy.names, noisy.identities, cell.rate, open_share, cell.seed)
+    labels = coded(noise.identities).codes
     rows = noisy.rows
     if noise.outside.any():
         random = numpy_generator(np.random.SeedSequence((cell.seed, _OUTSIDE)).generate_state(1)[0].item())
@@ -93,13 +97,13 @@ def cell_counts(noisy: NoisySet, cell: Cell, open_share: float, rules: Sequence[
         rows[noise.outside] = noisy.outside[random.permutation(len(noisy.outside))[: noise.outside.sum()]]
 
     def by_person(images: np.ndarray) -> Int64[np.ndarray, " people"]:
-        return np.bincount(noise.labels[images], minlength=noisy.people)
+        return np.bincount(labels[images], minlength=noisy.people)
 
     found: dict[Finder, SubClasses] = {}
     dropped = []
     for finder, rule in rules:
         if finder not in found:
-            found[finder] = finder.sub_classes(rows, noise.labels, noisy.people)
+            found[finder] = finder.sub_classes(rows, labels, noisy.people)
         dropped.append(rule.reasons(found[finder]) != Reason.KEPT)
     return CellCounts(
         by_person(noise.wrong),

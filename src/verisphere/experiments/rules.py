@@ -41,6 +41,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
 from verisphere.files.results import json_text
+from verisphere.packs.columns import Coded
 from verisphere.report.plots import save_plot
 from verisphere.seeds import check_seed
 from verisphere.train.run_folder import alone_in
@@ -250,7 +251,8 @@ def _noisy_set(name: str, path: Path, study: RulesStudy) -> NoisySet:
             f"{path}: {(~inside).sum():,} images are of people with fewer than {study.min_images} (min_images); "
             f"open-set noise takes up to {needed:,.0f}; lower noise or open_shares"
         )
-    return NoisySet(name, rows[inside], labels, sizes[enough], rows[~inside])
+    identities = Coded(tuple(people[enough].tolist()), labels)
+    return NoisySet(name, rows[inside], embeddings.names[inside].tolist(), identities, sizes[enough], rows[~inside])
 
 
 def _open(out: Path, study: RulesStudy) -> None:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from verisphere.clean.near_pairs import class_centers, near_pairs
+from verisphere.clean.same_person.near_pairs import class_centers, near_pairs
 from verisphere.files.disk import write_whole
 from verisphere.files.json_values import shown
 from verisphere.files.label_lists import LabelList

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from verisphere.clean.names import Grade, graded, matches, unaccented, words_of
+from verisphere.clean.same_person.names import Grade, graded, matches, unaccented, words_of
 
 EQUAL, SAME, INITIAL, ENDS = Grade
 

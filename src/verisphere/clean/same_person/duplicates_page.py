@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from verisphere import __version__
-from verisphere.clean.duplicates import IMAGES, PAIRS, Duplicates, IdentityPair, ImagePair
+from verisphere.clean.same_person.duplicates import IMAGES, PAIRS, Duplicates, IdentityPair, ImagePair
 from verisphere.images.faces import Faces
 from verisphere.report.html import Markup, breakable, joined, tag
 from verisphere.report.samples import pictures

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from verisphere.clean.names import SUFFIXES, Grade, graded, matches, unaccented, words_of
-from verisphere.clean.overlap import People, names_of
+from verisphere.clean.same_person.names import SUFFIXES, Grade, graded, matches, unaccented, words_of
+from verisphere.clean.same_person.overlap import People, names_of
 from verisphere.decide.bounds import binomial_bounds
 from verisphere.files.streamed_rows import open_rows
 from verisphere.images.label_noise import image_keys

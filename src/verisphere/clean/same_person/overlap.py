@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from verisphere.clean.names import Grade, matches
-from verisphere.clean.near_pairs import Centers, class_centers, near_pairs
+from verisphere.clean.same_person.names import Grade, matches
+from verisphere.clean.same_person.near_pairs import Centers, class_centers, near_pairs
 from verisphere.files.disk import write_whole
 from verisphere.files.image_suffixes import SUFFIXES
 from verisphere.files.label_lists import LabelList, read_labels, write_labels

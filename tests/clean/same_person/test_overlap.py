@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.clean.overlap import Overlap, find_overlap, open_people
-from verisphere.clean.overlap_estimate import (
+from verisphere.clean.same_person.overlap import Overlap, find_overlap, open_people
+from verisphere.clean.same_person.overlap_estimate import (
     CHANGES,
     Share,
     estimate_embeddings,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from verisphere.clean.duplicates import (
+from verisphere.clean.same_person.duplicates import (
     ImagePair,
     equal_images,
     find_duplicates,
@@ -16,8 +16,8 @@ from verisphere.clean.duplicates import (
     merged_labels,
     read_pairs,
 )
-from verisphere.clean.duplicates_page import duplicates_page
-from verisphere.clean.near_pairs import class_centers, near_pairs
+from verisphere.clean.same_person.duplicates_page import duplicates_page
+from verisphere.clean.same_person.near_pairs import class_centers, near_pairs
 from verisphere.files.embeddings import write_embeddings
 from verisphere.files.label_lists import LabelList
 from verisphere.files.streamed_rows import open_rows
@@ -85,7 +85,7 @@ def test_near_pairs_are_those_of_the_matrix_of_all_pairs():
 
 
 def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verisphere.clean.near_pairs.MOST_PAIRS", 2)
+    monkeypatch.setattr("verisphere.clean.same_person.near_pairs.MOST_PAIRS", 2)
     units = unit_rows(np.ones((3, 2), np.float32))
     with pytest.raises(ValueError, match=r"more than 2 pairs have a cosine of 0.5 or more; ask for a higher one"):
         near_pairs(units, 0.5)
