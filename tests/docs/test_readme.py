@@ -12,7 +12,7 @@ from verisphere.cli.start import parser
 from verisphere.ship.calibrate import read_calibration
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "adopt.md", ROOT / "docs" / "data.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("adopt.md", "cleaning.md", "data.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
