@@ -30,6 +30,12 @@ def test_of_equally_many_samples_the_larger_sum_of_cosines_decides_and_of_equal_
     assert found.dominant.tolist() == [1, 0]
 
 
+def test_sums_that_differ_by_rounding_alone_are_equal():
+    # three sub-centers of one image each: the cosine of an image with itself is 1, but for the rounding of float32
+    rows = cosines((0.9999999, 0.1, 0.2), (0.1, 1.0, 0.3), (0.2, 0.3, 1.0000001))
+    assert sub_classes(rows, np.array([0, 0, 0]), classes=1).dominant.tolist() == [0]
+
+
 def test_a_sample_equally_near_to_two_sub_centers_belongs_to_the_first():
     found = sub_classes(cosines((0.5, 0.5)), np.array([0]), classes=1)
     assert found.sub_center.tolist() == [0]

@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float32, Int64
 
 #: Sub-center of a sample of no class, or of a class without sub-centers.
 NONE = -1
+#: Most that cosines of float32 differ by their rounding alone: the center of a single image has cosine 1 with it.
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,8 @@ def sub_classes(
     """Sub-classes from the cosines of each sample to the sub-centers of its own class.
 
     The dominant sub-center of a class is the one that most of its samples are nearest to; of several with equally many,
-    the one with the larger sum of the cosines of these samples, and of equal sums the first. A sample that is equally
-    near to two sub-centers belongs to the first.
+    the one with the larger sum of the cosines of these samples, and of sums that are equal up to rounding the first. A
+    sample that is equally near to two sub-centers belongs to the first.
 
     >>> cosines = np.array([[0.9, 0.0], [0.8, 0.1], [0.1, 0.5]], np.float32)  # two near the first, one the second
     >>> found = sub_classes(cosines, np.array([0, 0, 0]), classes=1)
@@ -76,8 +78,8 @@ def sub_classes(
     place = (labels * per_class + sub_center)[known]
     counts = np.bincount(place, minlength=classes * per_class).reshape(classes, per_class)
     sums = np.bincount(place, largest[known].astype(np.float64), classes * per_class).reshape(classes, per_class)
-    most = counts == counts.max(axis=1, keepdims=True)
-    dominant = np.where(most, sums, -np.inf).argmax(axis=1)
+    tied_sums = np.where(counts == counts.max(axis=1, keepdims=True), sums, -np.inf)
+    dominant = (tied_sums >= tied_sums.max(axis=1, keepdims=True) - _ROUNDING * counts).argmax(axis=1)
     dominant[counts.sum(axis=1) == 0] = NONE
     angle = np.full(len(labels), np.nan, np.float32)
     angle[known] = degrees(own[known, dominant[labels[known]]])
