@@ -18,6 +18,8 @@ from verisphere.experiments.grid import (
     split_options,
 )
 from verisphere.experiments.recipes import MeasuredSet
+from verisphere.experiments.rules import read_rules
+from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.images import InMemory
 
 EXPERIMENT = """\
@@ -311,3 +313,13 @@ def test_images_of_nobody_are_no_pair_of_a_domain():
     faces = InMemory(pixels, tuple("stuvwxyz"), people, ("day",) * 4 + ("night",) * 4)
     with pytest.raises(ValueError, match="domain 'night' has no genuine comparison"):
         MeasuredSet(faces, one_far="0.1")
+
+
+@pytest.mark.parametrize("name", sorted(name for name in packaged_recipes() if name.startswith("experiments/")))
+def test_every_packaged_experiment_reads(name: str):
+    study = read_rules(name)
+    if study is None:
+        experiment = read_experiment(name)
+        assert experiment.baseline in experiment.arms
+    else:
+        assert study.rules
