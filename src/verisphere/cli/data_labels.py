@@ -230,7 +230,10 @@ def _add_relabel(kinds: Verbs) -> None:
         kinds,
         "relabel",
         data_relabel,
-        examples=("verisphere data relabel faces.npz --labels twice/merged.csv --without wrong.txt --out right.npz",),
+        examples=(
+            "verisphere data relabel faces.npz --labels twice/merged.csv --out merged.npz",
+            "verisphere data relabel faces.npz --without wrong.txt --out right.npz",
+        ),
     )
     verb.add_argument("embeddings", type=Path, metavar="EMBEDDINGS", help="embeddings file")
     verb.add_argument("--labels", type=Path, metavar="LIST", help="list of labels: only its rows, with its identities")

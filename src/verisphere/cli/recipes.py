@@ -11,6 +11,7 @@ GROUPS = {
     "synthetic": "each loss on drawn faces, half a minute on one core",
     "anchorface": "AnchorFace with its paper's numbers",
     "oneface": "OneFace and what its paper compares it with",
+    "subcenter": "sub-centers, cleaned and large sets of ArcFace's tables 3 and 8",
     "experiments": "for `verisphere experiment`, and the recipes that they share",
     "bases": "for `base: NAME` in a recipe of your own; without a loss",
 }

@@ -95,20 +95,23 @@ class NoiseResistant(CombinedMargin):
         if not (isfinite(beta) and 0 <= beta <= 1):
             raise ValueError(f"beta is {beta}; the share of the given label must be in [0, 1] (0.9 is usual)")
         self.beta = beta
-        # In a tuple, since it is no part with parameters or state of its own.
-        self._lead = (LeadOfOthers(m1, m2, m3, scale, gradient, beyond),)
+        margin = (m1, m2, m3, scale, gradient, beyond)
+        # in a tuple, since they are no parts with parameters or state of their own
+        self._parts = CombinedMargin(*margin), LeadOfOthers(*margin)
 
     @property
     def terms(self) -> tuple[tuple[float, ClassLoss], ...]:
-        """The margin loss itself, and the lead of the other classes with weight 1 - beta."""
-        return (1.0, self), (1.0 - self.beta, self._lead[0])
+        """The margin loss, and the lead of the other classes with weight 1 - beta."""
+        return tuple(zip((1.0, 1.0 - self.beta), self._parts, strict=True))
 
     def set_strength(self, share: float) -> None:
         """Set the share of the margins in both terms."""
         super().set_strength(share)
-        self._lead[0].set_strength(share)
+        for part in self._parts:
+            part.set_strength(share)
 
     def prepare(self, classes: int) -> None:
         """Prepare both terms."""
         super().prepare(classes)
-        self._lead[0].prepare(classes)
+        for part in self._parts:
+            part.prepare(classes)
