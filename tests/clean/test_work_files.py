@@ -63,3 +63,13 @@ def test_work_of_something_else_is_removed(tmp_path: Path, caplog: pytest.LogCap
         assert WorkFiles.open(tmp_path / "work", {"a": (1, 3)}).done("rows", 1) == [False]
     assert "work of another checkpoint, data or options: it begins anew" in caplog.text
     assert names(tmp_path / "work") == ["about.json"]
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_a_damaged_file_is_named(tmp_path: Path, length: int):
+    files = WorkFiles.open(tmp_path, {"a": 1})
+    files.save("rows", 2, rows=np.arange(3))
+    path = tmp_path / "rows-00000002.npz"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(ValueError, match=r"rows-00000002\.npz: a damaged work file .* made anew"):
+        files.load("rows", 2, "rows")

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -130,9 +131,17 @@ class WorkFiles:
         on_first_rank(write)
 
     def load(self, kind: str, block: int, array: str) -> np.ndarray:
-        """An array of a block."""
-        with np.load(self._path(kind, block), allow_pickle=False) as arrays:
-            return arrays[array]
+        """An array of a block.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        path = self._path(kind, block)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return arrays[array]
+        except (BadZipFile, EOFError, KeyError, ValueError) as error:
+            raise ValueError(f"{path}: a damaged work file ({error}); remove it, and its block is made anew") from None
 
     def _path(self, kind: str, block: int) -> Path:
         return self.folder / f"{kind}-{block:08d}.npz"
