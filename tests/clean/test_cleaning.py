@@ -1,6 +1,7 @@
 """The result of cleaning: counts, the four categories of figure 7, files and their text."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from verisphere.clean.found import Found
 from verisphere.clean.rules import Rule
 from verisphere.clean.sub_classes import sub_classes
 from verisphere.files.label_lists import read_labels
+from verisphere.vocabulary import NOBODY
 
 # Ann: two clean samples at 10 and 20 degrees, a noisy one at 80 that is nearest to the other sub-center, and a clean
 # one at 30 that is nearest to the other, too. Ben: one sample at 90 degrees, noisy, so nobody is left of him.
@@ -45,6 +47,13 @@ def test_the_four_categories_of_figure_7():
         "non_dominant_noisy": 1,
     }
     assert Cleaning.by(Rule(), found(None)).shares() == {"dominant": 3, "non_dominant": 2}
+
+
+def test_people_without_images_have_no_empty_sub_centers():
+    # Ann has samples at both sub-centers, Ben at one of two; an embeddings file has NOBODY among its people, too
+    sub = sub_classes(np.cos(np.radians(DEGREES)).astype(np.float32), np.array([0, 0, 0, 0, 1]), classes=3)
+    with_nobody = replace(found(), people=("Ann", "Ben", NOBODY), sub=sub)
+    assert Cleaning.by(Rule(), with_nobody).summary()["empty_sub_centers"] == 1
 
 
 def test_the_compared_angles_are_of_the_angle_alone():

@@ -143,7 +143,7 @@ class Cleaning:
             "dropped": self.counts,
             "identities_lost": self.lost,
             "sub_centers": per_class.shape[1],
-            "empty_sub_centers": int((per_class == 0).sum()),
+            "empty_sub_centers": int((per_class[self.images > 0] == 0).sum()),
             "sub_classes": self.shares(),
             "at_angles": [asdict(at) for at in self.at_angles()],
         }
