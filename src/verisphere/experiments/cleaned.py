@@ -137,7 +137,7 @@ def waves(arms: Sequence[str], cleaned: Mapping[str, CleanedFrom]) -> list[list[
     while waiting:
         ready = [name for name in waiting if name not in cleaned or cleaned[name].arm in done]
         if not ready:
-            circle = [next(name for name in waiting)]
+            circle = waiting[:1]
             while circle[-1] not in circle[:-1]:
                 circle.append(cleaned[circle[-1]].arm)
             circle = circle[circle.index(circle[-1]) :]
