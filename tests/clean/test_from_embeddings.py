@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verisphere.clean import from_embeddings
 from verisphere.clean.cleaning import Cleaning
 from verisphere.clean.from_embeddings import Method, cosines_to_others, found_in_embeddings
 from verisphere.clean.rules import Rule
@@ -181,3 +182,10 @@ def test_the_rows_of_a_file_are_never_held(tmp_path: Path, monkeypatch: pytest.M
     tracemalloc.stop()
     # a block of 2 MiB, a portion of 1 MiB and its copies, columns of 20,000 rows at some 200 bytes each: 9.3 MB
     assert peak < 0.6 * rows.nbytes
+
+
+def test_a_block_has_no_more_rows_than_the_budget() -> None:
+    # identities of 2, 1, 1 and 3 rows, at most 2 held: (2), (1 + 1), and the 3 rows of one identity all the same
+    plan = from_embeddings._Passes.of(np.array([0, 0, 1, 2, 3, 3, 3]), 2)
+    assert plan.sizes.tolist() == [2, 2, 3]
+    assert plan.block.tolist() == [0, 0, 1, 1, 2, 2, 2]
