@@ -37,3 +37,16 @@ def test_faults_name_the_line(tmp_path: Path, text: str, message: str):
     (tmp_path / "list.csv").write_text(text)
     with pytest.raises(ValueError, match=f"list.csv: {message}"):
         read_labels(tmp_path / "list.csv")
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\udc80b", "x" * 200_000])
+def test_a_value_that_could_not_be_read_back_is_not_written(tmp_path: Path, name: str):
+    with pytest.raises(ValueError, match="cannot stand in a list of labels"):
+        write_labels(tmp_path / "kept.txt", LabelList((name,), ("Ann",)))
+    assert not (tmp_path / "kept.txt").exists()
+
+
+def test_a_line_break_in_a_name_reads_back(tmp_path: Path):
+    labels = LabelList(("a\nb", 'c"\n,d'), ("Ann", "Ben"))
+    write_labels(tmp_path / "kept.txt", labels)
+    assert read_labels(tmp_path / "kept.txt") == labels

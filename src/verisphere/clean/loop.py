@@ -97,7 +97,9 @@ def clean_loop(
         TrainingStopped: a signal asked to stop.
     """
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides), sub_centers))
-    on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule)}))
+    truth = options.truth
+    measured = {"truth": None if truth is None else str(real_path(truth)), "rank_1": options.rank_1}
+    on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule), "measured": measured}))
     session: dict[str, Any] = {"measure": measure, "device": device, "threads": threads, "progress": progress}
     _train(first, out / FIRST, session)
     done = on_first_rank(lambda: "done" if _is_clean(out / CLEANED) else "")
@@ -118,7 +120,6 @@ def clean_loop(
                 rank_1=options.rank_1,
                 progress=progress,
             )
-            truth = options.truth
             if truth is not None:
                 found = found.with_truth(on_every_rank(lambda: truth_of_list(truth, found.names)))
             cleaning = result = Cleaning.by(options.rule, found)
@@ -140,7 +141,9 @@ def _open(out: Path, asked: dict[str, Any]) -> str:
     plan, asked = out / _PLAN, json.loads(json.dumps(asked))
     if plan.is_file():
         before = read_json_file(plan)
-        both = [{**part.get("recipe", {}), **part.get("rule", {})} for part in (before, asked)]
+        both = [
+            {**part.get("recipe", {}), **part.get("rule", {}), **part.get("measured", {})} for part in (before, asked)
+        ]
         differing = sorted(name for name in {*both[0], *both[1]} if both[0].get(name) != both[1].get(name))
         if differing:
             raise ValueError(

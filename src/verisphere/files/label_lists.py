@@ -87,17 +87,40 @@ def read_labels(path: str | Path) -> LabelList:
 
 
 def write_labels(path: str | Path, labels: LabelList) -> None:
-    """Write a list of labels, whole or not at all."""
+    """Write a list of labels, whole or not at all.
+
+    Raises:
+        ValueError: a value cannot be read back: it has a carriage return, more characters than a cell of CSV can have,
+            or is no text that UTF-8 can hold; names it.
+    """
     given = (labels.names, labels.identities, labels.domains, labels.true_identities)
     present = [(name, column) for name, column in zip(COLUMNS, given, strict=True) if column is not None]
 
     def write(file: TextIO) -> None:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow([name for name, _ in present])
-        lines.writerows(zip(*(column for _, column in present), strict=True))
+        lines.writerows(map(_checked, zip(*(column for _, column in present), strict=True)))
 
     def write_to(partial: Path) -> None:
         with partial.open("w", encoding="utf-8", newline="") as file:
             write(file)
 
     write_whole(path, write_to)
+
+
+def _checked(row: tuple[str, ...]) -> tuple[str, ...]:
+    for text in row:
+        if "\r" in text or len(text) > csv.field_size_limit() or not _is_text(text):
+            raise ValueError(
+                f"{shown(text, 80)} cannot stand in a list of labels: a value has at most "
+                f"{csv.field_size_limit():,} characters, no carriage return, and is text that UTF-8 can hold"
+            )
+    return row
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
