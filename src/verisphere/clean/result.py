@@ -16,6 +16,6 @@ def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: s
         folder: the folder.
         title: heading of a page.
     """
+    write_page(cleaning, faces, folder, title)  # first: it is refused where the images are not those of the names
     cleaning.write(folder)
-    write_page(cleaning, faces, folder, title)
     return ""
