@@ -63,7 +63,7 @@ def test_the_rules_and_the_truth(run, made: Path):
     # without an angle and with --only-dominant the two images at Ann's second sub-center go; three of Ann's remain,
     # and three of Ben's: a minimum of four drops all but the image of nobody
     code, output, _ = cleaned(run, "--angle", "none", "--only-dominant")
-    assert (code, "7 of 9 images kept" in output, "2 nearer to another sub-center" in output) == (0, True, True)
+    assert (code, "7 of 9 images kept" in output, "2 outside the dominant sub-class" in output) == (0, True, True)
     code, output, _ = run(
         "clean", "run", "data.yaml", "--out", "few", "--trust-code", "--workers", 0, "--min-images", 4
     )  # fmt: skip
@@ -176,6 +176,11 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
         (["run", "data.yaml", "--sub-centers", "5"], "--sub-centers is for --embeddings without RUN"),
         (["run", "data.yaml", "--faces", "data.yaml"], "--faces is for --embeddings; with DATA the pictures"),
         (["--embeddings", "rows.npz", "--rank-1"], "--rank-1 compares with the classes of a run: name RUN, too"),
+        (["--embeddings", "rows.npz", "--eps", "0.4"], "--eps is for --method dbscan, not for sub-centers; leave it"),
+        (
+            ["--embeddings", "rows.npz", "--method", "class-mean", "--sub-centers", "5"],
+            "--sub-centers is for --method sub-centers, not for class-mean",
+        ),
         (["run", "data.yaml", "--angel", "70"], "there is no option --angel (did you mean --angle?)"),
         (["run", "data.yaml", "--angle", "-3"], "angle is -3.0; allowed are more than 0 and at most 180 degrees"),
         (["run", "data.yaml", "--min-images", "0"], "min_images is 0; allowed is 1 or more"),

@@ -234,8 +234,8 @@ class Cleaning:
 
 
 _BECAUSE = {
-    Reason.ANGLE: "beyond {rule.angle:g} degrees of the dominant sub-center",
-    Reason.SUB_CENTER: "nearer to another sub-center",
+    Reason.ANGLE: "beyond {rule.angle:g} degrees",
+    Reason.SUB_CENTER: "outside the dominant sub-class",
     Reason.FEW_IMAGES: "of identities with fewer than {rule.min_images} images left",
 }
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _METHODS = ("sub-centers", "class-mean", "mean-of-others", "dbscan")
 _ANGLE = 75.0
-_OF_EMBEDDINGS = ("method", "sub_centers", "restarts", "seed", "eps", "min_samples")
+#: Options of the methods that clean embeddings alone.
+_OF_METHOD = {"sub-centers": ("sub_centers", "restarts", "seed"), "dbscan": ("eps", "min_samples")}
+_OF_EMBEDDINGS = ("method", *(name for names in _OF_METHOD.values() for name in names))
 
 
 def clean(options: argparse.Namespace) -> str:
@@ -111,6 +113,10 @@ def _found_in_file(options: argparse.Namespace, run: Path | None) -> "Found":
         )
     from verisphere.clean.from_embeddings import found_in_embeddings
 
+    used = options.method or _METHODS[0]
+    for method, names in _OF_METHOD.items():
+        if method != used and (idle := [name for name in names if getattr(options, name) is not None]):
+            raise ValueError(f"--{idle[0].replace('_', '-')} is for --method {method}, not for {used}; leave it out")
     given = {name: value for name in _OF_EMBEDDINGS if (value := getattr(options, name)) is not None}
     return found_in_embeddings(options.embeddings, **given, progress=progress())
 
