@@ -91,7 +91,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from fuzz import server\n"
         "from fuzz.test_fuzz import outcomes_of_faults\n"
-        "server.PATIENCE = 1.5\n"
+        "server.PATIENCE = 3\n"
         "print(json.dumps(outcomes_of_faults(sys.argv[2])))"
     )
     import json
