@@ -18,8 +18,8 @@ class Agreement:
     Attributes:
         noisy: number of samples whose label is wrong.
         clean: number of samples whose label is right.
-        noisy_dropped: of the noisy ones, how many were dropped.
-        clean_dropped: of the clean ones, how many were dropped.
+        noisy_dropped: number of dropped samples whose label is wrong.
+        clean_dropped: number of dropped samples whose label is right.
     """
 
     noisy: int

@@ -135,7 +135,7 @@ class Overlap:
     Attributes:
         train: the training set.
         test: the test set.
-        matches: all matches, of removed people first.
+        matches: every match; the matches of removed people come first.
         nameless: number of people of either set that have no name: numbers, of which no list states the names.
         cosine: threshold of embeddings; None where none were compared.
         unseen: number of people of either set without an embedding, where embeddings were compared.

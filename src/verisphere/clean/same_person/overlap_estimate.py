@@ -83,8 +83,8 @@ class AtCosine:
 
     Attributes:
         cosine: the threshold.
-        recall: of the hidden overlaps.
-        false: of the people who are in the training set alone.
+        recall: share of the hidden overlaps that is found.
+        false: share of the people of the training set alone who are found.
     """
 
     cosine: float
