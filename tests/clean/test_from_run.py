@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,16 +112,47 @@ def test_an_interrupted_cleaning_continues_with_the_same_bits(
     faces = Angles()
     same(found_in_run(made, faces, batch_size=2, trust=True, work=work, rank_1=True), whole)
     assert faces.read == []
-    # work of another batch size, or of another checkpoint, is not used again
-    faces = Angles()
-    same(found_in_run(made, faces, batch_size=3, trust=True, work=work), cleaned(made))
-    assert faces.read == list(DEGREES)
-    other = angles_run(tmp_path / "other")
-    shutil.rmtree(other / "checkpoints")
+
+
+class Renamed(Angles):
+    """The same images with the second one under another name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = (self.names[0], "Ann/2b", *self.names[2:])
+
+    def images(self, indices: Sequence[int]) -> torch.Tensor:
+        self.read += [self.names[index] for index in indices]
+        return Angles().images(indices)
+
+
+def other_centers(run: Path) -> None:
+    """The same checkpoint but for the centers."""
+    shutil.rmtree(run / "checkpoints")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tiny_cleaning.CENTERS", [[[0.0, 1.0]], [[-2.0, 0.0]]])
-        angles_run(other)
-    assert found_in_run(other, Angles(), batch_size=3, trust=True, work=work).sub.counts.tolist() == [[5], [3]]
+        angles_run(run)
+
+
+@pytest.mark.parametrize(
+    "changed", ["nothing", "batch size", "batches of a block", "images", "checkpoint", "embeddings", "version"]
+)
+def test_work_is_used_again_for_the_same_cleaning_alone(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+):
+    # all images are one block, so that its file has the same rows whatever the size of a batch
+    cleaned(made, work=tmp_path / "work")
+    faces = Renamed() if changed == "images" else Angles()
+    options = {"batch_size": 3 if changed == "batch size" else 2, "rank_1": changed == "embeddings"}
+    if changed == "batches of a block":
+        monkeypatch.setattr(from_run, "BATCHES", 63)
+    if changed == "checkpoint":
+        other_centers(made)
+    if changed == "version":
+        monkeypatch.setattr(from_run, "versions", lambda: {"verisphere": "0", "torch": "0"})
+    again = found_in_run(made, faces, trust=True, work=tmp_path / "work", **options)
+    assert faces.read == ([] if changed == "nothing" else list(faces.names))
+    same(again, found_in_run(made, type(faces)(), trust=True, **options))
 
 
 def of_rank(folder: str) -> list:
