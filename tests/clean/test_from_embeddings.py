@@ -6,7 +6,8 @@ import pytest
 
 from verisphere.clean import from_embeddings
 from verisphere.clean.cleaning import Cleaning
-from verisphere.clean.from_embeddings import Method, cosines_to_others, found_in_embeddings
+from verisphere.clean.clusters import clusters_of
+from verisphere.clean.from_embeddings import Finder, Method, cosines_to_others, found_in_embeddings
 from verisphere.clean.rules import Rule
 
 METHODS: list[Method] = ["sub-centers", "class-mean", "mean-of-others", "dbscan"]
@@ -57,18 +58,57 @@ def test_others_that_cancel_are_at_a_right_angle() -> None:
 def test_dbscan_by_hand(tmp_path: Path) -> None:
     # eps 0.1 is an angle of arccos 0.9 = 25.8 degrees. Ann: 0, 20 and 40 chain to one cluster, 100 and 110 to a smaller
     # one, 200 is alone. The mean of 0, 20 and 40 is 20, that of 100 and 110 is 105.
-    # Ben: three at 0, 60 and 120 make no cluster. Cy: one row, fewer than min_samples.
-    rows = at(100, 0, 20, 40, 110, 200, 0, 60, 120, 5)
-    path = write(tmp_path / "e.npz", rows, ["Ann"] * 6 + ["Ben"] * 3 + ["Cy"])
+    # Ben: three at 0, 60 and 120 make no cluster. Cy: one row, fewer than min_samples. Di: two rows, which make none.
+    rows = at(100, 0, 20, 40, 110, 200, 0, 60, 120, 5, 0, 60)
+    path = write(tmp_path / "e.npz", rows, ["Ann"] * 6 + ["Ben"] * 3 + ["Cy"] + ["Di"] * 2)
     found = found_in_embeddings(path, "dbscan", eps=0.1, min_samples=2)
-    assert found.sub.sub_center.tolist() == [1, 0, 0, 0, 1, 2, 0, 0, 0, 0]
-    assert found.sub.dominant.tolist() == [0, -1, 0]
-    assert found.sub.counts.tolist() == [[3, 2, 1], [3, 0, 0], [1, 0, 0]]
-    assert found.sub.angle == pytest.approx([80, 20, 0, 20, 90, 180, *[np.nan] * 3, 0], abs=0.05, nan_ok=True)
-    assert found.sub.nearest == pytest.approx([5, 20, 0, 20, 5, 0, 0, 0, 0, 0], abs=0.05)
+    assert found.sub.sub_center.tolist() == [1, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0]
+    assert found.sub.dominant.tolist() == [0, -1, 0, -1]
+    assert found.sub.counts.tolist() == [[3, 2, 1], [3, 0, 0], [1, 0, 0], [2, 0, 0]]
+    assert found.sub.angle == pytest.approx(
+        [80, 20, 0, 20, 90, 180, *[np.nan] * 3, 0, *[np.nan] * 2], abs=0.05, nan_ok=True
+    )
+    assert found.sub.nearest == pytest.approx([5, 20, 0, 20, 5, *[0] * 7], abs=0.05)
     cleaning = Cleaning.by(Rule(angle=None, only_dominant=True), found)
-    assert cleaning.kept.tolist() == [False, True, True, True, False, False, False, False, False, True]
-    assert cleaning.lost == ["Ben"]
+    assert cleaning.kept.tolist() == [False, True, True, True, False, False, *[False] * 3, True, False, False]
+    assert cleaning.lost == ["Ben", "Di"]
+
+
+@pytest.mark.parametrize("turn", range(1, 50, 5))
+def test_of_equally_large_clusters_the_denser_one_leads_and_of_equally_dense_ones_the_first(turn: int) -> None:
+    # Two pairs of rows with 10 degrees between them, and one with 4 degrees in class 0: it leads there. In class 1 all
+    # pairs are alike, so that their sums of cosines differ by rounding alone; the order is that of the first numbers.
+    degrees = np.array([100, 110, 200, 210, 300, 304, 100, 110, 200, 210, 300, 310])
+    rows, labels = at(*(degrees + turn)), np.repeat([0, 1], 6)
+    clusters, _ = clusters_of(rows, labels, eps=0.1, min_samples=2)
+    assert clusters[4:6].tolist() == [0, 0]
+    leftmost = rows[6:, 0].reshape(3, 2).min(axis=1)
+    assert clusters[6:].tolist() == np.repeat(leftmost.argsort().argsort(), 2).tolist()
+
+
+def test_the_larger_cluster_leads_however_wide_it_is() -> None:
+    # eps 0.5 is an angle of 60 degrees. Four rows 55 degrees apart sum to 2 cos 27.5 + 2 cos 82.5 = 2.035, three equal
+    # ones to 3; and these have the smallest first number.
+    rows = at(325, 20, 75, 130, 220, 220, 220)
+    assert clusters_of(rows, np.zeros(7, int), eps=0.5, min_samples=2)[0].tolist() == [0] * 4 + [1] * 3
+
+
+def test_rows_of_a_cluster_that_cancel_are_at_a_right_angle_to_its_mean() -> None:
+    # two opposite rows have no mean, though their lengths differ by rounding; of 0 and 178 degrees it is at 89
+    rows, labels = at(0, 180, 0, 178), np.array([0, 0, 1, 1])
+    rows[1] = [-1 + 2**-24, 0]
+    found = Finder("dbscan", eps=2.0).sub_classes(rows, labels, 2)
+    assert found.sub_center.tolist() == [0, 0, 0, 0]
+    assert found.angle == pytest.approx([90, 90, 89, 89], abs=0.01)
+
+
+def test_rows_of_nobody_are_of_no_cluster(tmp_path: Path) -> None:
+    found = Finder("dbscan").sub_classes(at(0, 1, 0, 1), np.array([-1, 0, 0, -1]), 1)
+    assert found.sub_center.tolist() == [-1, 0, 0, -1]
+    assert found.known.tolist() == [False, True, True, False]
+    assert found.counts.tolist() == [[2]]
+    found = found_in_embeddings(write(tmp_path / "e.npz", at(0, 1), ["-1", "-1"]), "dbscan").sub
+    assert (found.sub_center.tolist(), found.counts.size) == ([-1, -1], 0)
 
 
 def test_clusters_from_the_fifteenth_on_share_a_number(tmp_path: Path) -> None:
@@ -151,6 +191,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         ({"sub_centers": 0}, "sub_centers is 0"),
         ({"restarts": -1}, "restarts is -1"),
         ({"eps": 0.0}, "eps is 0.0"),
+        ({"eps": 2.5}, "eps is 2.5"),
         ({"min_samples": 0}, "min_samples is 0"),
         ({"seed": -1}, "seed must be 0 or more"),
     ):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from verisphere.clean.spherical_k_means import equal_sizes, unit_rows
-from verisphere.clean.sub_classes import NONE, SubClasses, degrees
+from verisphere.clean.sub_classes import NONE, ROUNDING, SubClasses, degrees
 from verisphere.vocabulary import check_whole
 
 #: Cosine distance within which two images are neighbours, and rows that a core takes; chosen on LFW with noise, see
@@ -42,7 +42,11 @@ def clusters_of(
 def _by_size(
     points: Float32[np.ndarray, "rows dim"], clusters: Int64[np.ndarray, " rows"]
 ) -> tuple[Int64[np.ndarray, " rows"], Float32[np.ndarray, " rows"], Float32[np.ndarray, " rows"]]:
-    """Clusters of one class renumbered by their sizes, with cosines to the mean of the first and of the own cluster."""
+    """Clusters of one class renumbered by their sizes, with cosines to the mean of the first and of the own cluster.
+
+    Of equally large clusters the one with the larger sum of cosines to its mean comes first; those whose sums are equal
+    up to rounding stay in their order.
+    """
     count = int(clusters.max()) + 1
     members = clusters == np.arange(count)[:, None]
     means = np.zeros((count, points.shape[1]), np.float32)
@@ -51,7 +55,11 @@ def _by_size(
     np.divide(sums, lengths, out=means, where=lengths > 1e-6)
     cosines = points @ means.T
     # the sum of the cosines of unit rows to their mean is the length of their sum
-    order = np.lexsort((-lengths[:, 0], -members.sum(axis=1)))
+    sizes, lengths = members.sum(axis=1), lengths[:, 0]
+    order = np.lexsort((-lengths, -sizes))
+    smaller = np.diff(sizes[order], prepend=sizes[order[:1]]) < 0
+    sparser = np.diff(lengths[order], prepend=lengths[order[:1]]) < -ROUNDING * sizes[order]
+    order = order[np.lexsort((order, (smaller | sparser).cumsum()))]
     number = np.append(np.minimum(order.argsort(), _MOST_CLUSTERS), min(count, _MOST_CLUSTERS))
     to_own = np.append(cosines, np.ones((len(points), 1), np.float32), axis=1)[np.arange(len(points)), clusters]
     to_dominant = cosines[:, order[0]] if count else np.full(len(points), np.nan, np.float32)

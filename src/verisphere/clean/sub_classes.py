@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, Int64
 #: Sub-center of a sample of no class, or of a class without sub-centers.
 NONE = -1
 #: Most that cosines of float32 differ by their rounding alone: the center of a single image has cosine 1 with it.
-_ROUNDING = 1e-5
+ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def sub_classes(
     counts = np.bincount(place, minlength=classes * per_class).reshape(classes, per_class)
     sums = np.bincount(place, largest[known].astype(np.float64), classes * per_class).reshape(classes, per_class)
     tied_sums = np.where(counts == counts.max(axis=1, keepdims=True), sums, -np.inf)
-    dominant = (tied_sums >= tied_sums.max(axis=1, keepdims=True) - _ROUNDING * counts).argmax(axis=1)
+    dominant = (tied_sums >= tied_sums.max(axis=1, keepdims=True) - ROUNDING * counts).argmax(axis=1)
     dominant[counts.sum(axis=1) == 0] = NONE
     angle = np.full(len(labels), np.nan, np.float32)
     angle[known] = degrees(own[known, dominant[labels[known]]])
