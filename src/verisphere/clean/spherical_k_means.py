@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt64
 
-from verisphere.vocabulary import check_whole
+from verisphere.vocabulary import NO_CLASS, check_whole
 
 ITERATIONS = 100
 _AT_ONCE = 16 << 20  # bytes of the rows that are clustered together, so that they stay in the processor's caches
 _SAME = 1 - 1e-6  # rows with a larger cosine are one direction: float32 cannot tell them apart
-_ORDERED_BY = 4  # numbers of a row that say where it stands among the rows of its identity
+_ORDERED_BY = 4  # numbers by which rows are ordered at first; those that agree in them are ordered by all numbers
 
 
 def cosines_to_sub_centers(
@@ -144,12 +144,16 @@ def equal_sizes(
 ) -> Iterator[tuple[Int64[np.ndarray, " classes"], Int64[np.ndarray, "classes size"]]]:
     """Classes with equally many rows together, and the positions of their rows; not too many at a time.
 
-    The rows of a class are in the order of their first numbers, so that the order in which they are given changes
-    nothing, not even by rounding. Rows of no class are left out.
+    The rows of a class are in the order of their numbers, so that the order in which they are given changes nothing,
+    not even by rounding. Rows of no class are left out.
     """
-    leading = rows[:, :_ORDERED_BY].T[::-1]
-    order = np.lexsort((*leading, labels))
+    leading = rows[:, :_ORDERED_BY]
+    order = np.lexsort((*leading.T[::-1], labels))
     order = order[labels[order] >= 0]
+    differs = (np.diff(leading[order], axis=0, prepend=np.nan) != 0).any(axis=1)
+    run = (differs | (np.diff(labels[order], prepend=NO_CLASS) != 0)).cumsum()
+    tied = np.flatnonzero(np.bincount(run)[run] > 1)
+    order[tied] = order[tied][np.lexsort((*rows[order[tied]].T[::-1], run[tied]))]
     counts = np.bincount(labels[order])
     begin = np.cumsum(counts) - counts
     for size in np.unique(counts[counts > 0]).tolist():
