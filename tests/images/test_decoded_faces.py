@@ -14,12 +14,13 @@ from verisphere.images.loader import batches
 
 
 class Numbered(Faces):
-    """Images that hold their position in two of their bytes; domains on request."""
+    """Images that hold their position in two of their bytes; domains and true identities on request."""
 
     def __init__(self, count: int, domains: bool = False) -> None:
         self.names = tuple(f"{index}.jpg" for index in range(count))
         self.identities = tuple(str(index % 7) for index in range(count))
         self.domains = tuple("ab"[index % 2] for index in range(count)) if domains else None
+        self.true_identities = tuple(str(index % 5) for index in range(count)) if domains else None
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:
         pixels = torch.tensor(indices)[:, None, None, None].expand(-1, 3, 2, 3)
@@ -31,6 +32,7 @@ def test_it_gives_the_same_images(workers: int):
     faces = Numbered(600, domains=True)
     held = in_memory(faces, workers)
     assert (held.names, held.identities, held.domains) == (faces.names, faces.identities, faces.domains)
+    assert held.true_identities == faces.true_identities
     everything = list(range(600))
     assert torch.equal(held.images(everything), faces.images(everything))
     assert torch.equal(held.images([599, 3, 3]), faces.images([599, 3, 3]))
@@ -45,7 +47,7 @@ def test_what_it_hands_out_is_a_copy():
 
 def test_it_can_be_copied_and_read_by_workers():
     held = in_memory(Numbered(30))
-    assert held.domains is None
+    assert held.domains is held.true_identities is None
     assert torch.equal(pickle.loads(pickle.dumps(held)).images([29]), held.images([29]))
     read = torch.cat([batch.images for batch in batches(held, torch.arange(30), 8, workers=2)])
     assert torch.equal(read, held.pixels)
@@ -67,3 +69,5 @@ def test_wrong_sets_are_refused():
         in_memory(Numbered(0))
     with pytest.raises(ValueError, match="identities has 1 entries for 2 images"):
         InMemory(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ("a", "b"), ("x",))
+    with pytest.raises(ValueError, match="true_identities has 3 entries for 2 images"):
+        InMemory(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ("a", "b"), ("x", "y"), true_identities=("x", "y", "z"))

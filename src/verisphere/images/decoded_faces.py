@@ -26,9 +26,10 @@ class InMemory(Faces):
         names, identities, domains: one entry for each image; see `Faces`.
         source: source of the images, where it is known.
         people: identities in the order of their labels; by default those of the images, sorted.
+        true_identities: one entry for each image; see `Faces`.
 
     Raises:
-        ValueError: names, identities or domains do not have one entry for each image.
+        ValueError: names, identities, domains or true_identities do not have one entry for each image.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class InMemory(Faces):
         domains: Sequence[str] | None = None,
         source: ImageSource | None = None,
         people: tuple[str, ...] | None = None,
+        true_identities: Sequence[str] | None = None,
     ) -> None:
-        for field, values in (("names", names), ("identities", identities), ("domains", domains)):
+        columns = {"names": names, "identities": identities, "domains": domains, "true_identities": true_identities}
+        for field, values in columns.items():
             if values is not None and len(values) != len(pixels):
                 raise ValueError(f"{field} has {len(values)} entries for {len(pixels)} images")
         self.pixels = pixels.contiguous(memory_format=torch.channels_last)
-        self.names, self.identities, self.domains = names, identities, domains
+        self.names, self.identities, self.domains, self.true_identities = names, identities, domains, true_identities
         self._source = source
         if people is not None:
             self.people = people
@@ -74,7 +77,7 @@ def in_memory(
         workers: processes that read.
         progress: reports the progress.
         unreadable: counts images that cannot be read, and limits their number. Each is replaced by another image,
-            with the name, the identity and the domain of that image. None allows no such image.
+            with the name, the identities and the domain of that image. None allows no such image.
 
     Raises:
         ValueError: the set is empty, or an image of it cannot be read.
@@ -99,7 +102,8 @@ def in_memory(
         positions.append(batch.indices)
     assert pixels is not None
     if not unreadable.positions:
-        return InMemory(pixels, faces.names, faces.identities, faces.domains, faces.source)
-    held = faces.select(torch.cat(positions).tolist())
-    # A person whose images are all unreadable stays a class, so that the labels of the others are what they were.
-    return InMemory(pixels, held.names, held.identities, held.domains, faces.source, faces.people)
+        held, people = faces, None
+    else:
+        # A person whose images are all unreadable stays a class, so that the labels of the others are what they were.
+        held, people = faces.select(torch.cat(positions).tolist()), faces.people
+    return InMemory(pixels, held.names, held.identities, held.domains, faces.source, people, held.true_identities)
