@@ -203,8 +203,13 @@ class Overlap:
                 (partial / KEPT_PEOPLE).write_text("".join(f"{name}\n" for name in people_left), encoding="utf-8")
             else:
                 rows = np.array([identity not in gone for identity in labels.identities], bool).nonzero()[0]
-                columns = (labels.names, labels.identities, labels.domains, labels.true_identities)
-                write_labels(partial / KEPT, LabelList(*(None if c is None else take(c, rows) for c in columns)))  # type: ignore[arg-type]
+                kept = LabelList(
+                    take(labels.names, rows),
+                    take(labels.identities, rows),
+                    None if labels.domains is None else take(labels.domains, rows),
+                    None if labels.true_identities is None else take(labels.true_identities, rows),
+                )
+                write_labels(partial / KEPT, kept)
             (partial / CSV).write_text(self._csv(), encoding="utf-8", newline="")
             (partial / JSON).write_text(json_text(self.summary()), encoding="utf-8")
 
