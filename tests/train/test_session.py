@@ -217,6 +217,12 @@ def test_validation_is_tried_before_the_training(recipe, tmp_path):
     assert not run.exists()
 
 
+def test_images_of_another_size_leave_no_folder(recipe, tmp_path):
+    text = refuse(recipe, tmp_path / "run", "--data", "{class_path: own_parts.Noise, init_args: {side: 8}}")
+    assert text.startswith("data: images are 8 x 8 pixels but TinyNet takes 16 x 16; were they aligned for another")
+    assert not (tmp_path / "run").exists()
+
+
 def test_tensorboard_without_its_extra_says_what_to_install(recipe, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert "pip install 'verisphere[track]'" in refuse(recipe, tmp_path / "run", tensorboard=True)

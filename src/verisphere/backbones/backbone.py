@@ -78,12 +78,20 @@ class Backbone(nn.Module):
         Raises:
             ValueError: the images are not of `input_size`.
         """
-        if images.shape[2:] != self.input_size:
+        self.check_size(*images.shape[2:])
+        return self.embed(images)
+
+    def check_size(self, height: int, width: int) -> None:
+        """Refuse images of another size than `input_size`.
+
+        Raises:
+            ValueError: the images are not of `input_size`.
+        """
+        if (height, width) != self.input_size:
             raise ValueError(
-                f"images are {images.shape[2]} x {images.shape[3]} pixels but {type(self).__name__} takes "
+                f"images are {height} x {width} pixels but {type(self).__name__} takes "
                 f"{self.input_size[0]} x {self.input_size[1]}; were they aligned for another backbone?"
             )
-        return self.embed(images)
 
     def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
         """The network itself, on images of the right size."""

@@ -223,6 +223,7 @@ def _prepared(
     length, place = length_of(recipe), choose_device(device)
     with errors_naming("data"):
         check_labels(recipe.data.labels, len(recipe.data.people), recipe.loss)
+        _check_size(recipe.backbone, recipe.data)
     division = divided(recipe.batch_size, recipe.accumulate)
     if tensorboard and world().first:
         event_writer()
@@ -287,6 +288,15 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
     ).to(device)
     # with several parts the gradient of the centers must exist to be accumulated, so the head must not defer it
     return objective, recipe.optimizer.build(objective, head if recipe.accumulate == 1 else None)
+
+
+def _check_size(backbone: Backbone, faces: Faces) -> None:
+    """Refuse, before the training, images of a size that the backbone refuses; the first one stands for all."""
+    try:
+        first = faces.images([0])
+    except (ValueError, OSError):  # the training reports it, or passes over it
+        return
+    backbone.check_size(*first.shape[2:])
 
 
 def _check_validation(backbone: Backbone, faces: Faces) -> None:
