@@ -15,6 +15,13 @@ def test_what_is_written_reads_back(tmp_path: Path, labels: LabelList):
     assert read_labels(tmp_path / "kept.txt") == labels
 
 
+def test_an_identity_is_held_once(tmp_path: Path):
+    (tmp_path / "list.csv").write_text("name,identity,true_identity\na/1,Ann,Ann\na/2,Ann,Ben\n")
+    labels = read_labels(tmp_path / "list.csv")
+    assert labels.true_identities is not None
+    assert labels.identities[0] is labels.identities[1] is labels.true_identities[0]
+
+
 def test_other_columns_are_ignored_and_columns_come_in_any_order(tmp_path: Path):
     (tmp_path / "list.csv").write_text("identity,score,name\nAnn,0.5,a/1\n")
     assert read_labels(tmp_path / "list.csv") == LabelList(("a/1",), ("Ann",))

@@ -60,6 +60,7 @@ def read_labels(path: str | Path) -> LabelList:
     places = [columns.index(name) for name in wanted]
     texts: dict[str, list[str]] = {name: [] for name in wanted}
     first: dict[str, int] = {}
+    once: dict[str, str] = {}  # each identity and domain as one object, however many images have it
     for number, row in rows:
         if len(row) != len(columns):
             raise ValueError(f"{path}: line {number}: {len(row)} values where the header has {len(columns)} columns")
@@ -70,7 +71,7 @@ def read_labels(path: str | Path) -> LabelList:
                     f"{path}: line {number}: {name} {shown(text)} has {len(text)} characters; allowed are 1 to "
                     f"{LONGEST_NAME}"
                 )
-            texts[name].append(text)
+            texts[name].append(text if name == "name" else once.setdefault(text, text))
         image = texts["name"][-1]
         if image in first:
             raise ValueError(f"{path}: line {number}: {shown(image, 200)} is already on line {first[image]}")
