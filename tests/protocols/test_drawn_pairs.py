@@ -1,5 +1,6 @@
 """Balanced pairs drawn from a set: what they are, that they repeat by seed alone, and what is refused."""
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -32,6 +33,25 @@ def test_the_seed_decides():
     assert np.array_equal(first.left, again.left)
     assert np.array_equal(first.right, again.right)
     assert not np.array_equal(first.left, other.left)
+
+
+def test_the_pairs_that_are_held_at_a_time_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    pairs = drawn_pairs(PEOPLE, 60)
+    monkeypatch.setattr("verisphere.protocols.drawn_pairs._AT_ONCE", 3)
+    few = drawn_pairs(PEOPLE, 60)
+    assert np.array_equal(few.left, pairs.left)
+    assert np.array_equal(few.right, pairs.right)
+
+
+def test_not_all_genuine_pairs_are_held(monkeypatch: pytest.MonkeyPatch):
+    # 500 people of 20 images: 95,000 genuine pairs, whose images alone would take 1.5 MB
+    monkeypatch.setattr("verisphere.protocols.drawn_pairs._AT_ONCE", 1000)
+    people = np.repeat(np.arange(500), 20)
+    tracemalloc.start()
+    drawn_pairs(people, 20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_every_pair_can_be_drawn():

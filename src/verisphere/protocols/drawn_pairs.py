@@ -7,6 +7,8 @@ from verisphere.protocols.listed_pairs import BLOCKS
 from verisphere.seeds import numpy_generator
 from verisphere.vocabulary import Comparisons
 
+_AT_ONCE = 1 << 20  # genuine pairs that are held beside those drawn so far
+
 
 def drawn_pairs(identities: np.ndarray, count: int, seed: int = 0) -> Comparisons:
     """Different pairs of images, half of them genuine, in random order and without folds.
@@ -31,32 +33,51 @@ def drawn_pairs(identities: np.ndarray, count: int, seed: int = 0) -> Comparison
         raise ValueError(f"drawn_pairs is {count}; it is an even number, at least {2 * BLOCKS}")
     random = numpy_generator(seed)
     people, person, images = np.unique(identities, return_inverse=True, return_counts=True)
-    first, second, share = _genuine(person, images)
-    impostors = (len(person) ** 2 - int((images.astype(np.int64) ** 2).sum())) // 2
-    for kind, there in (("genuine", len(first)), ("impostor", impostors)):
+    squares = int((images.astype(np.int64) ** 2).sum())
+    for kind, there in (
+        ("genuine", (squares - len(person)) // 2),
+        ("impostor", (len(person) ** 2 - squares) // 2),
+    ):
         if there < count // 2:
             raise ValueError(f"drawn_pairs is {count}, but {len(people)} people have {there} {kind} pairs")
-    # the smallest of exponential variables over their weights: drawn by weight, without replacement
-    chosen = np.argsort(random.exponential(size=len(first)) / share, kind="stable")[: count // 2]
+    first, second = _genuine(person, images, count // 2, random)
     left, right = _impostors(person, count // 2, random)
     return Comparisons(
-        np.concatenate([first[chosen], left]),
-        np.concatenate([second[chosen], right]),
+        np.concatenate([first, left]),
+        np.concatenate([second, right]),
         np.arange(count) < count // 2,
     )
 
 
 def _genuine(
-    person: Int64[np.ndarray, " images"], images: Int64[np.ndarray, " people"]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both images of every genuine pair, and one over the number of pairs of its person."""
-    rows = np.split(np.argsort(person, kind="stable"), np.cumsum(images)[:-1])
-    both = [np.triu_indices(len(of_person), 1) for of_person in rows]
-    first, second = (
-        np.concatenate([of_person[sides[side]] for of_person, sides in zip(rows, both, strict=True)]) for side in (0, 1)
-    )
-    pairs = np.array([len(sides[0]) for sides in both])
-    return first, second, np.repeat(1 / np.maximum(pairs, 1), pairs)
+    person: Int64[np.ndarray, " images"],
+    images: Int64[np.ndarray, " people"],
+    count: int,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both images of different genuine pairs; the caller has checked that there are as many.
+
+    Each pair has an exponential variable over its weight, one over the number of pairs of its person; the smallest ones
+    are drawn by weight, without replacement. Pairs that others have beaten already are not held.
+    """
+    held: list[tuple[np.ndarray, ...]] = []
+    pairs = 0
+    for of_person in np.split(np.argsort(person, kind="stable"), np.cumsum(images)[:-1]):
+        left, right = np.triu_indices(len(of_person), 1)
+        weight = 1 / max(len(left), 1)
+        held.append((random.exponential(size=len(left)) / weight, of_person[left], of_person[right]))
+        pairs += len(left)
+        if pairs > count + _AT_ONCE:
+            held, pairs = [_smallest(held, count)], count
+    _, left, right = _smallest(held, count)
+    return left, right
+
+
+def _smallest(held: list[tuple[np.ndarray, ...]], count: int) -> tuple[np.ndarray, ...]:
+    """The pairs with the smallest variables, in their order."""
+    variable, left, right = map(np.concatenate, zip(*held, strict=True))
+    order = np.argsort(variable, kind="stable")[:count]
+    return variable[order], left[order], right[order]
 
 
 def _impostors(
