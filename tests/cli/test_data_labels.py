@@ -40,7 +40,9 @@ def test_noise_as_a_list_of_labels(tmp_path: Path, capsys: pytest.CaptureFixture
     faces = folder(tmp_path / "faces", ("Ann", "Ben", "Cy"))
     assert run("noise", faces, "--rate", "0.4", "--seed", "1", "--out", tmp_path / "noisy.csv") == 0
     # 0.4 of 5 images are 2, of 3 people 6
-    assert "6 of 15 labels wrong (40.0%): 6 with the identity of another person, 0 images" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "6 of 15 labels wrong (40.0%): 6 with the identity of another person, 0 images" in printed
+    assert "have no wrong label" not in printed
     listed = read_labels(tmp_path / "noisy.csv")
     assert listed.true_identities == tuple(name.split("/")[0] for name in listed.names)
     photos = Photos(faces, labels=tmp_path / "noisy.csv")
@@ -50,14 +52,19 @@ def test_noise_as_a_list_of_labels(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_noise_from_outside_as_a_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     faces, others = folder(tmp_path / "faces", ("Ann", "Ben")), folder(tmp_path / "others", ("Ann", "Eva"))
-    words = ("noise", faces, "--rate", "0.4", "--open-share", "0.5", "--outside", others)
+    words = ("noise", faces, "--rate", "0.4", "--seed", "1", "--open-share", "0.5", "--outside", others)
     assert run(*words, "--out", tmp_path / "noisy.csv") == 2
     assert "noisy.csv: a list of labels cannot carry images of another set" in capsys.readouterr().err
+    assert run(*words, "--out", tmp_path / "NOISY.YML") == 0
+    capsys.readouterr()
     assert run(*words, "--out", tmp_path / "noisy.yaml") == 0
     assert "4 of 10 labels wrong (40.0%): 2 with the identity of another person, 2 images" in capsys.readouterr().out
     noisy = open_faces(tmp_path / "noisy.yaml")
     assert noisy.true_identities is not None
     assert sorted(noisy.true_identities).count("Eva") == 2
+    drawn = LabelNoise(Photos(faces), 0.4, 0.5, Photos(others), seed=1)
+    for described in (noisy, open_faces(tmp_path / "NOISY.YML")):
+        assert (tuple(described.names), tuple(described.identities)) == (tuple(drawn.names), tuple(drawn.identities))
     # a description can describe noise in a described set, too; here the noise would be a second one
     assert run("noise", tmp_path / "noisy.yaml", "--rate", "0.2", "--out", tmp_path / "again.csv") == 2
     assert "has wrong labels already" in capsys.readouterr().err
@@ -68,6 +75,32 @@ def test_noise_says_how_many_people_have_none(tmp_path: Path, capsys: pytest.Cap
     folder(tmp_path / "faces", ("Cy",), images=1)
     assert run("noise", faces, "--rate", "0.4", "--out", tmp_path / "noisy.csv") == 0
     assert "1 of 3 people have no wrong label" in capsys.readouterr().out
+    # images of nobody are no person; and at rate 0 nothing has to be explained
+    folder(tmp_path / "faces", ("-1",), images=2)
+    assert run("noise", tmp_path / "faces", "--rate", "0.4", "--out", tmp_path / "noisy.csv") == 0
+    assert "1 of 3 people have no wrong label" in capsys.readouterr().out
+    assert run("noise", tmp_path / "faces", "--rate", "0", "--out", tmp_path / "noisy.csv") == 0
+    assert "have no wrong label" not in capsys.readouterr().out
+
+
+def test_a_person_whose_images_all_have_another_label_is_not_from_outside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    # 0.8 of one image is one: Cy has none left, and at this seed nobody else becomes Cy
+    faces = folder(tmp_path / "faces", ("Ann", "Ben"), images=1)
+    folder(tmp_path / "faces", ("Cy",), images=1)
+    assert run("noise", faces, "--rate", "0.8", "--seed", "2", "--out", tmp_path / "noisy.csv") == 0
+    assert "Cy" not in read_labels(tmp_path / "noisy.csv").identities
+    printed = capsys.readouterr().out
+    assert "3 of 3 labels wrong (100.0%): 3 with the identity of another person, 0 images" in printed
+    assert "have no wrong label" not in printed
+
+
+def test_the_domains_stay(tmp_path: Path):
+    drawn = "class_path: verisphere.images.SyntheticFaces\ninit_args: {people: 4, images: 2, size: 48}\n"
+    (tmp_path / "drawn.yaml").write_text(drawn)
+    assert run("noise", tmp_path / "drawn.yaml", "--rate", "0.5", "--out", tmp_path / "noisy.csv") == 0
+    assert read_labels(tmp_path / "noisy.csv").domains == tuple(open_faces(tmp_path / "drawn.yaml").domains or ())
 
 
 @pytest.mark.parametrize(

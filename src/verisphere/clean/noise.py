@@ -1,6 +1,5 @@
 """Files of a data set with label noise: a list of labels, or a description that draws the same noise again."""
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,19 +77,18 @@ def _text(faces: LabelNoise, out: Path) -> str:
     truth = faces.true_identities
     assert truth is not None
     wrong = noisy_labels(faces.identities, truth)
-    people = set(faces.people)
+    people = set(faces.faces.people)  # with the noise a person may have no image left
     from_outside = sum(true not in people for true, bad in zip(truth, wrong.tolist(), strict=True) if bad)
     lines = [
         f"{out}: {int(wrong.sum()):,} of {len(faces):,} labels wrong ({wrong.mean():.1%}): "
         f"{int(wrong.sum()) - from_outside:,} with the identity of another person, {from_outside:,} images of people "
         "from outside"
     ]
-    given = Counter(faces.faces.identities)
-    untouched = len(given) - len(
+    untouched = len(people) - len(
         {name for name, bad in zip(faces.faces.identities, wrong.tolist(), strict=True) if bad}
     )
     if untouched and faces.wrong.any():
         lines.append(
-            f"  {untouched:,} of {len(given):,} people have no wrong label: the rate of their few images rounds to 0"
+            f"  {untouched:,} of {len(people):,} people have no wrong label: the rate of their few images rounds to 0"
         )
     return "\n".join(lines)

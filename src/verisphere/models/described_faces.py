@@ -35,7 +35,7 @@ def open_faces(
             `trust`; or a listed person is not in the set.
     """
     path = _packaged(path)
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix.lower() not in (".yaml", ".yml"):
         try:
             format_of(path)
         except ValueError as error:
@@ -59,7 +59,7 @@ def describe_faces(path: Path) -> dict[str, Any]:
         ValueError: the file describes no data set.
     """
     path = _packaged(path)
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix.lower() not in (".yaml", ".yml"):
         return {"class_path": f"{HOUSE}Photos", "init_args": {"path": str(path.resolve())}}
     content = read_based(path).content
     description = content.get("data", content) if isinstance(content, dict) else None
