@@ -124,6 +124,14 @@ def test_a_loop_that_is_stopped_in_each_stage_ends_the_same(
     assert stages(out) == stages(tmp_path / "whole")
 
 
+def test_a_truth_that_cannot_be_used_is_refused_before_the_first_training(recipe: Path, tmp_path: Path):
+    truth = tmp_path / "truth.csv"
+    truth.write_text("name,identity,true_identity\nnobody/1.png,nobody,somebody\n")
+    with pytest.raises(ValueError, match=r"truth.csv: 20 of 20 images are not in the list, the first is"):
+        clean_loop(recipe, WORDS, tmp_path / "out", replace(options(), truth=truth), device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_number_of_sub_centers(recipe: Path):
     def number(words: list[str], asked: int | None = None) -> int:
         return loop._first_recipe(recipe, words, asked).recipe.subcenters

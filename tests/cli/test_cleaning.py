@@ -185,6 +185,8 @@ def test_the_loop(run, made: Path, monkeypatch: pytest.MonkeyPatch):
         (["run", "data.yaml", "--angle", "-3"], "angle is -3.0; allowed are more than 0 and at most 180 degrees"),
         (["run", "data.yaml", "--min-images", "0"], "min_images is 0; allowed is 1 or more"),
         (["run", "data.yaml"], "'tiny_cleaning.TwoPixels' is not part of verisphere; building it runs its code"),
+        (["run", "data.yaml", "--batch-size", "0"], "--batch-size 0: allowed is 1 image at a time or more"),
+        (["--recipe", "recipe.yaml", "--batch-size", "-1"], "--batch-size -1: allowed is 1 image at a time or more"),
         (["run", "data.yaml", "--workers", "999"], "--workers 999: allowed are 0 to 256"),
         (["absent", "data.yaml"], "absent: neither a checkpoint (no state.json) nor a run that has one; `verisphere"),
         (["run", "--embeddings", "absent.npz"], "absent.npz"),

@@ -98,6 +98,8 @@ def clean_loop(
     """
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides), sub_centers))
     truth = options.truth
+    if truth is not None:  # first: a list that is refused after a training would cost that training
+        on_every_rank(lambda: truth_of_list(truth, first.recipe.data.names))
     measured = {"truth": None if truth is None else str(real_path(truth)), "rank_1": options.rank_1}
     on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule), "measured": measured}))
     session: dict[str, Any] = {"measure": measure, "device": device, "threads": threads, "progress": progress}

@@ -30,6 +30,8 @@ def clean(options: argparse.Namespace) -> str:
     from verisphere.distributed import world
     from verisphere.files.disk import refuse_overwriting
 
+    if options.batch_size < 1:
+        raise ValueError(f"--batch-size {options.batch_size}: allowed is 1 image at a time or more")
     rule = _rule(options)
     if options.recipe is not None:
         return _loop(options, rule)
