@@ -6,21 +6,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from verisphere.experiments.arms import Experiment, as_options, read_experiment
+from verisphere.experiments.arms import Experiment, read_experiment
 from verisphere.experiments.grid import (
-    changed_inside,
     check_folders,
-    check_plain,
     crossed,
     folder_name,
     parse_grid,
     short_names,
-    split_options,
 )
-from verisphere.experiments.recipes import MeasuredSet
 from verisphere.experiments.rules import read_rules
 from verisphere.files.packaged_recipes import packaged_recipes
 from verisphere.images import InMemory
+from verisphere.measure.measured_set import MeasuredSet
+from verisphere.train.settings import as_options, changed_inside, check_plain, split_options
 
 EXPERIMENT = """\
 recipe: base.yaml

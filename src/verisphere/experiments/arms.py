@@ -16,29 +16,26 @@ An experiment is YAML:
       unseen: {faces: {class_path: ..., init_args: {...}}, far: ["1e-2", "1e-3"], one_far: "1e-2"}
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from verisphere.experiments.cleaned import CLEANED, CleanedFrom, over_grid, split_cleaned, waves
-from verisphere.experiments.grid import (
-    Scalar,
-    Settings,
-    check_folders,
-    check_plain,
-    check_values,
-    crossed,
-    parse_grid,
-    split_options,
-    split_settings,
-)
+from verisphere.experiments.grid import Scalar, check_folders, check_values, crossed, parse_grid
 from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe, locate_recipe
+from verisphere.train.settings import (
+    Settings,
+    as_options,
+    check_plain,
+    overridden_fields,
+    split_options,
+    split_settings,
+)
 from verisphere.words import unknown_name
 
 _ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
@@ -163,20 +160,6 @@ def _experiment(
         inside=inside | options_inside,
         cleaned=over_grid(cleaned, list(arms), list(crossing)),
     )
-
-
-def as_options(settings: Settings) -> list[str]:
-    """Settings as the `--field=value` options of `train`.
-
-    >>> as_options({"epochs": 2, "engine": "dense", "clip": None, "validation_far": ["1e-3"]})
-    ['--epochs=2', '--engine=dense', '--clip=null', '--validation_far=["1e-3"]']
-    """
-    return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()]
-
-
-def overridden_fields(overrides: Sequence[str]) -> set[str]:
-    """The fields that `--field value` or `--field=value` options name."""
-    return {word[2:].partition("=")[0] for word in overrides if word.startswith("--")}
 
 
 def _check_keys(content: Mapping[str, Any]) -> None:

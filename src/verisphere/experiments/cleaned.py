@@ -19,12 +19,12 @@ import torch
 from verisphere.clean.cleaning import KEPT, Cleaning
 from verisphere.clean.from_run import found_in_run
 from verisphere.clean.rules import Rule
-from verisphere.experiments.grid import Settings
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.recipe import read_recipe
+from verisphere.train.settings import Settings
 from verisphere.vocabulary import Progress, quietly
 from verisphere.words import unknown_name
 

@@ -3,47 +3,18 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from verisphere.files.documents import read_yaml
 from verisphere.files.json_values import shown
+from verisphere.train.settings import Settings
 
 Scalar: TypeAlias = str | int | float | bool | None
-#: Values of recipe fields, by their names on the command line, such as `loss.init_args.margin`.
-Settings: TypeAlias = dict[str, Any]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]+")
 _MOST_LETTERS = 80  # of a folder's name
 _DIGITS = 12  # of a digest; the chance that two of a million names agree is 1 in 500
-
-
-def check_plain(where: str, value: object) -> None:
-    """Refuse values that YAML can hold and a recipe cannot.
-
-    Args:
-        where: name of the value in messages.
-        value: value read from YAML.
-
-    Raises:
-        ValueError: the value is or holds a date, bytes, a set, or a mapping with a key that is not text.
-    """
-    if isinstance(value, Mapping):
-        for key, inside in value.items():
-            if not isinstance(key, str):
-                raise ValueError(
-                    f"{where} has the key {shown(key)}; expected text, quoted where YAML takes it for more"
-                )
-            check_plain(where, inside)
-    elif isinstance(value, list):
-        for inside in value:
-            check_plain(where, inside)
-    elif not isinstance(value, str | int | float | None):
-        raise ValueError(
-            f"{where} has {shown(value)}, a {type(value).__name__}; expected text, numbers, true, false, null, and "
-            "lists and mappings of these (quotes make a date text)"
-        )
 
 
 def parse_grid(words: Sequence[str]) -> dict[str, list[Scalar]]:
@@ -113,82 +84,6 @@ def crossed(arms: Mapping[str, Settings], grid: Mapping[str, Sequence[Scalar]]) 
             raise ValueError(f"two arms would both be called {name!r}; rename one")
         combinations[name] = settings | point
     return combinations
-
-
-def split_settings(settings: Settings) -> tuple[Settings, Settings]:
-    """Split settings into those of fields and those of places inside lists, such as `pair_terms.0.init_args.far`.
-
-    >>> split_settings({"epochs": 2, "pair_terms.0.init_args.far": "1e-3"})
-    ({'epochs': 2}, {'pair_terms.0.init_args.far': '1e-3'})
-    """
-    inside = {name: value for name, value in settings.items() if any(part.isdecimal() for part in name.split("."))}
-    return {name: value for name, value in settings.items() if name not in inside}, inside
-
-
-def split_options(overrides: Sequence[str]) -> tuple[list[str], Settings]:
-    """Split `--field value` and `--field=value` options likewise; values of places inside lists are read as YAML.
-
-    >>> split_options(["--epochs", "2", "--pair_terms.0.init_args.K=3"])
-    (['--epochs', '2'], {'pair_terms.0.init_args.K': 3})
-
-    Raises:
-        ValueError: a value is missing, or is not YAML.
-    """
-    whole, inside = [], {}
-    words = iter(overrides)
-    for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not split_settings({name: None})[1]:
-            whole.append(word)
-            continue
-        given = value if equals else next(words, None)
-        if given is None:
-            raise ValueError(f"--{name}: expected a value")
-        try:
-            inside[name] = read_yaml(given)
-            check_plain("it", inside[name])
-        except ValueError as error:
-            raise ValueError(f"--{name}: {error}") from None
-    return whole, inside
-
-
-def changed_inside(lists: Settings, settings: Settings) -> Settings:
-    """A copy of fields that hold lists, with values at some places inside changed.
-
-    >>> changed_inside({"pair_terms": [{"init_args": {"far": "1e-4"}}]}, {"pair_terms.0.init_args.far": "1e-3"})
-    {'pair_terms': [{'init_args': {'far': '1e-3'}}]}
-
-    Args:
-        lists: the fields as plain data.
-        settings: values by dotted name; a number in a name is a place in a list, from 0.
-
-    Raises:
-        ValueError: a place does not exist.
-    """
-    changed = deepcopy(lists)
-    for name, value in settings.items():
-        *outer, last = name.split(".")
-        at: Any = changed
-        for number, part in enumerate(outer):
-            at = _inside(at, part, name, ".".join(outer[:number]))
-        _inside(at, last, name, ".".join(outer))
-        at[int(last) if isinstance(at, list) else last] = value
-    return changed
-
-
-def _inside(at: Any, part: str, name: str, before: str) -> Any:
-    if isinstance(at, list) and part.isdecimal() and int(part) < len(at):
-        return at[int(part)]
-    if isinstance(at, Mapping) and part in at:
-        return at[part]
-    has = (
-        f"{len(at)} entries, from 0"
-        if isinstance(at, list)
-        else f"{', '.join(at)}"
-        if isinstance(at, Mapping)
-        else "none"
-    )
-    raise ValueError(f"{name}: there is no {part} in {before or 'a recipe'}, which has {has}")
 
 
 def short_names(fields: Sequence[str]) -> dict[str, str]:

@@ -15,12 +15,12 @@ from verisphere.decide.paired import Redrawn
 from verisphere.experiments.cleaned import cleaning_figures
 from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
-from verisphere.experiments.pairs import accuracies, pair_rows
-from verisphere.experiments.recipes import MeasuredSet
 from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import known_people, read_embeddings, write_embeddings
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.decoded_faces import in_memory
+from verisphere.measure.measured_set import MeasuredSet
+from verisphere.measure.pairs_of_set import accuracies, pair_rows
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.protocols import PairsOfSet, all_pairs
