@@ -46,6 +46,8 @@ class Length:
         log_every: steps between entries of the log.
         save_every: steps between checkpoints.
         validate_every: steps between validations; 0 validates at the end alone.
+        until: number of steps after which the training ends early, as a search lets its candidates do; None trains to
+            the end. Rate and margin follow the whole length.
     """
 
     steps_per_epoch: int
@@ -56,11 +58,17 @@ class Length:
     log_every: int = 50
     save_every: int = 1000
     validate_every: int = 0
+    until: int | None = None
 
     @property
     def steps(self) -> int:
         """Number of steps of the whole training."""
         return max(round(self.epochs * self.steps_per_epoch), 1)
+
+    @property
+    def end(self) -> int:
+        """Number of steps that are made."""
+        return self.steps if self.until is None else min(self.until, self.steps)
 
     def validates(self, done: int) -> bool:
         """Whether a validation is due after a number of steps, other than at the end."""
@@ -124,7 +132,7 @@ def train(
         if plateau is not None and plateau.see(done, _followed(figures, length.schedule), length.schedule.patience):
             log.info("step %d: no better for %d validations, so the rate falls", done, length.schedule.patience)
 
-    missed = plateau is not None and plateau.step < first_step < length.steps and length.validates(first_step)
+    missed = plateau is not None and plateau.step < first_step < length.end and length.validates(first_step)
     if validate is not None and missed:
         validated(first_step, validate)
     objective.train()
@@ -149,7 +157,7 @@ def train(
         unlogged.setdefault("loss", []).append(float(loss))  # `finite_norm` has synchronised with the device already
 
         done, seen = step + 1, seen + sample.whole
-        last = done == length.steps
+        last = done == length.end
         if last or done == min(_FIRST_ENTRY, length.log_every) or done % length.log_every == 0:
             now = time.perf_counter()
             figures = {
@@ -176,8 +184,8 @@ def train(
             validated(done, validate)
             objective.train()
             since, seen = time.perf_counter(), 0
-    if done < length.steps:
-        raise ValueError(f"the samples end after step {done} of {length.steps}")
+    if done < length.end:
+        raise ValueError(f"the samples end after step {done} of {length.end}")
 
 
 def _followed(figures: Mapping[str, float], schedule: Schedule) -> float:

@@ -219,6 +219,30 @@ def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
     return ReadRecipe(recipe, resolved)
 
 
+def changed_recipe(read: ReadRecipe, resolved: dict[str, Any]) -> ReadRecipe:
+    """A recipe with other values, built anew but for the images of `data` and `validation`, which it shares.
+
+    Args:
+        read: the recipe.
+        resolved: the value of every field, as plain data; `data` and `validation` are those of `read`.
+
+    Raises:
+        ValueError: a value has the wrong type or is not allowed.
+    """
+    given = _Given.of(None, [])
+    with given.errors():
+        settings = given.parser.parse_object(resolved)
+        for name in ("data", "validation"):
+            assert resolved[name] == read.resolved[name]
+            settings[name] = getattr(read.recipe, name)
+        seed_start_weights(settings["seed"] % 2**31)
+        del settings["recipe"]
+        built = _built(given.parser, settings, resolved)
+        _check_built(built)
+        recipe = Recipe(**{name: built[name] for name in Recipe.__dataclass_fields__})
+    return ReadRecipe(recipe, resolved)
+
+
 def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """A recipe from a file as plain data with all fields, those that are missing at their defaults; nothing is built.
 

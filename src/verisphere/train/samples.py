@@ -34,7 +34,7 @@ def samples(
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
     workers = 0 if recipe.in_memory else recipe.workers  # rows of a tensor in memory need no process to read them
     step = first_step
-    while step < length.steps:
+    while step < length.end:
         epoch, inside = divmod(step, length.steps_per_epoch)
         if recipe.shuffle_buffer is None:
             order = grouped_order(labels, recipe.images_per_identity, recipe.seed, epoch)
@@ -61,7 +61,7 @@ def samples(
             own_domains = None if domains is None else domains[batch.indices].to(device, non_blocking=True)
             yield Sample(images, own_labels, records, parts, recipe.batch_size, own_domains)
             step += 1
-            if step == length.steps:
+            if step == length.end:
                 return
 
 

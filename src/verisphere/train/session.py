@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -75,6 +76,7 @@ def train_run(
     device: str | None = None,
     threads: int | None = None,
     tensorboard: bool = False,
+    until: int | None = None,
     progress: Progress = quietly,
 ) -> Objective:
     """Train as a recipe says; `out` receives `recipe.yaml`, `people.txt`, `run.json`, `metrics.jsonl`, `checkpoints/`.
@@ -98,6 +100,8 @@ def train_run(
         threads: number of CPU threads of each rank, on which the last bits of sums depend. By default a resumed run
             takes that of its checkpoint if the world size is the same, and any other that of PyTorch.
         tensorboard: also write TensorBoard events (extra `track`).
+        until: number of steps after which to save a checkpoint and return; a call without it continues from there. None
+            trains to the end.
         progress: reports the progress over the steps.
 
     Raises:
@@ -111,6 +115,7 @@ def train_run(
     if recipe.validation is not None and measure is None:
         raise ValueError("the recipe has a validation set; `measure` must say what to measure on it")
     length, division, place, data = on_every_rank(lambda: _prepared(recipe, device, tensorboard))
+    length = replace(length, until=until)
     _check_alike(read, data)
     objective, optimizer = _objective(recipe, place)
     lock = ExitStack()
@@ -197,7 +202,7 @@ def train_run(
         train(
             objective,
             optimizer,
-            progress(rows, "training", length.steps, first_step),
+            progress(rows, "training", length.end, first_step),
             length,
             first_step=first_step,
             record=record,
