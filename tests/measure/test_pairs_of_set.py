@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from verisphere.decide.intervals import accuracy_interval
-from verisphere.experiments.measure import Figure
 from verisphere.experiments.text import figure_title
 from verisphere.images import SyntheticFaces
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.pairs_of_set import accuracies, pair_rows
+from verisphere.measure.set_figures import Figure
 from verisphere.vocabulary import Embeddings, Redrawing
 
 #: Two folds of a genuine and an impostor pair each, in the layout of tables, and one that has the same images.

@@ -7,7 +7,7 @@ from statistics import fmean, pstdev
 
 from verisphere.decide.bounds import holds_zero, mean_bounds
 from verisphere.decide.paired import Redrawn, mean_difference
-from verisphere.experiments.measure import Figure, SetFigures
+from verisphere.measure.set_figures import Figure, SetFigures
 
 
 @dataclass(frozen=True)

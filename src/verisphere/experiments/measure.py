@@ -2,78 +2,32 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import sqrt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from verisphere.decide import OneThreshold
-from verisphere.decide.paired import Redrawn
 from verisphere.experiments.cleaned import cleaning_figures
 from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
 from verisphere.files.class_paths import present_name
-from verisphere.files.embeddings import known_people, read_embeddings, write_embeddings
+from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.images.decoded_faces import in_memory
 from verisphere.measure.measured_set import MeasuredSet
-from verisphere.measure.pairs_of_set import accuracies, pair_rows
+from verisphere.measure.set_figures import SetFigures, set_figures
 from verisphere.models.checkpoint import read_checkpoint
 from verisphere.models.embed import EmbeddingModel, embed, open_model
-from verisphere.protocols import PairsOfSet, all_pairs
-from verisphere.protocols.redrawn import redrawn_set
 from verisphere.score.cosine import cosine
 from verisphere.vocabulary import Embeddings, Origin, Progress, Redrawing, quietly
 
 log = logging.getLogger(__name__)
 
-TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log10_far_std_over_domains"
-ONE_THRESHOLD = "one_threshold"
-DOMAIN_TAR, DOMAIN_FAR, DOMAIN_THRESHOLD = "domain_tar", "domain_far", "domain_threshold"
-ACCURACY = "accuracy"
-COMPARED = (TAR, ACCURACY, GAMMA, TAR_STD, FAR_STD)
 _CHECKED_IMAGES = 16  # embedded again to check that the images of a set have not changed
 _LARGEST_CHANGE = 1e-4  # of a cosine; rounding changes it by 1e-6, another image by more
 _MOST_IN_MEMORY = 20_000  # images; a set with more is read anew for each training
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The identity of a figure.
-
-    Attributes:
-        measured: name of the set.
-        name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`,
-            `neg_log10_far_std_over_domains`, `one_threshold` and, for one domain, `domain_tar`, `domain_far`,
-            `domain_threshold`; `accuracy` over the folds of listed or drawn pairs.
-        far_target: target FAR as it was given; empty for an accuracy, which has none.
-        domain: name of the domain, or of the list of pairs if there are several; None for figures of the whole set.
-    """
-
-    measured: str
-    name: str
-    far_target: str
-    domain: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class SetFigures:
-    """The figures of one training on one set.
-
-    Attributes:
-        values: the value of each figure.
-        redrawn: figures by which arms are compared, over redrawn people.
-        below_resolution: target FARs that are too low for the number of impostor pairs.
-        people: number of people in the set.
-    """
-
-    values: dict[Figure, float]
-    redrawn: dict[Figure, Redrawn]
-    below_resolution: tuple[str, ...]
-    people: int
 
 
 class Measurer:
@@ -106,30 +60,10 @@ class Measurer:
 
     def measure(self, run: Run) -> dict[str, SetFigures]:
         """The figures of a finished training on every set."""
-        return {name: self._figures(name, self._embeddings(run, name)) for name in self.sets}
-
-    def _figures(self, name: str, embeddings: Embeddings) -> SetFigures:
-        asked = self.sets[name]
-        embeddings = known_people(embeddings, name)
-        pairs = PairsOfSet(embeddings if asked.one_far is not None else replace(embeddings, domains=None))
-        points = all_pairs(pairs, asked.far).operating_points
-        redrawn = redrawn_set(pairs, asked.far, asked.one_far, self.redrawing)
-        figures = [Figure(name, TAR, point.far_target) for point in points]
-        values = {figure: point.tar for figure, point in zip(figures, points, strict=True)}
-        over_people = dict(zip(figures, redrawn.tars, strict=True))
-        if asked.one_far is not None and redrawn.spread is not None:
-            thresholds = all_pairs(pairs, [asked.one_far]).one_threshold
-            assert thresholds is not None
-            values |= _of_one_threshold(name, thresholds[0])
-            far, spread = thresholds[0].far_target, redrawn.spread
-            for figure, over in ((GAMMA, spread.gamma), (TAR_STD, spread.tar_std), (FAR_STD, spread.neg_log10_far_std)):
-                over_people[Figure(name, figure, far)] = over
-        rows = pair_rows(embeddings, asked.pairs, asked.drawn_pairs, name)
-        for title, accuracy in accuracies(rows, self.redrawing).items():
-            key = Figure(name, ACCURACY, "", title)
-            values[key], over_people[key] = accuracy.value, accuracy
-        below = tuple(point.far_target for point in points if point.below_resolution)
-        return SetFigures(values, over_people, below, len(pairs.people))
+        return {
+            name: set_figures(name, asked, self._embeddings(run, name), self.redrawing)
+            for name, asked in self.sets.items()
+        }
 
     def _embeddings(self, run: Run, name: str) -> Embeddings:
         """A training's embeddings of a set: those in its folder if they are still valid, else new ones."""
@@ -180,21 +114,6 @@ def training_figures(run: Run) -> dict[str, float]:
     for entry in read_metrics(run.folder / METRICS):
         last |= {name: float(value) for name, value in entry.items() if value is not None and name != "step"}
     return {"seconds": run.seconds} | last | cleaning_figures(run.folder)
-
-
-def _of_one_threshold(name: str, one_threshold: OneThreshold) -> dict[Figure, float]:
-    far = one_threshold.far_target
-    values = {
-        Figure(name, GAMMA, far): one_threshold.gamma,
-        Figure(name, TAR_STD, far): sqrt(one_threshold.tar_variance),
-        Figure(name, FAR_STD, far): sqrt(one_threshold.neg_log10_far_variance),
-        Figure(name, ONE_THRESHOLD, far): one_threshold.calibration_threshold,
-    }
-    for domain, result in one_threshold.domains.items():
-        values[Figure(name, DOMAIN_TAR, far, domain)] = result.tar
-        values[Figure(name, DOMAIN_FAR, far, domain)] = result.far
-        values[Figure(name, DOMAIN_THRESHOLD, far, domain)] = result.threshold
-    return values
 
 
 def _images(described: Mapping[str, Any]) -> str:

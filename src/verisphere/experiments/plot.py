@@ -7,8 +7,8 @@ from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import MaxNLocator
 
 from verisphere.experiments.compare import ArmFigure, ArmResult, compared
-from verisphere.experiments.measure import COMPARED, Figure
 from verisphere.experiments.text import figure_title
+from verisphere.measure.set_figures import COMPARED, Figure
 from verisphere.report.plots import INK, LINES, PALE, SERIES, in_picture, new_figure, tidy
 
 _TITLES = {

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from verisphere.experiments.compare import ArmFigure, ArmResult, Difference, compared
-from verisphere.experiments.measure import ACCURACY, COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
+from verisphere.measure.set_figures import ACCURACY, COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
 from verisphere.report.tables import between, number, small, table
 
 COLUMNS = ("arm", "seed", "set", "figure", "far_target", "domain", "value")
