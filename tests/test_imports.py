@@ -15,6 +15,7 @@ FLOORS = (
     ("cli",),
     ("demo",),
     ("experiments",),
+    ("search",),
     ("clean",),
     ("ship",),
     ("measure",),

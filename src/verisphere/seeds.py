@@ -14,6 +14,7 @@ class Stream(IntEnum):
     CLASSES = 4
     NOISE = 5
     LABELS = 6
+    SEARCH = 7
 
 
 def seed_start_weights(seed: int) -> None:

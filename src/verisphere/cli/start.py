@@ -24,6 +24,7 @@ from verisphere.cli.messages import fail, message_of, several, show, show_traceb
 from verisphere.cli.parsing import Parser
 from verisphere.cli.recipes import add_recipes
 from verisphere.cli.renamed import check_renamed
+from verisphere.cli.searching import add_search
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
 from verisphere.cli.training import add_demo, add_experiment, add_train
@@ -40,6 +41,7 @@ VERBS = (
     add_recipes,
     add_train,
     add_experiment,
+    add_search,
     add_clean,
     add_adopt,
     add_embed,

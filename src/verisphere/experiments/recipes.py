@@ -81,7 +81,7 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
         if not arms:
             seeds = experiment.seeds or (read.recipe.seed,)
             described = _described(experiment, read)
-            sets = {title: open_set(title, given) for title, given in described.items()}
+            sets = {title: open_set(f"evaluate: {title}", given) for title, given in described.items()}
         backbone = json.dumps(read.resolved["backbone"])
         if backbone not in checked_backbones:
             checked_backbones.add(backbone)

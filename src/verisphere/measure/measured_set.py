@@ -64,8 +64,12 @@ def _parser() -> jsonargparse.ArgumentParser:
     return parser
 
 
-def open_set(name: str, given: Mapping[str, Any]) -> MeasuredSet:
+def open_set(where: str, given: Mapping[str, Any]) -> MeasuredSet:
     """Open a set from plain data.
+
+    Args:
+        where: name of the set in messages.
+        given: values of the attributes of `MeasuredSet`.
 
     Raises:
         ValueError: a key or value is wrong, or the set cannot be measured; names the set.
@@ -76,9 +80,9 @@ def open_set(name: str, given: Mapping[str, Any]) -> MeasuredSet:
         built = parser.instantiate(parser.parse_object(dict(given)))
         return MeasuredSet(**{field: built[field] for field in MeasuredSet.__dataclass_fields__})
     except jsonargparse.ArgumentError as error:
-        raise ValueError(f"evaluate: {name}: {explain(error, MeasuredSet)}") from None
+        raise ValueError(f"{where}: {explain(error, MeasuredSet)}") from None
     except ValueError as error:
-        raise ValueError(f"evaluate: {name}: {error}") from None
+        raise ValueError(f"{where}: {error}") from None
 
 
 def complete_set(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""Loss search: `search`."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.messages import progress, show
+from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
+from verisphere.words import printable
+
+
+def search(options: argparse.Namespace) -> str:
+    """Choose numeric fields of a recipe while it trains, by a reward that is a figure of an evaluation."""
+    from verisphere.distributed import world
+    from verisphere.search.candidate import Computing
+    from verisphere.search.definition import read_search
+    from verisphere.search.search import run_search
+    from verisphere.search.text import result_text
+    from verisphere.train.recipe import Recipe
+
+    refuse_misspelt(options, Recipe)
+    asked = read_search(options.file, options.overrides)
+    result = run_search(asked, options.out, Computing(options.device, options.threads, progress()))
+    if not world().first:
+        return ""
+    show(result_text(asked, result))
+    out = printable(str(options.out))
+    return f"{out}: the run of the result, and search.json; next: verisphere embed {out} FACES --out EMBEDDINGS.npz"
+
+
+def add_search(verbs: Verbs) -> None:
+    """What `search` takes."""
+    verb = new_verb(
+        verbs,
+        "search",
+        search,
+        shared=True,
+        any_field=True,
+        examples=(
+            "verisphere search searches/search_softmax --out runs/searched",
+            "verisphere search mine.yaml --out runs/searched --epochs 8",
+        ),
+        less_memory="lower batch_size, raise accumulate, or set in_memory: false",
+    )
+    verb.add_argument(
+        "file",
+        type=Path,
+        metavar="SEARCH",
+        help="YAML: a recipe, the fields to search, method, schedule and reward; or a name that `verisphere recipes` "
+        "lists; any field of the recipe can follow as --field value",
+    )
+    verb.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="folder of the search; given again, it is continued"
+    )
+    add_device(verb)

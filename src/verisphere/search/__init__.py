@@ -1,0 +1,25 @@
+"""Loss search: numeric fields of a recipe, chosen while it trains by a reward that is a figure of an evaluation."""
+
+from verisphere.search.halving import SuccessiveHalving
+from verisphere.search.maps import Linear, Logarithmic, Map, ModulatingFactor
+from verisphere.search.method import Method, RandomDraws
+from verisphere.search.population import PopulationBased
+from verisphere.search.reinforce import Reinforce
+from verisphere.search.sampler import Optuna
+from verisphere.search.schedule import EachEpoch, SearchSchedule, WholeTrainings
+
+__all__ = [
+    "EachEpoch",
+    "Linear",
+    "Logarithmic",
+    "Map",
+    "Method",
+    "ModulatingFactor",
+    "Optuna",
+    "PopulationBased",
+    "RandomDraws",
+    "Reinforce",
+    "SearchSchedule",
+    "SuccessiveHalving",
+    "WholeTrainings",
+]

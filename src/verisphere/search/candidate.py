@@ -1,0 +1,154 @@
+"""A candidate of a search: a run that begins with the checkpoint of another, trained for a round, and measured.
+
+Its folder is that of a run as `train` writes it. Candidates of a round see the same images in the same order, with the
+same augmentation, since both follow from the recipe's seed and the number of the step.
+"""
+
+import json
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from verisphere.collectives import on_every_rank, on_first_rank
+from verisphere.device import choose_device
+from verisphere.files.disk import remove_whole, write_whole
+from verisphere.models.checkpoint import list_checkpoints
+from verisphere.search.reward import Measured, Reward
+from verisphere.train.loop import TrainingDiverged
+from verisphere.train.recipe import ReadRecipe, changed_recipe
+from verisphere.train.session import train_run
+from verisphere.train.settings import Settings, changed_inside
+from verisphere.vocabulary import Progress, quietly
+
+log = logging.getLogger(__name__)
+
+REWARD = "reward.json"
+
+
+@dataclass(frozen=True)
+class Computing:
+    """With what candidates are trained and measured.
+
+    Attributes:
+        device, threads: see `train_run`.
+        progress: reports the progress of trainings and measurements.
+    """
+
+    device: str | None = None
+    threads: int | None = None
+    progress: Progress = quietly
+
+
+def train_candidate(
+    read: ReadRecipe,
+    values: Settings,
+    folder: Path,
+    *,
+    parent: Path | None,
+    until: int,
+    reward: Reward,
+    computing: Computing,
+) -> Measured | None:
+    """Train and measure a candidate; one that was stopped continues from its last checkpoint.
+
+    The ranks of a joined group train it together; all return the same.
+
+    Args:
+        read: the recipe that all candidates share.
+        values: the fields that are its own.
+        folder: folder of its run.
+        parent: run with whose newest checkpoint it begins; None begins with the start weights.
+        until: number of steps, counted from the start of the training, after which it is measured.
+        reward: what is measured.
+        computing: device, threads, progress.
+
+    Returns:
+        the reward; None if a loss or gradient was not finite.
+
+    Raises:
+        ValueError: the values are not allowed; a file in the folder was changed.
+        TrainingStopped: a signal asked to stop.
+    """
+    if on_first_rank(lambda: "measured" if (folder / REWARD).is_file() else ""):
+        return _read(on_first_rank(lambda: (folder / REWARD).read_text(encoding="utf-8")), folder / REWARD)
+    own = on_every_rank(lambda: changed_recipe(read, changed_inside(read.resolved, values)))
+    on_first_rank(lambda: _begin(own, folder, parent))
+    try:
+        train_run(
+            own,
+            folder,
+            resume=True,
+            until=until,
+            device=computing.device,
+            threads=computing.threads,
+            progress=computing.progress,
+        )
+        measured: Measured | None = reward.measure(folder, choose_device(computing.device), computing.progress)
+        note = ""
+    except TrainingDiverged as error:
+        measured, note = None, str(error)
+        log.warning("%s: %s", folder, error)
+    on_first_rank(lambda: _write(measured, note, folder / REWARD))
+    return measured
+
+
+def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
+    """Write the recipe of a candidate, and give it the checkpoint of its parent."""
+    if parent is not None and not list_checkpoints(folder):
+        newest = list_checkpoints(parent)[-1]
+        # the same file under two names where the disk can: a checkpoint is never written to
+        write_whole(folder / "checkpoints" / newest.name, lambda partial: copy_checkpoint(newest, partial))
+    people = "\n".join(read.recipe.data.people) + "\n"
+    write_whole(folder / "people.txt", lambda partial: partial.write_text(people, encoding="utf-8"))
+    write_whole(folder / "recipe.yaml", lambda partial: partial.write_text(read.yaml, encoding="utf-8"))
+    return ""
+
+
+def copy_checkpoint(checkpoint: Path, to: Path) -> None:
+    """Give a checkpoint a second place on the disk, by links where the file system has them."""
+    shutil.copytree(checkpoint, to, copy_function=_linked)
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        Path(target).hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints of a candidate that nothing continues; its log and its reward stay."""
+    if (folder / "checkpoints").is_dir():
+        remove_whole(folder / "checkpoints")
+
+
+def _write(measured: Measured | None, note: str, path: Path) -> str:
+    fields = (
+        {"reward": None, "diverged": note}
+        if measured is None
+        else {"reward": measured.reward, "replicates": measured.replicates.tolist()}
+    )
+    write_whole(path, lambda partial: partial.write_text(json.dumps(fields) + "\n", encoding="utf-8"))
+    return ""
+
+
+def read_reward(folder: Path) -> Measured | None:
+    """The reward in a candidate's folder; None for one that diverged.
+
+    Raises:
+        ValueError: the file is not one that `train_candidate` writes.
+    """
+    return _read((folder / REWARD).read_text(encoding="utf-8"), folder / REWARD)
+
+
+def _read(text: str, path: Path) -> Measured | None:
+    try:
+        fields = json.loads(text)
+        if fields["reward"] is None:
+            return None
+        return Measured(float(fields["reward"]), np.array(fields["replicates"], np.float64))
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: not a reward as a search writes it; was it changed?") from None

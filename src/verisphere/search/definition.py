@@ -1,0 +1,182 @@
+"""The definition of a search: a YAML file that names a recipe, the fields to search, a method, a schedule, a reward.
+
+recipe: synthetic/search_softmax     # relative to this file, or the name of a packaged one
+set: {epochs: 8}                     # fields of the recipe
+space:                               # a map for each searched field
+  loss.init_args.factor: {class_path: verisphere.search.ModulatingFactor, init_args: {scale: 16}}
+method: {class_path: verisphere.search.Reinforce}
+schedule: {class_path: verisphere.search.EachEpoch, init_args: {candidates: 4}}
+reward:                              # a set as in an experiment's `evaluate`, and which figure of it
+  faces: {class_path: ..., init_args: {...}}
+  figure: tar
+  far: ["1e-2"]
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonargparse
+
+from verisphere.backbones.extract import extract
+from verisphere.files.bases import read_based
+from verisphere.files.class_paths import present_names
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import shown
+from verisphere.files.packaged_recipes import find_recipe, locate_recipe
+from verisphere.search.maps import Map
+from verisphere.search.method import Method
+from verisphere.search.reinforce import Reinforce
+from verisphere.search.reward import Reward
+from verisphere.search.schedule import EachEpoch, SearchSchedule
+from verisphere.search.space import Space
+from verisphere.train.explain import explain
+from verisphere.train.preparation import length_of
+from verisphere.train.recipe import ReadRecipe
+from verisphere.train.settings import (
+    Settings,
+    as_options,
+    check_plain,
+    overridden_fields,
+    read_with,
+    split_options,
+    split_settings,
+)
+from verisphere.words import unknown_name
+
+_ALLOWED_KEYS = ("recipe", "set", "space", "method", "schedule", "reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search that was read and checked.
+
+    Attributes:
+        read: the recipe; its validation is left out, since the reward takes its place.
+        space: the fields, each with its map.
+        method: chooses the draws.
+        schedule: plans the rounds.
+        reward: what candidates are compared by.
+        described: all but the recipe, as plain data.
+    """
+
+    read: ReadRecipe
+    space: Space
+    method: Method
+    schedule: SearchSchedule
+    reward: Reward
+    described: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a search names by class.
+
+    Attributes:
+        space: a map for each field.
+        method: chooses the draws.
+        schedule: plans the rounds.
+    """
+
+    space: dict[str, Map]
+    method: Method
+    schedule: SearchSchedule
+
+
+def read_search(path: str | Path, overrides: Sequence[str] = ()) -> Search:
+    """Read a search from a file; options `--field value` override fields of its recipe.
+
+    Args:
+        path: YAML file, or the name of a packaged one.
+        overrides: words of the command line.
+
+    Raises:
+        FileNotFoundError: there is no such file, or no such recipe.
+        ValueError: a key, field or value is wrong, a field cannot be searched, the reward cannot be measured, or the
+            recipe cannot be trained; names it.
+    """
+    file = find_recipe(path, what="search")
+    based = read_based(file.path)
+    with errors_naming(file.name):
+        if not isinstance(based.content, Mapping) or "space" not in based.content:
+            raise ValueError("not a search: it has no space, the fields to search; see docs/search.md")
+        named_in, _ = based.origin(["recipe"]) or (file.path, 0)
+        return search_of(based.content, named_in.parent, overrides)
+
+
+def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str] = ()) -> Search:
+    """A search from plain data.
+
+    Args:
+        content: the keys of a file.
+        folder: folder to which the path of the recipe is relative.
+        overrides: words of the command line.
+
+    Raises:
+        FileNotFoundError: see `read_search`.
+        ValueError: see `read_search`.
+    """
+    for key in content:
+        if key not in _ALLOWED_KEYS:
+            raise ValueError(unknown_name("key", str(key), list(_ALLOWED_KEYS)))
+    check_plain("it", dict(content))
+    settings, space, given = (_fields(content, key) for key in ("set", "space", "reward"))
+    if not space:
+        raise ValueError("space is empty; name at least one field of the recipe")
+    twice = sorted(overridden_fields(overrides) & (settings.keys() | space.keys()))
+    if twice:
+        raise ValueError(f"--{twice[0]}: the search sets it; change it there")
+    read = _recipe(content.get("recipe"), settings, folder, overrides)
+    parts, described = _parts(content, space)
+    of_space = Space(tuple(parts.space), tuple(parts.space.values()))
+    of_space.check(read.resolved)
+    length = length_of(read.recipe)
+    parts.schedule.begin(length.epochs, of_space, read.recipe.seed)
+    parts.method.begin(of_space.start, read.recipe.seed)
+    reward = Reward.of(present_names(given))
+    with errors_naming("reward"):
+        extract(read.recipe.backbone, reward.measured_set.faces.select([0]))
+    return Search(read, of_space, parts.method, parts.schedule, reward, described | {"reward": reward.described})
+
+
+def _fields(content: Mapping[str, Any], key: str) -> Settings:
+    given = content.get(key) or {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{key} is {shown(given)}; expected names with values")
+    return dict(given)
+
+
+def _recipe(name: object, settings: Settings, folder: Path, overrides: Sequence[str]) -> ReadRecipe:
+    """The recipe that all candidates share; without validation, which the reward replaces."""
+    if not isinstance(name, str):
+        raise ValueError(f"recipe is {shown(name)}; expected the path of a recipe, relative to this file, or its name")
+    file = locate_recipe(name, folder) or folder / name  # one that is not there is reported by its reader
+    whole, inside = split_settings(settings)
+    options, options_inside = split_options(overrides)
+    given = [*as_options(whole), *options, "--validation=null", "--validate_every=0"]
+    read = read_with(file, given, inside | options_inside)
+    if read.recipe.schedule.shape == "plateau":
+        raise ValueError(
+            "schedule.shape is plateau, which follows a validation set; a search has its reward instead: take another"
+        )
+    return read
+
+
+def _parts(content: Mapping[str, Any], space: Settings) -> tuple[_Parts, dict[str, Any]]:
+    """Space, method and schedule as objects, and as plain data with all arguments."""
+    given = {
+        "space": space,
+        "method": content.get("method", {"class_path": f"{Reinforce.__module__}.{Reinforce.__name__}"}),
+        "schedule": content.get("schedule", {"class_path": f"{EachEpoch.__module__}.{EachEpoch.__name__}"}),
+    }
+    parser = jsonargparse.ArgumentParser(exit_on_error=False, prog="search", allow_abbrev=False)
+    parser.add_class_arguments(_Parts)
+    try:
+        settings = parser.parse_object(present_names(given))
+        built = parser.instantiate(settings)
+    except jsonargparse.ArgumentError as error:
+        raise ValueError(explain(error, _Parts)) from None
+    described = json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
+    return _Parts(**{name: built[name] for name in _Parts.__dataclass_fields__}), described

@@ -1,0 +1,51 @@
+"""Successive halving (Jamieson and Talwalkar 2016, arXiv:1502.07943): many short trainings, of which the best go on."""
+
+from collections.abc import Sequence
+
+from verisphere.search.method import Method
+from verisphere.search.rounds import Round, Start, starts_of
+from verisphere.search.schedule import SearchSchedule, check_at_least, check_positive
+from verisphere.search.space import Space
+
+
+class SuccessiveHalving(SearchSchedule):
+    """Trainings that end early where others of the same length are better; the result is the best of the last round.
+
+    All are trained for `first` epochs; the best 1 / `keep_one_of` of them go on to `keep_one_of` times as many, and so
+    on, up to the end of the training. Rates follow the whole length from the start.
+
+    Args:
+        trainings: trainings that begin.
+        keep_one_of: of how many one goes on; the paper's eta.
+        first: length of the first round in epochs.
+
+    Raises:
+        ValueError: a count that is too small, or a length that is not positive.
+    """
+
+    def __init__(self, trainings: int = 16, keep_one_of: int = 2, first: float = 1.0) -> None:
+        check_at_least("trainings", trainings, 1)
+        check_at_least("keep_one_of", keep_one_of, 2)
+        check_positive("first", first)
+        self.trainings, self.keep_one_of, self.first = trainings, keep_one_of, first
+
+    def begin(self, epochs: float, space: Space, seed: int) -> None:
+        """Begin a search.
+
+        Raises:
+            ValueError: the first round is longer than a training.
+        """
+        super().begin(epochs, space, seed)
+        if self.first > epochs:
+            raise ValueError(f"first is {self.first:g} epochs, longer than a training of {epochs:g}")
+
+    def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
+        """All trainings, or the best of those of the round before."""
+        if not rounds:
+            return starts_of(method.ask(self.trainings), [None] * self.trainings, self.first)
+        before = rounds[-1]
+        if before.starts[0].until >= self.epochs:
+            return ()
+        going_on = sorted(before.ranking[: max(len(before.starts) // self.keep_one_of, 1)])
+        until = min(before.starts[0].until * self.keep_one_of, self.epochs)
+        return starts_of(before.draws[going_on], going_on, until)

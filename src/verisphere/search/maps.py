@@ -1,0 +1,136 @@
+"""Maps from a draw, a number near [0, 1], to the value of a field, and back.
+
+Methods draw without knowing what a field means; a map says which values a field takes.
+"""
+
+from abc import ABC, abstractmethod
+from math import exp, isfinite, log
+
+from verisphere.losses.search_softmax import additive_margin
+
+
+class Map(ABC):
+    """The values of one field.
+
+    Attributes:
+        start: the draw at which a method with a memory, such as `Reinforce`, begins.
+    """
+
+    start: float
+
+    @abstractmethod
+    def value(self, draw: float) -> float:
+        """The value of the field for a draw; methods that draw evenly draw from [0, 1]."""
+
+    @abstractmethod
+    def draw(self, value: float) -> float:
+        """A draw with this value."""
+
+    def readable(self, value: float) -> dict[str, float]:
+        """The value in numbers that a person can read, by name; for the log and the plots."""
+        return {"value": value}
+
+
+class Linear(Map):
+    """Values on a line: `low` for a draw of 0, `high` for 1. A draw outside [0, 1] has the nearer end.
+
+    >>> Linear(0.1, 0.5).value(0.25)
+    0.2
+
+    Args:
+        low, high: the ends; equal ends make a field that does not change, as a control.
+        start: value at which a method with a memory begins; None is the middle.
+        whole: round to whole numbers.
+
+    Raises:
+        ValueError: ends that are not finite or not in order, or a start outside them.
+    """
+
+    def __init__(self, low: float, high: float, start: float | None = None, whole: bool = False) -> None:
+        if not (isfinite(low) and isfinite(high) and low <= high):
+            raise ValueError(f"low is {low} and high {high}; they must be finite numbers in this order")
+        self.low, self.high, self.whole = low, high, whole
+        self.start = 0.5 if start is None else self.draw(_within(start, low, high))
+
+    def value(self, draw: float) -> float:
+        """low + (high - low) * draw, held in [low, high]."""
+        value = self.low + (self.high - self.low) * min(max(draw, 0.0), 1.0)
+        return round(value) if self.whole else value
+
+    def draw(self, value: float) -> float:
+        """The inverse; 0.5 where both ends are equal."""
+        return (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+
+
+class Logarithmic(Map):
+    """Values on a logarithmic scale: `low` for a draw of 0, `high` for 1. A draw outside [0, 1] has the nearer end.
+
+    >>> round(Logarithmic(0.001, 0.1).value(0.5), 6)
+    0.01
+
+    Args:
+        low, high: the ends, above 0.
+        start: value at which a method with a memory begins; None is the geometric mean of the ends.
+
+    Raises:
+        ValueError: ends that are not finite, not above 0 or not in order, or a start outside them.
+    """
+
+    def __init__(self, low: float, high: float, start: float | None = None) -> None:
+        if not (isfinite(low) and isfinite(high) and 0 < low <= high):
+            raise ValueError(f"low is {low} and high {high}; they must be finite numbers above 0 in this order")
+        self.low, self.high = low, high
+        self.start = 0.5 if start is None else self.draw(_within(start, low, high))
+
+    def value(self, draw: float) -> float:
+        """low * (high / low) ** draw, held in [low, high]."""
+        value = self.low * (self.high / self.low) ** min(max(draw, 0.0), 1.0)
+        return min(max(value, self.low), self.high)  # rounding may pass the end
+
+    def draw(self, value: float) -> float:
+        """The inverse; 0.5 where both ends are equal."""
+        return log(value / self.low) / log(self.high / self.low) if self.high > self.low else 0.5
+
+
+class ModulatingFactor(Map):
+    """The modulating factor of `SearchSoftmax` (Wang et al. 2020, arXiv:2007.06542): a = -|x| * exp(scale / 3).
+
+    The released implementation of the paper draws x and maps it so; a itself runs to -10000 in table 3. With |x| = 1
+    the factor equals an additive margin of just above 1/3 at any scale.
+
+    >>> ModulatingFactor(scale=30.0).value(1.0)
+    -22026.465794806718
+
+    Args:
+        scale: the loss's factor from cosine to logit.
+        start: x at which a method with a memory begins. 0 is a point from which the search has no direction, since
+            |x| has its kink there.
+
+    Raises:
+        ValueError: a scale that is not positive, or a start that is not finite.
+    """
+
+    def __init__(self, scale: float = 32.0, start: float = 1.0) -> None:
+        if not (isfinite(scale) and scale > 0):
+            raise ValueError(f"scale must be a positive number, got {scale}")
+        if not isfinite(start):
+            raise ValueError(f"start must be a finite number, got {start}")
+        self.scale, self.start = scale, start
+
+    def value(self, draw: float) -> float:
+        """-|x| * exp(scale / 3)."""
+        return -abs(draw) * exp(self.scale / 3)
+
+    def draw(self, value: float) -> float:
+        """The draw above 0 with this factor."""
+        return -value / exp(self.scale / 3)
+
+    def readable(self, value: float) -> dict[str, float]:
+        """The factor, and the additive margin on the own cosine that it equals."""
+        return {"value": value, "margin": additive_margin(value, self.scale)}
+
+
+def _within(start: float, low: float, high: float) -> float:
+    if not low <= start <= high:
+        raise ValueError(f"start is {start}; it must lie in [{low}, {high}]")
+    return start

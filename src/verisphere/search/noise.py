@@ -1,0 +1,31 @@
+"""How noisy a reward is: the same networks, measured on other people."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from verisphere.search.reward import Measured
+
+
+def spread(measured: Measured | None) -> float | None:
+    """Standard deviation of a reward over redrawn people; None for a candidate without a reward."""
+    return None if measured is None else float(np.nanstd(measured.replicates))
+
+
+def another_wins(measured: Sequence[Measured | None], best: int) -> float:
+    """Share of the redrawings of the people in which another candidate has a higher reward than the best one.
+
+    All candidates are measured on the same redrawings. A redrawing in which the best one has no figure is not counted.
+
+    Args:
+        measured: the candidates; None where a training diverged.
+        best: the candidate with the highest reward.
+    """
+    ours = measured[best]
+    assert ours is not None
+    others = [one.replicates for place, one in enumerate(measured) if one is not None and place != best]
+    valid = np.isfinite(ours.replicates)
+    if not others or not valid.any():
+        return 0.0
+    highest = np.nanmax(np.stack(others)[:, valid], axis=0)
+    return float((highest > ours.replicates[valid]).mean())

@@ -1,0 +1,71 @@
+"""Population-based training (Jaderberg et al. 2017, arXiv:1711.09846): members that copy better ones as they train."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from verisphere.search.method import Method
+from verisphere.search.rounds import Round, Start, starts_of
+from verisphere.search.schedule import SearchSchedule, check_at_least, check_positive, share_of
+from verisphere.seeds import Stream, mixed_seed, numpy_generator
+
+
+class PopulationBased(SearchSchedule):
+    """A population whose worst members take over weights and values of the best, and vary the values.
+
+    It is `EachEpoch` without a method that learns: every member goes on with its own weights, those in the last `share`
+    begin anew from a random one of the first `share` (the paper's truncation selection), and each of their values is
+    multiplied by one of `factors`. The result is the best member at the end.
+
+    Args:
+        members: size of the population.
+        every: epochs between two selections.
+        share: share of the members that is replaced, and from which they are; 0.2 in the paper.
+        factors: by what a value is multiplied, drawn evenly; 0.8 and 1.2 in the paper.
+
+    Raises:
+        ValueError: fewer than two members, a length that is not positive, a share outside (0, 0.5], a factor that is
+            not positive.
+    """
+
+    def __init__(
+        self,
+        members: int = 8,
+        every: float = 1.0,
+        share: float = 0.2,
+        factors: tuple[float, ...] = (0.8, 1.2),
+    ) -> None:
+        check_at_least("members", members, 2)
+        check_positive("every", every)
+        if not 0 < share <= 0.5:
+            raise ValueError(f"share must lie in (0, 0.5], got {share}")
+        if not factors:
+            raise ValueError("factors is empty; name at least one")
+        for place, factor in enumerate(factors):
+            check_positive(f"factors[{place}]", factor)
+        self.members, self.every, self.share, self.factors = members, every, share, tuple(factors)
+
+    def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
+        """All members, of which the worst have another's weights and values."""
+        until = min((len(rounds) + 1) * self.every, self.epochs)
+        if not rounds:
+            return starts_of(method.ask(self.members), [None] * self.members, until)
+        if len(rounds) * self.every >= self.epochs:
+            return ()
+        before = rounds[-1]
+        draws, parents = before.draws.copy(), list(range(self.members))
+        generator = numpy_generator(mixed_seed(Stream.SEARCH, self.seed, len(rounds)))
+        replaced = share_of(self.share, self.members)
+        for worse in before.ranking[-replaced:]:
+            parents[worse] = int(generator.choice(before.ranking[:replaced]))
+            factors = generator.choice(self.factors, len(self.space.fields))
+            draws[worse] = self._varied(before.draws[parents[worse]], factors)
+        return starts_of(draws, parents, until)
+
+    def _varied(self, draw: np.ndarray, factors: np.ndarray) -> list[float]:
+        """The draw of another member with each value multiplied."""
+        maps = self.space.maps
+        return [
+            of_field.draw(of_field.value(number) * factor)
+            for of_field, number, factor in zip(maps, draw, factors, strict=True)
+        ]

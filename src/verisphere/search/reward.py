@@ -1,0 +1,112 @@
+"""The reward of a candidate: a figure of an evaluation of its network, also over redrawn people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from verisphere.decide.point import far_text
+from verisphere.files.json_values import shown
+from verisphere.images.decoded_faces import in_memory
+from verisphere.measure.measured_set import MeasuredSet, complete_set, open_set
+from verisphere.measure.set_figures import ACCURACY, FAR_STD, GAMMA, TAR, TAR_STD, Figure, set_figures
+from verisphere.models.embed import embed, open_model
+from verisphere.vocabulary import Progress, Redrawing, quietly
+
+#: The figures that can be a reward; of those that say how far domains lie apart, the smaller one is better.
+FIGURES = {TAR: 1.0, ACCURACY: 1.0, GAMMA: -1.0, TAR_STD: -1.0, FAR_STD: -1.0}
+_OF_ONE_THRESHOLD = (GAMMA, TAR_STD, FAR_STD)
+_SET = "reward"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The reward of a network.
+
+    Attributes:
+        reward: the figure; higher is better, so one that should be small has its sign changed.
+        replicates: the same in each redrawing of the people, which are the same for all networks.
+    """
+
+    reward: float
+    replicates: Float64[np.ndarray, " replicates"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reward:
+    """What candidates are compared by.
+
+    Attributes:
+        measured_set: the images, with target FARs and pairs. Its people should be neither those of the training nor
+            those on whom the result is measured.
+        figure: a key of `FIGURES`.
+        described: everything as plain data.
+        replicates: number of redrawings of the people.
+    """
+
+    measured_set: MeasuredSet
+    figure: str
+    described: dict[str, Any]
+    replicates: int = 200
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Reward":
+        """A reward from plain data: `figure`, `replicates`, and a set as experiments have it under `evaluate`.
+
+        The first target FAR of the set is that of the reward, for a figure that has one.
+
+        Raises:
+            ValueError: the figure is unknown or the set does not have it; the set cannot be measured.
+        """
+        asked = dict(given)
+        figure, replicates = asked.pop("figure", TAR), asked.pop("replicates", 200)
+        if figure not in FIGURES:
+            raise ValueError(f"reward: figure is {shown(figure)}; allowed are {', '.join(FIGURES)}")
+        if type(replicates) is not int or replicates < 2:
+            raise ValueError(f"reward: replicates is {shown(replicates)}; it is a whole number of at least 2")
+        opened = open_set("reward", asked)
+        if figure == ACCURACY and not (opened.pairs or opened.drawn_pairs):
+            raise ValueError("reward: figure is accuracy, which needs pairs or drawn_pairs")
+        if figure in _OF_ONE_THRESHOLD and opened.one_far is None:
+            raise ValueError(f"reward: figure is {figure}, which needs one_far, a target FAR over domains")
+        described = {"figure": figure, "replicates": replicates, **complete_set(asked)}
+        return cls(opened, figure, described, replicates)
+
+    @property
+    def title(self) -> str:
+        """The reward in words."""
+        key = self._key
+        return key.name + (f" at FAR {key.far_target}" if key.far_target else "")
+
+    @property
+    def _key(self) -> Figure:
+        asked = self.measured_set
+        if self.figure == ACCURACY:
+            return Figure(_SET, ACCURACY, "")
+        far = asked.one_far if self.figure in _OF_ONE_THRESHOLD else asked.far[0]
+        assert far is not None  # as `of` has checked
+        return Figure(_SET, self.figure, far_text(far))
+
+    def in_memory(self, progress: Progress = quietly) -> "Reward":
+        """The same with its images read once, for all candidates."""
+        held = replace(self.measured_set, faces=in_memory(self.measured_set.faces, progress=progress))
+        return replace(self, measured_set=held)
+
+    def measure(self, run: Path, device: torch.device, progress: Progress = quietly) -> Measured:
+        """The reward of the newest checkpoint of a run.
+
+        Args:
+            run: folder of the run.
+            device: device of the network.
+            progress: reports the progress.
+        """
+        asked = self.measured_set
+        model = open_model(run, device, trust=True)  # its recipe, including its code, was given for training
+        embeddings = embed(model, asked.faces, _SET, flip=asked.flip, progress=progress)
+        figures = set_figures(_SET, asked, embeddings, Redrawing(self.replicates, 0))
+        sign, key = FIGURES[self.figure], self._key
+        return Measured(sign * figures.values[key], sign * figures.redrawn[key].replicates)

@@ -1,0 +1,70 @@
+"""Rounds of a search: candidates that begin together, each with its draw, and their rewards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from verisphere.search.method import Draws, Rewards
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a candidate begins, and how far it is trained.
+
+    Attributes:
+        draw: a number for each field of the space.
+        parent: candidate of the round before whose weights, centers, loss state and momentum it begins with; None
+            begins with the start weights of the recipe.
+        until: position in epochs up to which it is trained.
+    """
+
+    draw: tuple[float, ...]
+    parent: int | None
+    until: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """Candidates that were trained and measured.
+
+    Attributes:
+        starts: how each began.
+        measured: reward of each; None for one whose training diverged.
+    """
+
+    starts: tuple[Start, ...]
+    measured: tuple[float | None, ...]
+
+    @property
+    def rewards(self) -> Rewards:
+        """The rewards; a training that diverged has that of the worst of its round which did not."""
+        worst = min(reward for reward in self.measured if reward is not None)
+        return np.array([worst if reward is None else reward for reward in self.measured])
+
+    @property
+    def draws(self) -> Draws:
+        """The draws, a row for each candidate."""
+        return np.array([start.draw for start in self.starts], np.float64)
+
+    @property
+    def ranking(self) -> list[int]:
+        """The candidates, the best first; of equal rewards the earlier one, and those that diverged at the end."""
+        return sorted(range(len(self.measured)), key=lambda place: _order(self.measured[place]))
+
+    @property
+    def best(self) -> int:
+        """The candidate with the highest reward."""
+        return self.ranking[0]
+
+
+def _order(reward: float | None) -> tuple[bool, float]:
+    return (True, 0.0) if reward is None else (False, -reward)
+
+
+def starts_of(draws: Draws, parents: Sequence[int | None], until: float) -> tuple[Start, ...]:
+    """Candidates with these draws, each continuing its parent, trained up to one position."""
+    return tuple(
+        Start(tuple(float(number) for number in draw), parent, until)
+        for draw, parent in zip(draws, parents, strict=True)
+    )

@@ -1,0 +1,132 @@
+"""Schedules of a search: which candidates are trained in each round, from which weights, and how far.
+
+As a method, a schedule is a function of the rounds that it has seen and of its seed; see `verisphere.search.method`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import ceil, isfinite
+
+from verisphere.search.method import Method
+from verisphere.search.rounds import Round, Start, starts_of
+from verisphere.search.space import Space
+
+
+class SearchSchedule(ABC):
+    """Plans the rounds of a search."""
+
+    epochs: float
+    space: Space
+    seed: int
+
+    def begin(self, epochs: float, space: Space, seed: int) -> None:
+        """Begin a search; called once, before everything else.
+
+        Args:
+            epochs: length of a whole training.
+            space: the fields that are searched.
+            seed: seed of the schedule's own draws.
+
+        Raises:
+            ValueError: the schedule does not fit the length.
+        """
+        self.epochs, self.space, self.seed = epochs, space, seed
+
+    @abstractmethod
+    def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
+        """The candidates of the next round; none at the end. Called once for each number of rounds, in order.
+
+        Args:
+            rounds: the rounds that are finished.
+            method: chooses draws, and learns rewards.
+        """
+
+    def result(self, rounds: Sequence[Round]) -> tuple[int, int]:
+        """Round and candidate of the search's result: by default the best candidate of the last round."""
+        return len(rounds) - 1, rounds[-1].best
+
+
+class EachEpoch(SearchSchedule):
+    """In every epoch some candidates, all from the best of the epoch before (Wang et al. 2020, algorithm 1).
+
+    The best candidate's weights, centers, loss state and momentum are the start of all candidates of the next epoch;
+    the result is the best of the last one. It costs as many trainings as there are candidates.
+
+    Args:
+        candidates: candidates of an epoch; the paper's B.
+        every: length of a round in epochs.
+
+    Raises:
+        ValueError: a number that is not positive.
+    """
+
+    def __init__(self, candidates: int = 4, every: float = 1.0) -> None:
+        check_at_least("candidates", candidates, 1)
+        check_positive("every", every)
+        self.candidates, self.every = candidates, every
+
+    def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
+        """Candidates that continue the best one."""
+        if rounds:
+            method.tell(rounds[-1].draws, rounds[-1].rewards)
+        if len(rounds) * self.every >= self.epochs:
+            return ()
+        best = rounds[-1].best if rounds else None
+        until = min((len(rounds) + 1) * self.every, self.epochs)
+        return starts_of(method.ask(self.candidates), [best] * self.candidates, until)
+
+
+class WholeTrainings(SearchSchedule):
+    """Whole trainings, each with values that do not change; the result is the best of all.
+
+    With `RandomDraws` it is random search, with `Optuna` what users of Optuna do.
+
+    Args:
+        trainings: number of trainings.
+        at_once: trainings whose draws are chosen before any of them has a reward; they can be trained side by side.
+
+    Raises:
+        ValueError: a number below 1.
+    """
+
+    def __init__(self, trainings: int = 16, at_once: int = 4) -> None:
+        check_at_least("trainings", trainings, 1)
+        check_at_least("at_once", at_once, 1)
+        self.trainings, self.at_once = trainings, at_once
+
+    def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
+        """The next trainings, from the beginning to the end."""
+        if rounds:
+            method.tell(rounds[-1].draws, rounds[-1].rewards)
+        count = min(self.trainings - len(rounds) * self.at_once, self.at_once)
+        return starts_of(method.ask(count), [None] * count, self.epochs) if count > 0 else ()
+
+    def result(self, rounds: Sequence[Round]) -> tuple[int, int]:
+        """The best of all rounds; of equal rewards the earliest."""
+        number = max(range(len(rounds)), key=lambda place: float(rounds[place].rewards.max()))
+        return number, rounds[number].best
+
+
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse a count that is too small.
+
+    Raises:
+        ValueError: names the argument.
+    """
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse a number that is not finite and above 0.
+
+    Raises:
+        ValueError: names the argument.
+    """
+    if not (isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value}")
+
+
+def share_of(share: float, count: int) -> int:
+    """A share of a number of candidates, rounded up, at least one."""
+    return max(ceil(share * count), 1)

@@ -1,0 +1,221 @@
+"""The search: rounds of candidates, each trained from the weights that its schedule says, until there are no more."""
+
+import logging
+import shutil
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from verisphere.collectives import on_every_rank, on_first_rank
+from verisphere.files.disk import MAX_TABLE, read_file, write_whole
+from verisphere.files.metrics import METRICS
+from verisphere.images.decoded_faces import in_memory
+from verisphere.models.checkpoint import list_checkpoints
+from verisphere.search.candidate import (
+    Computing,
+    copy_checkpoint,
+    remove_checkpoints,
+    train_candidate,
+)
+from verisphere.search.definition import Search
+from verisphere.search.folder import (
+    SEARCH_JSON,
+    WholeRound,
+    candidate_folder,
+    open_search,
+    read_search_json,
+    write_search,
+)
+from verisphere.search.noise import another_wins, spread
+from verisphere.search.rounds import Round
+from verisphere.train.preparation import length_of
+from verisphere.train.run_folder import alone_in
+from verisphere.vocabulary import Progress
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class NoCandidate(ValueError):
+    """Every candidate of a round diverged, so that none can be continued."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """A search that has ended.
+
+    Attributes:
+        rounds: all rounds.
+        number, candidate: round and candidate of the result, from 0.
+        epochs: epochs that were trained, over all candidates.
+        ancestors: number of the candidate in each round from which the result descends, by round.
+    """
+
+    rounds: tuple[WholeRound, ...]
+    number: int
+    candidate: int
+    epochs: float
+    ancestors: dict[int, int]
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Values of the searched fields in the last round of the result."""
+        return self.rounds[self.number].values[self.candidate]
+
+    @property
+    def reward(self) -> float:
+        """Reward of the result; it was selected by it, so another set of people shows a lower one."""
+        reward = self.rounds[self.number].round.measured[self.candidate]
+        assert reward is not None
+        return reward
+
+
+def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
+    """Search, or continue a search that was stopped; `out` becomes the run of the result.
+
+    Args:
+        search: what to search, from `read_search`; method and schedule are used up.
+        out: folder of the search; a new one, or that of the same search.
+        computing: device, threads, progress.
+
+    Raises:
+        ValueError: the folder holds something else; a candidate refuses its values; all candidates of a round diverged.
+        TrainingStopped: a signal asked to stop; the same call continues.
+    """
+    first = replace(search, reward=on_every_rank(lambda: search.reward.in_memory(computing.progress)))
+    if search.read.recipe.in_memory:  # once for all candidates
+        recipe = search.read.recipe
+        held = on_every_rank(lambda: in_memory(recipe.data, recipe.workers, computing.progress))
+        first = replace(first, read=replace(search.read, recipe=replace(recipe, data=held)))
+    with ExitStack() as lock:
+
+        def begin() -> str:
+            lock.enter_context(alone_in(out))
+            open_search(first, out)
+            return ""
+
+        on_first_rank(begin)
+        rounds = on_every_rank(lambda: read_search_json(out / SEARCH_JSON)[1])
+        return _search(first, out, rounds, computing)
+
+
+def _search(search: Search, out: Path, whole: list[WholeRound], computing: Computing) -> SearchResult:
+    done: list[WholeRound] = []
+    length = length_of(search.read.recipe)
+    while True:
+        starts = search.schedule.next([entry.round for entry in done], search.method)
+        learned = dict(search.method.figures())
+        if not starts:
+            break
+        number = len(done)
+        if number < len(whole):
+            if starts != whole[number].round.starts:
+                raise ValueError(f"{out}: round {number + 1} was drawn otherwise; was it made by another version?")
+            done.append(whole[number])
+            continue
+        measured = []
+        for place, start in enumerate(starts):
+            folder = candidate_folder(out, number, place)
+            title = f"round {number + 1}, candidate {place + 1} of {len(starts)}"
+            measured.append(
+                train_candidate(
+                    search.read,
+                    search.space.values(start.draw),
+                    folder,
+                    parent=None if start.parent is None else candidate_folder(out, number - 1, start.parent),
+                    until=round(start.until * length.steps_per_epoch),
+                    reward=search.reward,
+                    computing=replace(computing, progress=_titled(computing.progress, title)),
+                )
+            )
+        if all(reward is None for reward in measured):
+            raise NoCandidate(
+                f"{out}: every candidate of round {number + 1} diverged; narrow the space, or lower rates"
+            )
+        of_round = Round(starts, tuple(None if one is None else one.reward for one in measured))
+        done.append(
+            WholeRound(
+                of_round,
+                tuple(search.space.values(start.draw) for start in starts),
+                tuple(spread(one) for one in measured),
+                another_wins(measured, of_round.best),
+                learned,
+            )
+        )
+        on_first_rank(lambda: _keep(search, out, done))
+        log.info("%s", round_text(search, done[-1], number))
+    result = _result(search, done)
+    on_first_rank(lambda: _publish(out, result))
+    return result
+
+
+def round_text(search: Search, whole: WholeRound, number: int) -> str:
+    """A round in one line."""
+    best = whole.round.best
+    rewards = ", ".join("diverged" if reward is None else f"{reward:.4f}" for reward in whole.round.measured)
+    values = ", ".join(f"{name} {value:.4g}" for name, value in search.space.readable(whole.values[best]).items())
+    return (
+        f"round {number + 1}, to epoch {whole.round.starts[0].until:g}: {search.reward.title} {rewards}; best "
+        f"{best + 1} ({values}); on redrawn people another would win {whole.another_wins:.0%}"
+    )
+
+
+def _titled(progress: Progress, title: str) -> Progress:
+    def shown(items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterable[T]:
+        return progress(items, f"{title}: {description}", total, done)
+
+    return shown
+
+
+def _keep(search: Search, out: Path, done: list[WholeRound]) -> str:
+    """Record a round, and remove the checkpoints that no later round can begin with."""
+    write_search(search, done, out)
+    kept = search.schedule.result([entry.round for entry in done])
+    for number in range(len(done) - 1):
+        for place in range(len(done[number].round.starts)):
+            if (number, place) != kept:
+                remove_checkpoints(candidate_folder(out, number, place))
+    return ""
+
+
+def _result(search: Search, done: list[WholeRound]) -> SearchResult:
+    number, candidate = search.schedule.result([entry.round for entry in done])
+    ancestors: dict[int, int] = {}
+    at, place = number, candidate
+    while True:
+        ancestors[at] = place
+        parent = done[at].round.starts[place].parent
+        if parent is None:
+            break
+        at, place = at - 1, parent
+    return SearchResult(tuple(done), number, candidate, _epochs(done), ancestors)
+
+
+def _epochs(done: list[WholeRound]) -> float:
+    """Epochs of training over all candidates."""
+    epochs = 0.0
+    for number, whole in enumerate(done):
+        for start in whole.round.starts:
+            before = 0.0 if start.parent is None else done[number - 1].round.starts[start.parent].until
+            epochs += start.until - before
+    return epochs
+
+
+def _publish(out: Path, result: SearchResult) -> str:
+    """Make the folder of the search the run of its result: recipe, log of its ancestors, and checkpoint."""
+    winner = candidate_folder(out, result.number, result.candidate)
+    newest = list_checkpoints(winner)[-1] if list_checkpoints(winner) else None
+    if newest is not None and not (out / "checkpoints" / newest.name).is_dir():
+        write_whole(out / "checkpoints" / newest.name, partial(copy_checkpoint, newest))
+    for name in ("people.txt", "run.json", "recipe.yaml"):
+        write_whole(out / name, partial(shutil.copyfile, winner / name))
+    logs = [candidate_folder(out, number, result.ancestors[number]) / METRICS for number in sorted(result.ancestors)]
+    write_whole(out / METRICS, lambda path: path.write_bytes(b"".join(read_file(log, MAX_TABLE) for log in logs)))
+    for number, whole in enumerate(result.rounds):
+        for place in range(len(whole.round.starts)):
+            remove_checkpoints(candidate_folder(out, number, place))
+    return ""

@@ -1,0 +1,73 @@
+"""The space of a search: numeric fields of a recipe, each with a map from a draw to its value."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from verisphere.files.json_values import shown
+from verisphere.search.maps import Map
+from verisphere.train.settings import Settings, changed_inside
+
+#: Fields that all candidates share: their images, their start, and how long and by which numbers they are trained.
+_SHARED = ("data", "validation", "start", "seed", "epochs", "steps", "unit", "batch_size")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The fields that a search may change.
+
+    Attributes:
+        fields: dotted names, such as `loss.init_args.margin`; a number in a name is a place in a list.
+        maps: the map of each.
+    """
+
+    fields: tuple[str, ...]
+    maps: tuple[Map, ...]
+
+    @property
+    def start(self) -> Float64[np.ndarray, " fields"]:
+        """The draw of each field at which a method with a memory begins."""
+        return np.array([of_field.start for of_field in self.maps], np.float64)
+
+    def values(self, draw: Sequence[float]) -> Settings:
+        """The values of the fields for a draw."""
+        return {
+            field: of_field.value(number) for field, of_field, number in zip(self.fields, self.maps, draw, strict=True)
+        }
+
+    def readable(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Values in numbers that a person can read, by the last part of the field's name."""
+        numbers: dict[str, float] = {}
+        for field, of_field in zip(self.fields, self.maps, strict=True):
+            name = field.rpartition(".init_args.")[2] or field
+            for kind, number in of_field.readable(values[field]).items():
+                numbers[name if kind == "value" else f"{name} as {kind}"] = number
+        return numbers
+
+    def check(self, resolved: Mapping[str, Any]) -> None:
+        """Refuse fields that a recipe does not have, that are no numbers, or that all candidates must share.
+
+        Args:
+            resolved: the value of every field of the recipe, as plain data.
+
+        Raises:
+            ValueError: names the field.
+        """
+        for field in self.fields:
+            shared = field.partition(".")[0]
+            if shared in _SHARED:
+                raise ValueError(f"space: {field}: all candidates of a search share {shared}; it cannot be searched")
+            changed_inside(dict(resolved), {field: None})  # raises where there is no such place
+            value = _at(resolved, field)
+            if isinstance(value, bool) or not isinstance(value, int | float | None):
+                raise ValueError(f"space: {field} is {shown(value)}; only a number can be searched")
+
+
+def _at(resolved: Mapping[str, Any], field: str) -> Any:
+    value: Any = resolved
+    for part in field.split("."):
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value

@@ -1,0 +1,44 @@
+"""The result of a search as text."""
+
+from verisphere.report.tables import table
+from verisphere.search.definition import Search
+from verisphere.search.search import SearchResult
+
+
+def result_text(search: Search, result: SearchResult) -> str:
+    """The rounds as a table, the result, and what it cost.
+
+    Args:
+        search: the search.
+        result: its result.
+    """
+    names = list(search.space.readable(result.values))
+    head = ["round", "to epoch", "candidates", "best", *names, search.reward.title, "spread", "another wins"]
+    rows = []
+    for number, whole in enumerate(result.rounds):
+        best = whole.round.best
+        reward, spread = whole.round.measured[best], whole.spreads[best]
+        assert reward is not None
+        assert spread is not None
+        rows.append(
+            [
+                str(number + 1),
+                f"{whole.round.starts[0].until:g}",
+                str(len(whole.round.starts)),
+                str(best + 1),
+                *(f"{value:.4g}" for value in search.space.readable(whole.values[best]).values()),
+                f"{reward:.4f}",
+                f"{spread:.4f}",
+                f"{whole.another_wins:.0%}",
+            ]
+        )
+    values = ", ".join(f"{name} {value:.4g}" for name, value in search.space.readable(result.values).items())
+    return "\n".join(
+        [
+            table(head, rows),
+            f"result: candidate {result.candidate + 1} of round {result.number + 1}, {values}; {search.reward.title} "
+            f"{result.reward:.4f}, by which it was selected: people of neither the training nor the reward show less",
+            f"{result.epochs:g} epochs were trained, {result.epochs / search.schedule.epochs:.3g} times as many as of "
+            "one training",
+        ]
+    )
