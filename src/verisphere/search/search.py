@@ -134,7 +134,7 @@ def _search(search: Search, out: Path, whole: list[WholeRound], computing: Compu
             )
         if all(reward is None for reward in measured):
             raise NoCandidate(
-                f"{out}: every candidate of round {number + 1} diverged; narrow the space, or lower rates"
+                f"{out}: every candidate of round {number + 1} diverged; narrow the space, or lower the rate"
             )
         of_round = Round(starts, tuple(None if one is None else one.reward for one in measured))
         done.append(

@@ -1,0 +1,217 @@
+"""Searches from a file to the run of their result: equal to a plain training where nothing is searched, and the same
+however often they were ended.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import verisphere.search.candidate as candidate
+import verisphere.search.search as search_module
+from tiny_runs import OWN, RECIPE, command, files, metrics
+from verisphere.files.metrics import METRICS
+from verisphere.models.checkpoint import list_checkpoints
+from verisphere.search.candidate import REWARD, Computing
+from verisphere.search.definition import read_search
+from verisphere.search.folder import SEARCH_JSON
+from verisphere.search.search import NoCandidate, SearchResult, run_search
+from verisphere.train.loop import TrainingDiverged
+from verisphere.train.recipe import read_recipe
+from verisphere.train.session import train_run
+
+SEARCH = """\
+recipe: recipe.yaml
+space:
+  optimizer.rate: {class_path: verisphere.search.Logarithmic, init_args: {low: %s, high: %s}}
+method: {class_path: verisphere.search.Reinforce}
+schedule: {class_path: verisphere.search.EachEpoch, init_args: {candidates: %d, every: %s}}
+reward:
+  faces: {class_path: own_parts.Noise, init_args: {people: 6, images: 3}}
+  figure: tar
+  far: ["0.1"]
+  replicates: 20
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(OWN)
+
+
+def written(folder: Path, low: float = 0.001, high: float = 0.1, candidates: int = 3, every: float = 1.0) -> Path:
+    (folder / "recipe.yaml").write_text(RECIPE)
+    path = folder / "search.yaml"
+    path.write_text(SEARCH % (low, high, candidates, every))
+    return path
+
+
+def searched(path: Path, out: Path, *words: str) -> SearchResult:
+    return run_search(read_search(path, list(words)), out, Computing(device="cpu"))
+
+
+def left(out: Path) -> dict[str, object]:
+    """What a search leaves that another one of the same file must leave, too."""
+    rewards = {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob(f"rounds/*/*/{REWARD}"))}
+    return {
+        "run": files(out),
+        "log": metrics(out),
+        "search": (out / SEARCH_JSON).read_bytes(),
+        "recipe": (out / "recipe.yaml").read_bytes(),
+        **rewards,
+    }
+
+
+@pytest.mark.parametrize("every", [1.0, 0.5])
+def test_a_search_of_one_candidate_that_changes_nothing_is_the_training_itself(tmp_path: Path, every: float):
+    path = written(tmp_path, low=0.02, high=0.02, candidates=1, every=every)
+    result = searched(path, tmp_path / "searched")
+    train_run(read_recipe(tmp_path / "recipe.yaml", []), tmp_path / "trained", device="cpu")
+    assert files(tmp_path / "searched") == files(tmp_path / "trained")
+    entries = {entry["step"]: entry["loss"] for entry in metrics(tmp_path / "trained")}
+    assert {entry["step"]: entry["loss"] for entry in metrics(tmp_path / "searched")} == entries
+    assert (len(result.rounds), result.epochs) == (3 / every, 3.0)
+
+
+def test_candidates_of_a_round_begin_alike_and_the_best_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    begun: dict[tuple[str, str], dict[str, bytes] | None] = {}
+    real = candidate.train_run
+
+    def noted(read, folder, **session):
+        begun[folder.parent.name, folder.name] = files(folder) if list_checkpoints(folder) else None
+        result = real(read, folder, **session)
+        ended[folder.parent.name, folder.name] = files(folder)
+        return result
+
+    ended: dict[tuple[str, str], dict[str, bytes]] = {}
+    monkeypatch.setattr(candidate, "train_run", noted)
+    result = searched(written(tmp_path), tmp_path / "out")
+    assert [begun["0001", place] for place in "123"] == [None] * 3
+    for number, whole in enumerate(result.rounds):
+        name = f"{number + 1:04d}"
+        rewards = [json.loads((tmp_path / "out" / "rounds" / name / place / REWARD).read_text()) for place in "123"]
+        assert list(whole.round.measured) == [entry["reward"] for entry in rewards]
+        assert whole.round.best == int(np.argmax(whole.round.measured))
+        assert len({tuple(ended[name, place].items()) for place in "123"}) == 3  # the rates differ
+        if number:
+            before = f"{number:04d}", str(result.rounds[number - 1].round.best + 1)
+            assert [begun[name, place] for place in "123"] == [ended[before]] * 3
+    assert files(tmp_path / "out") == ended["0003", str(result.candidate + 1)]
+    assert read_recipe(tmp_path / "out" / "recipe.yaml", []).recipe.optimizer.rate == result.values["optimizer.rate"]
+    assert not list((tmp_path / "out" / "rounds").rglob("*.safetensors"))
+
+
+class Ended(BaseException):
+    """Stands for a process that is killed."""
+
+
+STAGES = {
+    "a parent's checkpoint is linked": (candidate, "copy_checkpoint"),
+    "a candidate is trained": (candidate, "train_run"),
+    "a reward is measured": (candidate, "_write"),
+    "a round is recorded": (search_module, "write_search"),
+    "checkpoints are removed": (search_module, "remove_checkpoints"),
+    "the result is published": (search_module, "_publish"),
+}
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_search_that_is_ended_at_any_stage_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, before: bool
+):
+    path = written(tmp_path, candidates=2)
+    searched(path, tmp_path / "whole")
+    module, name = STAGES[stage]
+    real = getattr(module, name)
+    for time in (1, 2, 3, 4):
+        calls = []
+
+        def ending(*arguments, time=time, calls=calls, **named):
+            calls.append(arguments)
+            if before and len(calls) == time:
+                raise Ended
+            result = real(*arguments, **named)
+            if len(calls) == time:
+                raise Ended
+            return result
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, ending)
+            try:
+                searched(path, tmp_path / "ended")
+            except Ended:
+                continue
+            break
+    searched(path, tmp_path / "ended")
+    assert left(tmp_path / "ended") == left(tmp_path / "whole")
+    searched(path, tmp_path / "ended")  # a finished one stays as it is
+    assert left(tmp_path / "ended") == left(tmp_path / "whole")
+
+
+def test_a_candidate_that_diverges_is_never_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    real = candidate.train_run
+
+    def diverging(read, folder, **session):
+        if folder.name in lost:
+            raise TrainingDiverged("step 3: the loss is nan")
+        return real(read, folder, **session)
+
+    monkeypatch.setattr(candidate, "train_run", diverging)
+    lost = {"1", "3"}
+    result = searched(written(tmp_path), tmp_path / "out")
+    assert [whole.round.best for whole in result.rounds] == [1, 1, 1]
+    assert [whole.round.measured[0] for whole in result.rounds] == [None] * 3
+    assert result.rounds[0].another_wins == 0.0
+    lost = {"1", "2", "3"}
+    with pytest.raises(NoCandidate, match="every candidate of round 1 diverged; narrow the space, or lower the rate"):
+        searched(written(tmp_path), tmp_path / "none")
+
+
+def test_the_command_searches_and_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, out = written(tmp_path, candidates=2), tmp_path / "out"
+    assert command("search", path, "--out", out, "--device", "cpu", "--epochs", "2") == 0
+    text = capsys.readouterr().out
+    assert "| round | to epoch | candidates |" in text
+    assert "4 epochs were trained, 2 times as many as of one training" in text
+    assert (out / METRICS).is_file()
+    asked = json.loads((out / SEARCH_JSON).read_text())
+    assert (len(asked["rounds"]), asked["reward"]) == (2, "tar at FAR 0.1")
+    assert command("search", path, "--out", out, "--device", "cpu", "--epochs", "3") == 2
+    assert "this folder holds another search, by its recipe" in capsys.readouterr().err
+    assert command("search", tmp_path / "recipe.yaml", "--out", out) == 2
+    assert "recipe.yaml: not a search: it has no space" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("optimizer.rate:", "optimizer.speed:"), "optimizer.speed: there is no speed in optimizer"),
+        (("optimizer.rate:", "optimizer.name:"), "optimizer.name is 'sgd'; only a number can be searched"),
+        (("optimizer.rate:", "data.init_args.people:"), "all candidates of a search share data"),
+        (("optimizer.rate:", "seed:"), "all candidates of a search share seed"),
+        (("figure: tar", "figure: accuracy"), "reward: figure is accuracy, which needs pairs or drawn_pairs"),
+        (("figure: tar", "figure: gamma"), "reward: figure is gamma, which needs one_far"),
+        (("figure: tar", "figure: size"), "reward: figure is 'size'; allowed are tar, accuracy, gamma"),
+        (("replicates: 20", "replicates: 1"), "reward: replicates is 1"),
+        (("images: 3", "images: 1"), "reward: "),
+        (("candidates: 3", "candidates: 0"), "candidates must be at least 1, got 0"),
+        (("low: 0.001", "low: 1"), "low is 1.0 and high 0.1"),
+        (("method:", "methods:"), "methods"),
+        (("recipe: recipe.yaml", "recipe: other.yaml"), "other.yaml"),
+        (("recipe: recipe.yaml", "set: {schedule.shape: plateau}\nrecipe: recipe.yaml"), "plateau"),
+    ],
+)
+def test_a_wrong_search_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, str], error: str
+):
+    path = written(tmp_path)
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    assert command("search", path, "--out", tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert error in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
