@@ -49,6 +49,11 @@ class AMLFS(ClassLoss):
 
     With one class p is 1, and the loss is -log(a + b) of the last bin. `set_strength` has no effect.
 
+    The gradient of a bin follows from b_i / a_i alone: above 0 it weakens the gradient of the softmax loss there, below
+    0 it strengthens it. The paper searches all 2M numbers without constraints; a search over a range for each has only
+    allowed losses if the lowest slope is above 0, the lowest offset of the first bin is 0, and that of every other bin
+    lies above -(lowest slope) * i / M.
+
     >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
     >>> AMLFS(slopes=(0.5, 0.8), offsets=(0.1, 0.0), scale=4.0).forward(cosines, labels)
     tensor(0.5942)
