@@ -4,7 +4,9 @@ Methods draw without knowing what a field means; a map says which values a field
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from math import exp, isfinite, log
+from typing import Any
 
 from verisphere.losses.search_softmax import additive_margin
 
@@ -19,16 +21,30 @@ class Map(ABC):
     start: float
 
     @abstractmethod
-    def value(self, draw: float) -> float:
+    def value(self, draw: float) -> float | int:
         """The value of the field for a draw; methods that draw evenly draw from [0, 1]."""
 
     @abstractmethod
-    def draw(self, value: float) -> float:
+    def draw(self, value: float | int) -> float:
         """A draw with this value."""
 
-    def readable(self, value: float) -> dict[str, float]:
+    def readable(self, value: float | int) -> dict[str, float | int]:
         """The value in numbers that a person can read, by name; for the log and the plots."""
         return {"value": value}
+
+    def varied(self, draw: float, factor: float) -> float:
+        """A draw whose value is `factor` times as large, or the nearest that the field takes."""
+        return self.draw(self.value(draw) * factor)
+
+    def check(self, beside: Mapping[str, Any]) -> None:  # noqa: B027  # most maps fit any field
+        """Refuse arguments that do not fit those beside the field.
+
+        Args:
+            beside: the arguments among which the field stands, by name, as plain data.
+
+        Raises:
+            ValueError: says what does not fit.
+        """
 
 
 class Linear(Map):
@@ -40,26 +56,33 @@ class Linear(Map):
     Args:
         low, high: the ends; equal ends make a field that does not change, as a control.
         start: value at which a method with a memory begins; None is the middle.
-        whole: round to whole numbers.
+        whole: round to whole numbers; those at the ends are drawn half as often as each between.
 
     Raises:
-        ValueError: ends that are not finite or not in order, or a start outside them.
+        ValueError: ends that are not finite, not in order, or not whole where `whole` is; a start outside them.
     """
 
     def __init__(self, low: float, high: float, start: float | None = None, whole: bool = False) -> None:
         if not (isfinite(low) and isfinite(high) and low <= high):
             raise ValueError(f"low is {low} and high {high}; they must be finite numbers in this order")
+        if whole and not (low == round(low) and high == round(high)):
+            raise ValueError(f"low is {low} and high {high}; with whole they must be whole numbers")
         self.low, self.high, self.whole = low, high, whole
         self.start = 0.5 if start is None else self.draw(_within(start, low, high))
 
-    def value(self, draw: float) -> float:
+    def value(self, draw: float) -> float | int:
         """low + (high - low) * draw, held in [low, high]."""
         value = self.low + (self.high - self.low) * min(max(draw, 0.0), 1.0)
         return round(value) if self.whole else value
 
-    def draw(self, value: float) -> float:
+    def draw(self, value: float | int) -> float:
         """The inverse; 0.5 where both ends are equal."""
         return (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+
+    def varied(self, draw: float, factor: float) -> float:
+        """The number before it is rounded is multiplied, since 2 * 1.2 rounds to 2 again; 0 stays 0."""
+        number = self.low + (self.high - self.low) * _held(draw)
+        return _held(self.draw(number * factor))
 
 
 class Logarithmic(Map):
@@ -82,14 +105,18 @@ class Logarithmic(Map):
         self.low, self.high = low, high
         self.start = 0.5 if start is None else self.draw(_within(start, low, high))
 
-    def value(self, draw: float) -> float:
+    def value(self, draw: float) -> float | int:
         """low * (high / low) ** draw, held in [low, high]."""
         value = self.low * (self.high / self.low) ** min(max(draw, 0.0), 1.0)
         return min(max(value, self.low), self.high)  # rounding may pass the end
 
-    def draw(self, value: float) -> float:
+    def draw(self, value: float | int) -> float:
         """The inverse; 0.5 where both ends are equal."""
         return log(value / self.low) / log(self.high / self.low) if self.high > self.low else 0.5
+
+    def varied(self, draw: float, factor: float) -> float:
+        """As for every map, held between the ends."""
+        return _held(super().varied(draw, factor))
 
 
 class ModulatingFactor(Map):
@@ -102,32 +129,49 @@ class ModulatingFactor(Map):
     -22026.465794806718
 
     Args:
-        scale: the loss's factor from cosine to logit.
+        scale: the loss's factor from cosine to logit, below 2000, where exp(scale / 3) is still finite.
         start: x at which a method with a memory begins. 0 is a point from which the search has no direction, since
             |x| has its kink there.
 
     Raises:
-        ValueError: a scale that is not positive, or a start that is not finite.
+        ValueError: a scale out of range, or a start that is not finite.
     """
 
     def __init__(self, scale: float = 32.0, start: float = 1.0) -> None:
-        if not (isfinite(scale) and scale > 0):
-            raise ValueError(f"scale must be a positive number, got {scale}")
+        if not 0 < scale < 2000:
+            raise ValueError(f"scale must lie in (0, 2000), got {scale}")
         if not isfinite(start):
             raise ValueError(f"start must be a finite number, got {start}")
         self.scale, self.start = scale, start
 
-    def value(self, draw: float) -> float:
+    def value(self, draw: float) -> float | int:
         """-|x| * exp(scale / 3)."""
         return -abs(draw) * exp(self.scale / 3)
 
-    def draw(self, value: float) -> float:
+    def draw(self, value: float | int) -> float:
         """The draw above 0 with this factor."""
         return -value / exp(self.scale / 3)
 
-    def readable(self, value: float) -> dict[str, float]:
+    def readable(self, value: float | int) -> dict[str, float | int]:
         """The factor, and the additive margin on the own cosine that it equals."""
         return {"value": value, "margin": additive_margin(value, self.scale)}
+
+    def check(self, beside: Mapping[str, Any]) -> None:
+        """Refuse another scale than that of the loss.
+
+        Raises:
+            ValueError: names both.
+        """
+        scale = beside.get("scale")
+        if scale is not None and scale != self.scale:
+            raise ValueError(
+                f"the map has scale {self.scale:g} and the loss {scale:g}; they must be equal, or the factor is "
+                "another margin than is shown"
+            )
+
+
+def _held(draw: float) -> float:
+    return min(max(draw, 0.0), 1.0)
 
 
 def _within(start: float, low: float, high: float) -> float:

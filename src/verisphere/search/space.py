@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.search.maps import Map
 from verisphere.train.settings import Settings, changed_inside
@@ -38,14 +39,20 @@ class Space:
             field: of_field.value(number) for field, of_field, number in zip(self.fields, self.maps, draw, strict=True)
         }
 
-    def readable(self, values: Mapping[str, float]) -> dict[str, float]:
+    def readable(self, values: Mapping[str, float | int]) -> dict[str, float | int]:
         """Values in numbers that a person can read, by the last part of the field's name."""
-        numbers: dict[str, float] = {}
+        numbers: dict[str, float | int] = {}
         for field, of_field in zip(self.fields, self.maps, strict=True):
-            name = field.rpartition(".init_args.")[2] or field
+            name = self._short(field)
             for kind, number in of_field.readable(values[field]).items():
                 numbers[name if kind == "value" else f"{name} as {kind}"] = number
         return numbers
+
+    def _short(self, field: str) -> str:
+        """The last part of a field's name, or all of it where another field ends alike."""
+        ends = [other.rpartition(".init_args.")[2] for other in self.fields]
+        end = field.rpartition(".init_args.")[2]
+        return end if ends.count(end) == 1 else field
 
     def check(self, resolved: Mapping[str, Any]) -> None:
         """Refuse fields that a recipe does not have, that are no numbers, or that all candidates must share.
@@ -64,6 +71,13 @@ class Space:
             value = _at(resolved, field)
             if isinstance(value, bool) or not isinstance(value, int | float | None):
                 raise ValueError(f"space: {field} is {shown(value)}; only a number can be searched")
+        for field, of_field in zip(self.fields, self.maps, strict=True):
+            outer = field.rpartition(".")[0]
+            beside = _at(resolved, outer) if outer else resolved
+            if isinstance(beside, Mapping):
+                fixed = {name: value for name, value in beside.items() if f"{outer}.{name}" not in self.fields}
+                with errors_naming(f"space: {field}"):
+                    of_field.check(fixed)
 
 
 def _at(resolved: Mapping[str, Any], field: str) -> Any:
