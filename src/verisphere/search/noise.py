@@ -8,14 +8,20 @@ from verisphere.search.reward import Measured
 
 
 def spread(measured: Measured | None) -> float | None:
-    """Standard deviation of a reward over redrawn people; None for a candidate without a reward."""
-    return None if measured is None else float(np.nanstd(measured.replicates))
+    """Standard deviation of a reward over redrawn people; None for a candidate without a reward.
+
+    Redrawings in which the reward has no value are not counted; None if there is no other.
+    """
+    if measured is None or not np.isfinite(measured.replicates).any():
+        return None
+    return float(np.nanstd(measured.replicates))
 
 
 def another_wins(measured: Sequence[Measured | None], best: int) -> float:
     """Share of the redrawings of the people in which another candidate has a higher reward than the best one.
 
-    All candidates are measured on the same redrawings. A redrawing in which the best one has no figure is not counted.
+    All candidates are measured on the same redrawings. A redrawing in which the best one has no figure is not counted;
+    a candidate that has none does not win there, nor does an equal one.
 
     Args:
         measured: the candidates; None where a training diverged.
@@ -27,5 +33,6 @@ def another_wins(measured: Sequence[Measured | None], best: int) -> float:
     valid = np.isfinite(ours.replicates)
     if not others or not valid.any():
         return 0.0
-    highest = np.nanmax(np.stack(others)[:, valid], axis=0)
+    rewards = np.stack(others)[:, valid]
+    highest = np.where(np.isnan(rewards), -np.inf, rewards).max(axis=0)
     return float((highest > ours.replicates[valid]).mean())

@@ -53,6 +53,11 @@ class Round:
         return sorted(range(len(self.measured)), key=lambda place: _order(self.measured[place]))
 
     @property
+    def ranked(self) -> list[int]:
+        """The candidates that did not diverge, the best first."""
+        return [place for place in self.ranking if self.measured[place] is not None]
+
+    @property
     def best(self) -> int:
         """The candidate with the highest reward."""
         return self.ranking[0]

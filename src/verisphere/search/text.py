@@ -19,7 +19,6 @@ def result_text(search: Search, result: SearchResult) -> str:
         best = whole.round.best
         reward, spread = whole.round.measured[best], whole.spreads[best]
         assert reward is not None
-        assert spread is not None
         rows.append(
             [
                 str(number + 1),
@@ -28,7 +27,7 @@ def result_text(search: Search, result: SearchResult) -> str:
                 str(best + 1),
                 *(f"{value:.4g}" for value in search.space.readable(whole.values[best]).values()),
                 f"{reward:.4f}",
-                f"{spread:.4f}",
+                "" if spread is None else f"{spread:.4f}",
                 f"{whole.another_wins:.0%}",
             ]
         )
