@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from verisphere.search.method import Method
 from verisphere.search.rounds import Round, Start, starts_of
-from verisphere.search.schedule import SearchSchedule, check_at_least, check_positive
+from verisphere.search.schedule import SearchSchedule, check_at_least, check_positive, is_over
 from verisphere.search.space import Space
 
 
 class SuccessiveHalving(SearchSchedule):
     """Trainings that end early where others of the same length are better; the result is the best of the last round.
 
-    All are trained for `first` epochs; the best 1 / `keep_one_of` of them go on to `keep_one_of` times as many, and so
-    on, up to the end of the training. Rates follow the whole length from the start.
+    All are trained for `first` epochs; the best 1 / `keep_one_of` of them, rounded down, go on to `keep_one_of` times
+    as many epochs, and so on, up to the end of the training. A training that diverged does not go on, and the last one
+    that is left is trained to the end at once. Rates follow the whole length from the start.
 
     Args:
         trainings: trainings that begin.
@@ -44,8 +45,8 @@ class SuccessiveHalving(SearchSchedule):
         if not rounds:
             return starts_of(method.ask(self.trainings), [None] * self.trainings, self.first)
         before = rounds[-1]
-        if before.starts[0].until >= self.epochs:
+        if is_over(rounds, self.epochs):
             return ()
-        going_on = sorted(before.ranking[: max(len(before.starts) // self.keep_one_of, 1)])
-        until = min(before.starts[0].until * self.keep_one_of, self.epochs)
+        going_on = sorted(before.ranked[: max(len(before.starts) // self.keep_one_of, 1)])
+        until = min(before.starts[0].until * self.keep_one_of, self.epochs) if len(going_on) > 1 else self.epochs
         return starts_of(before.draws[going_on], going_on, until)

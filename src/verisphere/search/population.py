@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float64
 
 from verisphere.search.method import Method
 from verisphere.search.rounds import Round, Start, starts_of
-from verisphere.search.schedule import SearchSchedule, check_at_least, check_positive, share_of
+from verisphere.search.schedule import (
+    SearchSchedule,
+    check_at_least,
+    check_positive,
+    end_of_round,
+    is_over,
+    share_of,
+)
 from verisphere.seeds import Stream, mixed_seed, numpy_generator
 
 
@@ -14,13 +22,16 @@ class PopulationBased(SearchSchedule):
     """A population whose worst members take over weights and values of the best, and vary the values.
 
     It is `EachEpoch` without a method that learns: every member goes on with its own weights, those in the last `share`
-    begin anew from a random one of the first `share` (the paper's truncation selection), and each of their values is
-    multiplied by one of `factors`. The result is the best member at the end.
+    go on with those of a random one of the first `share` (the paper's truncation selection), and each of their values
+    is the other's multiplied by one of `factors`. A member is not replaced by one that has the same reward, and always
+    if its training diverged. Values stay in the ranges of their maps; a value of 0 stays 0, so a range should not
+    include it. The result is the best member at the end.
 
     Args:
         members: size of the population.
         every: epochs between two selections.
-        share: share of the members that is replaced, and from which they are; 0.2 in the paper.
+        share: share of the members that is replaced, and from which they are, rounded up, at most half of the members;
+            0.2 in the paper.
         factors: by what a value is multiplied, drawn evenly; 0.8 and 1.2 in the paper.
 
     Raises:
@@ -47,25 +58,28 @@ class PopulationBased(SearchSchedule):
 
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
         """All members, of which the worst have another's weights and values."""
-        until = min((len(rounds) + 1) * self.every, self.epochs)
+        until = end_of_round(len(rounds), self.every, self.epochs)
         if not rounds:
             return starts_of(method.ask(self.members), [None] * self.members, until)
-        if len(rounds) * self.every >= self.epochs:
+        if is_over(rounds, self.epochs):
             return ()
         before = rounds[-1]
         draws, parents = before.draws.copy(), list(range(self.members))
         generator = numpy_generator(mixed_seed(Stream.SEARCH, self.seed, len(rounds)))
         replaced = share_of(self.share, self.members)
-        for worse in before.ranking[-replaced:]:
-            parents[worse] = int(generator.choice(before.ranking[:replaced]))
+        diverged = len(before.starts) - len(before.ranked)
+        for worse in before.ranking[-max(replaced, diverged) :]:
+            better = int(generator.choice(before.ranked[:replaced]))
             factors = generator.choice(self.factors, len(self.space.fields))
-            draws[worse] = self._varied(before.draws[parents[worse]], factors)
+            if before.measured[worse] is None or before.rewards[better] > before.rewards[worse]:
+                parents[worse] = better
+                draws[worse] = self._varied(before.draws[better], factors)
         return starts_of(draws, parents, until)
 
-    def _varied(self, draw: np.ndarray, factors: np.ndarray) -> list[float]:
+    def _varied(self, draw: Float64[np.ndarray, " fields"], factors: Float64[np.ndarray, " fields"]) -> list[float]:
         """The draw of another member with each value multiplied."""
         maps = self.space.maps
         return [
-            of_field.draw(of_field.value(number) * factor)
+            of_field.varied(float(number), float(factor))
             for of_field, number, factor in zip(maps, draw, factors, strict=True)
         ]

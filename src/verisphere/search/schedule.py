@@ -69,10 +69,10 @@ class EachEpoch(SearchSchedule):
         """Candidates that continue the best one."""
         if rounds:
             method.tell(rounds[-1].draws, rounds[-1].rewards)
-        if len(rounds) * self.every >= self.epochs:
+        if is_over(rounds, self.epochs):
             return ()
         best = rounds[-1].best if rounds else None
-        until = min((len(rounds) + 1) * self.every, self.epochs)
+        until = end_of_round(len(rounds), self.every, self.epochs)
         return starts_of(method.ask(self.candidates), [best] * self.candidates, until)
 
 
@@ -127,6 +127,25 @@ def check_positive(name: str, value: float) -> None:
         raise ValueError(f"{name} must be a positive number, got {value}")
 
 
+def is_over(rounds: Sequence[Round], epochs: float) -> bool:
+    """Whether the last round went to the end of the training."""
+    return bool(rounds) and rounds[-1].starts[0].until >= epochs
+
+
+def end_of_round(number: int, every: float, epochs: float) -> float:
+    """Position in epochs at which a round ends, counted from 0; the last one ends with the training.
+
+    >>> [end_of_round(number, 0.7, 2.1) for number in range(3)]  # 3 * 0.7 is a little below 2.1
+    [0.7, 1.4, 2.1]
+    """
+    end = (number + 1) * every
+    return end if end < epochs * (1 - 1e-9) else epochs
+
+
 def share_of(share: float, count: int) -> int:
-    """A share of a number of candidates, rounded up, at least one."""
-    return max(ceil(share * count), 1)
+    """A share of a number of candidates, rounded up, at least one and at most half.
+
+    >>> [share_of(0.2, 8), share_of(0.2, 10), share_of(0.5, 3), share_of(0.07, 100)]
+    [2, 2, 1, 7]
+    """
+    return max(min(ceil(share * count - 1e-9), count // 2), 1)  # 0.07 * 100 is a little above 7
