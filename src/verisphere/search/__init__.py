@@ -2,6 +2,7 @@
 
 from verisphere.search.halving import SuccessiveHalving
 from verisphere.search.maps import Linear, Logarithmic, Map, ModulatingFactor
+from verisphere.search.maximize import Maximum, maximize
 from verisphere.search.method import Method, RandomDraws
 from verisphere.search.population import PopulationBased
 from verisphere.search.reinforce import Reinforce
@@ -13,6 +14,7 @@ __all__ = [
     "Linear",
     "Logarithmic",
     "Map",
+    "Maximum",
     "Method",
     "ModulatingFactor",
     "Optuna",
@@ -22,4 +24,5 @@ __all__ = [
     "SearchSchedule",
     "SuccessiveHalving",
     "WholeTrainings",
+    "maximize",
 ]
