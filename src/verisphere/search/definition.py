@@ -34,10 +34,11 @@ from verisphere.search.schedule import EachEpoch, SearchSchedule
 from verisphere.search.space import Space
 from verisphere.train.explain import explain
 from verisphere.train.preparation import length_of
-from verisphere.train.recipe import ReadRecipe
+from verisphere.train.recipe import ReadRecipe, changed_recipe
 from verisphere.train.settings import (
     Settings,
     as_options,
+    changed_inside,
     check_plain,
     overridden_fields,
     read_with,
@@ -135,10 +136,20 @@ def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str]
     length = length_of(read.recipe)
     parts.schedule.begin(length.epochs, of_space, read.recipe.seed)
     parts.method.begin(of_space.start, read.recipe.seed)
+    _check_ends(read, of_space)
     reward = Reward.of(present_names(given))
     with errors_naming("reward"):
         extract(read.recipe.backbone, reward.measured_set.faces.select([0]))
     return Search(read, of_space, parts.method, parts.schedule, reward, described | {"reward": reward.described})
+
+
+def _check_ends(read: ReadRecipe, space: Space) -> None:
+    """Refuse values that the recipe does not take before anything is trained: the start, and the ends of all ranges."""
+    for draw in (space.start.tolist(), [0.0] * len(space.fields), [1.0] * len(space.fields)):
+        values = space.values(draw)
+        named = ", ".join(f"{field} {value:g}" for field, value in values.items())
+        with errors_naming(f"space: {named}"):
+            changed_recipe(read, changed_inside(read.resolved, values))
 
 
 def _fields(content: Mapping[str, Any], key: str) -> Settings:
