@@ -6,6 +6,7 @@ from verisphere.images.decoded_faces import InMemory, in_memory
 from verisphere.images.faces import Faces
 from verisphere.images.label_noise import LabelNoise
 from verisphere.images.loader import Batch, batches, epoch_order, grouped_order
+from verisphere.images.part_of_people import PartOfPeople
 from verisphere.images.photos import Photos
 from verisphere.images.relabelled import Relabelled
 from verisphere.images.select import require_people, split_people, with_images, with_people
@@ -18,6 +19,7 @@ __all__ = [
     "Faces",
     "InMemory",
     "LabelNoise",
+    "PartOfPeople",
     "Photos",
     "Relabelled",
     "SyntheticFaces",

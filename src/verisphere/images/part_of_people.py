@@ -1,0 +1,41 @@
+"""A part of another set by person, so that one set serves for training, for a reward and for the result."""
+
+import torch
+
+from verisphere.images.faces import Faces, Selection
+from verisphere.images.select import require_people
+
+
+class PartOfPeople(Selection):
+    """The people of another set whose place in a drawn order lies between two shares, with all their images.
+
+    Parts of one set by one seed, such as 0 to 0.5, 0.5 to 0.75 and 0.75 to 1, share no person and leave none out. The
+    order depends on the seed and the names of the people alone, so sets of the same people with other images of them
+    are divided alike. Images of nobody who is known (identity -1) are in no part.
+
+    >>> from verisphere.images import InMemory
+    >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
+    >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
+    >>> PartOfPeople(faces, 0, 0.67).people, PartOfPeople(faces, 0.67, 1).people
+    (('b', 'c'), ('a',))
+
+    Args:
+        faces: the other set.
+        first: share of the people that come before this part.
+        last: share of the people up to the end of this part.
+        seed: seed of the order.
+
+    Raises:
+        ValueError: shares outside [0, 1] or not in order, or a part without people.
+    """
+
+    def __init__(self, faces: Faces, first: float = 0.0, last: float = 1.0, seed: int = 0) -> None:
+        if not 0 <= first < last <= 1:
+            raise ValueError(f"first is {first} and last {last}; allowed are two shares in [0, 1] in this order")
+        require_people(faces)
+        count = len(faces.people)
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+        people = {faces.people[label] for label in order[round(first * count) : round(last * count)]}
+        if not people:
+            raise ValueError(f"of {count} people none lies between the shares {first} and {last}")
+        super().__init__(faces, [index for index, person in enumerate(faces.identities) if person in people])
