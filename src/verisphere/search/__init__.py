@@ -1,5 +1,6 @@
 """Loss search: numeric fields of a recipe, chosen while it trains by a reward that is a figure of an evaluation."""
 
+from verisphere.search.grid import GridDraws
 from verisphere.search.halving import SuccessiveHalving
 from verisphere.search.maps import Linear, Logarithmic, Map, ModulatingFactor
 from verisphere.search.maximize import Maximum, maximize
@@ -11,6 +12,7 @@ from verisphere.search.schedule import EachEpoch, SearchSchedule, WholeTrainings
 
 __all__ = [
     "EachEpoch",
+    "GridDraws",
     "Linear",
     "Logarithmic",
     "Map",

@@ -85,6 +85,21 @@ class _Parts:
     method: Method
     schedule: SearchSchedule
 
+    @property
+    def of_space(self) -> Space:
+        """The fields with their maps."""
+        return Space(tuple(self.space), tuple(self.space.values()))
+
+
+def parts_of(described: Mapping[str, Any]) -> tuple[Space, SearchSchedule]:
+    """Space and schedule of a search from `search.json`, without its recipe and its reward.
+
+    Raises:
+        ValueError: a class or an argument is wrong.
+    """
+    parts, _ = _parts(described, described["space"])
+    return parts.of_space, parts.schedule
+
 
 def read_search(path: str | Path, overrides: Sequence[str] = ()) -> Search:
     """Read a search from a file; options `--field value` override fields of its recipe.
@@ -119,20 +134,46 @@ def search_of(content: Mapping[str, Any], folder: Path, overrides: Sequence[str]
         FileNotFoundError: see `read_search`.
         ValueError: see `read_search`.
     """
-    for key in content:
-        if key not in _ALLOWED_KEYS:
-            raise ValueError(unknown_name("key", str(key), list(_ALLOWED_KEYS)))
-    check_plain("it", dict(content))
-    settings, space, given = (_fields(content, key) for key in ("set", "space", "reward"))
-    if not space:
-        raise ValueError("space is empty; name at least one field of the recipe")
+    check_keys(content)
+    settings, space = (_fields(content, key) for key in ("set", "space"))
     twice = sorted(overridden_fields(overrides) & (settings.keys() | space.keys()))
     if twice:
         raise ValueError(f"--{twice[0]}: the search sets it; change it there")
-    read = _recipe(content.get("recipe"), settings, folder, overrides)
+    return search_over(_recipe(content.get("recipe"), settings, folder, overrides), content)
+
+
+def check_keys(content: Mapping[str, Any], allowed: Sequence[str] = _ALLOWED_KEYS) -> None:
+    """Refuse keys that a search does not have, and values that YAML can hold and a recipe cannot.
+
+    Raises:
+        ValueError: names the key or the value.
+    """
+    for key in content:
+        if key not in allowed:
+            raise ValueError(unknown_name("key", str(key), list(allowed)))
+    check_plain("it", dict(content))
+
+
+def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
+    """A search over a recipe that was read.
+
+    Args:
+        read: the recipe; its validation is not used.
+        content: space, method, schedule and reward, as plain data.
+
+    Raises:
+        ValueError: see `read_search`.
+    """
+    space, given = (_fields(content, key) for key in ("space", "reward"))
+    if not space:
+        raise ValueError("space is empty; name at least one field of the recipe")
+    if read.recipe.schedule.shape == "plateau":
+        raise ValueError(
+            "schedule.shape is plateau, which follows a validation set; a search has its reward instead: take another"
+        )
     parts, described = _parts(content, space)
-    of_space = Space(tuple(parts.space), tuple(parts.space.values()))
-    of_space.check(read.resolved)
+    of_space = parts.of_space
+    of_space.check(read.resolved, own_seeds=parts.schedule.whole)
     length = length_of(read.recipe)
     parts.schedule.begin(length.epochs, of_space, read.recipe.seed)
     parts.method.begin(of_space.start, read.recipe.seed)
@@ -167,12 +208,7 @@ def _recipe(name: object, settings: Settings, folder: Path, overrides: Sequence[
     whole, inside = split_settings(settings)
     options, options_inside = split_options(overrides)
     given = [*as_options(whole), *options, "--validation=null", "--validate_every=0"]
-    read = read_with(file, given, inside | options_inside)
-    if read.recipe.schedule.shape == "plateau":
-        raise ValueError(
-            "schedule.shape is plateau, which follows a validation set; a search has its reward instead: take another"
-        )
-    return read
+    return read_with(file, given, inside | options_inside)
 
 
 def _parts(content: Mapping[str, Any], space: Settings) -> tuple[_Parts, dict[str, Any]]:

@@ -21,6 +21,9 @@ from verisphere.search.definition import Search
 from verisphere.search.rounds import Round, Start
 
 SEARCH_JSON = "search.json"
+#: The definition of a search inside its folder, and the recipe that it names, where an experiment starts it.
+SEARCH_YAML, SEARCHED_RECIPE = "search.yaml", "searched_recipe.yaml"
+_BESIDE = (".lock", "log.txt", SEARCH_YAML, SEARCHED_RECIPE)
 FORMAT = 1
 
 
@@ -37,7 +40,7 @@ class WholeRound:
     """
 
     round: Round
-    values: tuple[dict[str, float], ...]
+    values: tuple[dict[str, float | int], ...]
     spreads: tuple[float | None, ...]
     another_wins: float
     method: dict[str, float]
@@ -62,7 +65,7 @@ def open_search(search: Search, out: Path) -> None:
     path = out / SEARCH_JSON
     asked = json.loads(json.dumps(described(search)))
     if not path.is_file():
-        if out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()):
+        if out.is_dir() and any(entry.name not in _BESIDE for entry in out.iterdir()):
             raise ValueError(f"{out}: it holds something, and no search; choose another --out")
         write_search(search, [], out)
         return

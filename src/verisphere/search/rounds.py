@@ -67,6 +67,15 @@ def _order(reward: float | None) -> tuple[bool, float]:
     return (True, 0.0) if reward is None else (False, -reward)
 
 
+def epochs_trained(rounds: Sequence[Round]) -> float:
+    """Epochs of training over all candidates of all rounds."""
+    epochs = 0.0
+    for number, of_round in enumerate(rounds):
+        for start in of_round.starts:
+            epochs += start.until - (0.0 if start.parent is None else rounds[number - 1].starts[start.parent].until)
+    return epochs
+
+
 def starts_of(draws: Draws, parents: Sequence[int | None], until: float) -> tuple[Start, ...]:
     """Candidates with these draws, each continuing its parent, trained up to one position."""
     return tuple(

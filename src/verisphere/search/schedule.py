@@ -6,6 +6,7 @@ As a method, a schedule is a function of the rounds that it has seen and of its 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import ceil, isfinite
+from typing import ClassVar
 
 from verisphere.search.method import Method
 from verisphere.search.rounds import Round, Start, starts_of
@@ -13,8 +14,13 @@ from verisphere.search.space import Space
 
 
 class SearchSchedule(ABC):
-    """Plans the rounds of a search."""
+    """Plans the rounds of a search.
 
+    Attributes:
+        whole: whether each candidate is a whole training, so that candidates can also differ in the recipe's seed.
+    """
+
+    whole: ClassVar[bool] = False
     epochs: float
     space: Space
     seed: int
@@ -79,7 +85,8 @@ class EachEpoch(SearchSchedule):
 class WholeTrainings(SearchSchedule):
     """Whole trainings, each with values that do not change; the result is the best of all.
 
-    With `RandomDraws` it is random search, with `Optuna` what users of Optuna do.
+    With `RandomDraws` it is random search, with `Optuna` what users of Optuna do. It alone can search `seed`: the best
+    of several seeds is what a search must be compared with.
 
     Args:
         trainings: number of trainings.
@@ -88,6 +95,8 @@ class WholeTrainings(SearchSchedule):
     Raises:
         ValueError: a number below 1.
     """
+
+    whole = True
 
     def __init__(self, trainings: int = 16, at_once: int = 4) -> None:
         check_at_least("trainings", trainings, 1)

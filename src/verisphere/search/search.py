@@ -30,7 +30,7 @@ from verisphere.search.folder import (
     write_search,
 )
 from verisphere.search.noise import another_wins, spread
-from verisphere.search.rounds import Round
+from verisphere.search.rounds import Round, epochs_trained
 from verisphere.train.preparation import length_of
 from verisphere.train.run_folder import alone_in
 from verisphere.vocabulary import Progress
@@ -62,7 +62,7 @@ class SearchResult:
     ancestors: dict[int, int]
 
     @property
-    def values(self) -> dict[str, float]:
+    def values(self) -> dict[str, float | int]:
         """Values of the searched fields in the last round of the result."""
         return self.rounds[self.number].values[self.candidate]
 
@@ -192,17 +192,8 @@ def _result(search: Search, done: list[WholeRound]) -> SearchResult:
         if parent is None:
             break
         at, place = at - 1, parent
-    return SearchResult(tuple(done), number, candidate, _epochs(done), ancestors)
-
-
-def _epochs(done: list[WholeRound]) -> float:
-    """Epochs of training over all candidates."""
-    epochs = 0.0
-    for number, whole in enumerate(done):
-        for start in whole.round.starts:
-            before = 0.0 if start.parent is None else done[number - 1].round.starts[start.parent].until
-            epochs += start.until - before
-    return epochs
+    epochs = epochs_trained([entry.round for entry in done])
+    return SearchResult(tuple(done), number, candidate, epochs, ancestors)
 
 
 def _publish(out: Path, result: SearchResult) -> str:

@@ -54,18 +54,19 @@ class Space:
         end = field.rpartition(".init_args.")[2]
         return end if ends.count(end) == 1 else field
 
-    def check(self, resolved: Mapping[str, Any]) -> None:
+    def check(self, resolved: Mapping[str, Any], own_seeds: bool = False) -> None:
         """Refuse fields that a recipe does not have, that are no numbers, or that all candidates must share.
 
         Args:
             resolved: the value of every field of the recipe, as plain data.
+            own_seeds: whether candidates may differ in the seed, as whole trainings may.
 
         Raises:
             ValueError: names the field.
         """
         for field in self.fields:
             shared = field.partition(".")[0]
-            if shared in _SHARED:
+            if shared in _SHARED and not (own_seeds and field == "seed"):
                 raise ValueError(f"space: {field}: all candidates of a search share {shared}; it cannot be searched")
             changed_inside(dict(resolved), {field: None})  # raises where there is no such place
             value = _at(resolved, field)
