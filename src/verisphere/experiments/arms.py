@@ -9,9 +9,12 @@ An experiment is YAML:
       ArcFace: {}
       narrow: {loss.init_args.margin: 0.1}
       anew: {cleaned: {arm: ArcFace}} # on the images that the rule of cleaning keeps by another arm's sub-centers
+      tuned: {search: {space: {loss.init_args.margin: ...}}}               # a search; see docs/search.md
+      wide: {loss.init_args.margin: 0.6, first_seeds: 1}                   # at the first seed alone
     grid: {optimizer.rate: [0.05, 0.1]} # every arm at every combination
     seeds: [0, 1, 2]
     baseline: ArcFace
+    reward: {faces: ..., far: ["1e-2"]} # of all searches
     evaluate:                           # sets measured after the trainings
       unseen: {faces: {class_path: ..., init_args: {...}}, far: ["1e-2", "1e-3"], one_far: "1e-2"}
 """
@@ -19,10 +22,11 @@ An experiment is YAML:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from verisphere.experiments.cleaned import CLEANED, CleanedFrom, over_grid, split_cleaned, waves
 from verisphere.experiments.grid import Scalar, check_folders, check_values, crossed, parse_grid
+from verisphere.experiments.searched import SEARCH, split_searches
 from verisphere.files.bases import read_based
 from verisphere.files.class_paths import present_names
 from verisphere.files.errors import errors_naming
@@ -38,8 +42,10 @@ from verisphere.train.settings import (
 )
 from verisphere.words import unknown_name
 
-_ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate")
+_ALLOWED_KEYS = ("recipe", "set", "warm", "arms", "grid", "seeds", "baseline", "evaluate", "reward")
+T = TypeVar("T")
 SEED, START = "seed", "start"
+FIRST_SEEDS = "first_seeds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +62,8 @@ class Experiment:
         evaluate: sets to measure on, as plain data; None takes the recipe's validation set.
         inside: changes inside lists in all trainings, such as `pair_terms.0.init_args.far`; applied after `common`.
         cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
+        searches: for each arm that is a search, its space, method, schedule and reward as plain data.
+        first_seeds: for each arm that does not have all seeds, the number of those that it has.
     """
 
     recipe: Path
@@ -67,6 +75,8 @@ class Experiment:
     evaluate: dict[str, dict[str, Any]] | None = None
     inside: Settings = field(default_factory=dict)
     cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
+    searches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    first_seeds: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.arms:
@@ -77,6 +87,16 @@ class Experiment:
             for owned, instead in ((SEED, "seeds"), (START, "warm")):
                 if owned in settings and (owned == SEED or self.warm is not None):
                     raise ValueError(f"arm {name!r} sets {owned}, which is for `{instead}` to say")
+        for name in sorted(self.cleaned.keys() & self.searches.keys()):
+            raise ValueError(f"arm {name!r} has {CLEANED} and {SEARCH}; a search trains on the recipe's own images")
+        for name, entry in self.searches.items():
+            for searched in sorted(entry["space"].keys() & self.arms[name].keys()):
+                raise ValueError(f"arm {name!r} sets {searched}, which its search chooses; remove one of them")
+        for name, entry_from in self.cleaned.items():
+            if self.first_seeds.get(name) != self.first_seeds.get(entry_from.arm):
+                raise ValueError(f"arm {name!r} has other seeds than arm {entry_from.arm!r}, which cleans its data")
+        if self.baseline in self.first_seeds:
+            raise ValueError(f"arm {self.baseline!r} is the baseline, so it has all seeds; remove {FIRST_SEEDS}")
         waves(list(self.arms), self.cleaned)  # raises where they cannot be ordered
         if self.seeds is not None:
             _check_seeds(self.seeds)
@@ -124,11 +144,12 @@ def _experiment(
         raise ValueError(
             f"recipe is {shown(recipe)}; expected the path of a recipe, relative to this file, or its name"
         )
-    shared = _settings("set", content.get("set"))
+    shared, reward = _settings("set", content.get("set")), content.get("reward")
     warm = _settings("warm", content["warm"]) if content.get("warm") is not None else None
     for where, given in (("set", shared), ("warm", warm or {})):
-        if CLEANED in given:
-            raise ValueError(f"{where} has {CLEANED}, which only an arm can say")
+        for key in (CLEANED, SEARCH, FIRST_SEEDS):
+            if key in given:
+                raise ValueError(f"{where} has {key}, which only an arm can say")
     listed = content.get("arms")
     if listed is not None and (not isinstance(listed, Mapping) or not listed):
         raise ValueError(f"arms is {shown(listed)}; expected names, each with its fields ({{}} for none)")
@@ -136,6 +157,8 @@ def _experiment(
         "": {}
     }
     arms, cleaned = split_cleaned(arms)
+    arms, searches = split_searches(arms, folder, _settings("reward", reward) if reward is not None else None)
+    arms, first_seeds = _split_first_seeds(arms)
     points = _grid(content.get("grid")) | grid
     if SEED in points and (seeds is not None or content.get("seeds") is not None):
         raise ValueError("seed is in the grid and `seeds` are given; remove one of them")
@@ -159,7 +182,24 @@ def _experiment(
         evaluate=_sets(content.get("evaluate")),
         inside=inside | options_inside,
         cleaned=over_grid(cleaned, list(arms), list(crossing)),
+        searches=_at_each_point(searches, list(arms), list(crossing)),
+        first_seeds=_at_each_point(first_seeds, list(arms), list(crossing)),
     )
+
+
+def _split_first_seeds(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], dict[str, int]]:
+    """Split arms into their fields and their numbers of seeds, where they have such."""
+    first = {name: given[FIRST_SEEDS] for name, given in arms.items() if FIRST_SEEDS in given}
+    for name, count in first.items():
+        if type(count) is not int or count < 1:
+            raise ValueError(f"arm {name!r}: {FIRST_SEEDS} is {shown(count)}; expected a whole number of at least 1")
+    return {name: {key: given[key] for key in given if key != FIRST_SEEDS} for name, given in arms.items()}, first
+
+
+def _at_each_point(entries: Mapping[str, T], arms: list[str], crossing: list[str]) -> dict[str, T]:
+    """What arms say before the grid, for each of their points; the points of an arm stand side by side."""
+    points = len(crossing) // len(arms)
+    return {name: entries[arms[at // points]] for at, name in enumerate(crossing) if arms[at // points] in entries}
 
 
 def _check_keys(content: Mapping[str, Any]) -> None:

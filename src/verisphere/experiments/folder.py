@@ -3,7 +3,8 @@
 FOLDER/plan.json              resolved recipes, seeds and sets
 FOLDER/warm/                  the warm training, if there is one
 FOLDER/runs/ARM/seed-S/       a training: a run as `train` writes it, log.txt, finished.json, SET.npz; kept.txt,
-                              clean.json and cleaned.json where its data are cleaned by another arm
+                              clean.json and cleaned.json where its data are cleaned by another arm; search.json and
+                              rounds/ where it is a search
 FOLDER/results.csv, results.json, plots/
 """
 
@@ -18,15 +19,18 @@ from verisphere.experiments.arms import SEED, START
 from verisphere.experiments.cleaned import CLEANED, CleanedFrom, cleaned_data
 from verisphere.experiments.grid import folder_name
 from verisphere.experiments.recipes import Resolved, ResolvedRecipe
+from verisphere.experiments.searched import SEARCH, search_yaml
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import real_path, write_whole
 from verisphere.files.documents import LARGEST_YAML, read_json_file, read_text
 from verisphere.files.json_values import shown
 from verisphere.models.checkpoint import list_checkpoints
+from verisphere.search.folder import SEARCH_JSON, SEARCH_YAML, SEARCHED_RECIPE
 from verisphere.train.recipe import with_defaults
 from verisphere.train.recipe_text import recipe_yaml
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
+_BESIDE = {CLEANED, SEARCH}  # what an arm says beside the fields of its recipe
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Run:
         folder: folder of the run.
         recipe: resolved recipe, as YAML.
         cleaned: the arm that cleans its data, and the rule; None where they are not cleaned.
+        search: the search that it is, as YAML; None for a training.
         source: folder of that arm's training at the same seed.
     """
 
@@ -48,6 +53,7 @@ class Run:
     recipe: str
     cleaned: CleanedFrom | None = None
     source: Path | None = None
+    search: str | None = None
 
     @property
     def title(self) -> str:
@@ -66,7 +72,12 @@ class Run:
         return sum((_seconds(file) for file in files if file.is_file()), 0.0)
 
     def begin(self) -> Path:
-        """Write the recipe, unless there is a checkpoint to continue from; returns its path."""
+        """Write the recipe, or the search, unless there is something to continue from; returns its path."""
+        if self.search is not None:
+            if not (self.folder / SEARCH_JSON).is_file():
+                write_text(self.folder / SEARCHED_RECIPE, self.recipe)
+                write_text(self.folder / SEARCH_YAML, self.search)
+            return self.folder / SEARCH_YAML
         path = self.folder / "recipe.yaml"
         if path.is_file() and _trained(self.folder):
             return path
@@ -107,8 +118,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _trained(folder: Path) -> bool:
-    """Whether a training in this folder has a checkpoint to continue from, or is finished."""
-    return bool(list_checkpoints(folder)) or (folder / FINISHED).is_file()
+    """Whether a training in this folder has a checkpoint to continue from or is a search, or is finished."""
+    begun = (folder / SEARCH_JSON).is_file() or (folder / FINISHED).is_file()
+    return begun or bool(list_checkpoints(folder))
 
 
 def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
@@ -124,7 +136,7 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
     asked = {
         "warm": None if resolved.warm is None else resolved.warm.fields,
         "arms": {
-            name: _compared(arm.fields, resolved.warm is not None) | _described(resolved.cleaned.get(name))
+            name: _compared(arm.fields, resolved.warm is not None) | _beside(name, resolved)
             for name, arm in resolved.arms.items()
         },
         "seeds": list(resolved.seeds),
@@ -144,23 +156,22 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
     elif out.is_dir() and any(entry.name != ".lock" for entry in out.iterdir()):
         raise ValueError(f"{out}: it holds something, and no experiment; choose another --out")
     write_text(path, json.dumps(asked, indent=2) + "\n")
-    return {
-        name: [_run(out, name, seed, arm, resolved.cleaned.get(name)) for seed in arm.yaml]
-        for name, arm in resolved.arms.items()
-    }
+    return {name: [_run(out, name, seed, arm, resolved) for seed in arm.yaml] for name, arm in resolved.arms.items()}
 
 
-def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, cleaned: CleanedFrom | None) -> Run:
+def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, resolved: Resolved) -> Run:
     """A training; that of an arm with cleaned data has them in its recipe."""
-    folder = _folder(out, name, seed)
+    folder, cleaned, search = _folder(out, name, seed), resolved.cleaned.get(name), resolved.searches.get(name)
     if cleaned is None:
-        return Run(name, seed, folder, arm.yaml[seed])
+        return Run(name, seed, folder, arm.yaml[seed], search=None if search is None else search_yaml(search))
     fields = {**arm.fields, SEED: seed, "data": cleaned_data(arm.fields["data"], real_path(folder))}
     return Run(name, seed, folder, recipe_yaml(fields), cleaned, _folder(out, cleaned.arm, seed))
 
 
-def _described(cleaned: CleanedFrom | None) -> dict[str, Any]:
-    return {} if cleaned is None else {CLEANED: cleaned.described}
+def _beside(name: str, resolved: Resolved) -> dict[str, Any]:
+    """What an arm says beside its fields."""
+    cleaned, search = resolved.cleaned.get(name), resolved.searches.get(name)
+    return ({} if cleaned is None else {CLEANED: cleaned.described}) | ({} if search is None else {SEARCH: search})
 
 
 def warm_run(out: Path, resolved: Resolved) -> Run | None:
@@ -249,15 +260,11 @@ def _completed(definition: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[
         **definition,
         "warm": None if definition["warm"] is None else with_defaults(definition["warm"], asked),
         "arms": {
-            name: _compared(with_defaults(_without_cleaned(fields), asked), warm)
-            | ({CLEANED: fields[CLEANED]} if CLEANED in fields else {})
+            name: _compared(with_defaults({key: fields[key] for key in fields.keys() - _BESIDE}, asked), warm)
+            | {key: fields[key] for key in fields.keys() & _BESIDE}
             for name, fields in definition["arms"].items()
         },
     }
-
-
-def _without_cleaned(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != CLEANED}
 
 
 def _read(path: Path) -> dict[str, Any]:

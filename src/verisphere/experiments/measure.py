@@ -12,6 +12,7 @@ import torch
 from verisphere.experiments.cleaned import cleaning_figures
 from verisphere.experiments.folder import Run
 from verisphere.experiments.grid import folder_name
+from verisphere.experiments.searched import search_figures
 from verisphere.files.class_paths import present_name
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.metrics import METRICS, read_metrics
@@ -109,11 +110,11 @@ def _unchanged(model: EmbeddingModel, asked: MeasuredSet, before: Embeddings, im
 
 
 def training_figures(run: Run) -> dict[str, float]:
-    """The last value of each figure in a training's log, its wall time in seconds, and the figures of its cleaning."""
+    """The last value of each figure in a training's log, its wall time in seconds, and those of cleaning or search."""
     last: dict[str, float] = {}
     for entry in read_metrics(run.folder / METRICS):
         last |= {name: float(value) for name, value in entry.items() if value is not None and name != "step"}
-    return {"seconds": run.seconds} | last | cleaning_figures(run.folder)
+    return {"seconds": run.seconds} | last | cleaning_figures(run.folder) | search_figures(run.folder)
 
 
 def _images(described: Mapping[str, Any]) -> str:

@@ -11,7 +11,9 @@ from verisphere.backbones.extract import extract
 from verisphere.experiments.arms import SEED, START, Experiment
 from verisphere.experiments.checks import check_cleaned, check_start, check_trainable
 from verisphere.experiments.cleaned import CleanedFrom
+from verisphere.files.errors import errors_naming
 from verisphere.measure.measured_set import MeasuredSet, complete_set, open_set
+from verisphere.search.definition import search_over
 from verisphere.train.recipe import ReadRecipe
 from verisphere.train.settings import Settings, as_options, changed_lists, read_with
 
@@ -47,6 +49,7 @@ class Resolved:
         sets: sets to measure on; empty if neither experiment nor recipe names one.
         described: the sets as plain data.
         cleaned: for each arm that trains on cleaned data, the arm that cleans and the rule.
+        searches: for each arm that is a search, its space, method, schedule and reward with all values.
     """
 
     warm: ResolvedRecipe | None
@@ -55,6 +58,7 @@ class Resolved:
     sets: dict[str, MeasuredSet]
     described: dict[str, dict[str, Any]]
     cleaned: dict[str, CleanedFrom] = field(default_factory=dict)
+    searches: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
@@ -75,6 +79,7 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
     start: Settings = {} if experiment.warm is None else {START: str(warm_at)}
     arms: dict[str, ResolvedRecipe] = {}
     described, sets, seeds = {}, {}, experiment.seeds or ()
+    searches: dict[str, dict[str, Any]] = {}
     checked_backbones = set()
     for name, settings in experiment.arms.items():
         read = _read(f"arm {name!r}", experiment.recipe, common, settings | start, warm_recipe)
@@ -86,11 +91,14 @@ def resolve(experiment: Experiment, warm_at: Path) -> Resolved:
         if backbone not in checked_backbones:
             checked_backbones.add(backbone)
             _check_images(f"arm {name!r}", read.recipe.backbone, sets)
-        arms[name] = ResolvedRecipe.of(read, seeds)
+        if name in experiment.searches:
+            with errors_naming(f"arm {name!r}: search"):
+                searches[name] = search_over(read, experiment.searches[name]).described
+        arms[name] = ResolvedRecipe.of(read, seeds[: experiment.first_seeds.get(name, len(seeds))])
     for name, entry in experiment.cleaned.items():
         check_cleaned(name, arms[name].fields, entry.arm, arms[entry.arm].fields)
     complete = {name: complete_set(given) for name, given in described.items()}
-    return Resolved(warm, arms, seeds, sets, complete, experiment.cleaned)
+    return Resolved(warm, arms, seeds, sets, complete, experiment.cleaned, searches)
 
 
 def _common(experiment: Experiment) -> list[str]:

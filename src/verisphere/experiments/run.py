@@ -59,7 +59,8 @@ class Launch:
         device = [] if self.device is None else ["--device", self.device]
         threads = [] if self.threads is None else ["--threads", str(self.threads)]  # before those of a checkpoint
         places = [str(run.begin()), "--out", str(run.folder)]
-        return [sys.executable, "-m", "verisphere", *allocator, "train", *places, "--resume", *device, *threads]
+        verb = ["train", *places, "--resume"] if run.search is None else ["search", *places]
+        return [sys.executable, "-m", "verisphere", *allocator, *verb, *device, *threads]
 
     def environment(self) -> dict[str, str]:
         """The environment of this process, with the number of threads."""

@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from verisphere.experiments.compare import ArmFigure, ArmResult, Difference, compared
+from verisphere.experiments.searched import COST, FOUND, REWARD
 from verisphere.measure.set_figures import ACCURACY, COMPARED, DOMAIN_FAR, DOMAIN_TAR, DOMAIN_THRESHOLD, TAR, Figure
 from verisphere.report.tables import between, number, small, table
 
@@ -50,11 +51,16 @@ def results_text(
             texts.append(f"{head}\n{_arms_table(by_arm, baseline)}")
     texts += [_domains_table(measured, figures) for measured in dict.fromkeys(key.measured for key in figures)]
     texts.append(_training_table(results))
+    fewer = [
+        f"{arm}: at seed{'' if len(had) == 1 else 's'} {', '.join(map(str, had))} alone"
+        for arm, result in results.items()
+        if len(had := result.training["seconds"].per_seed) < len(seeds)
+    ]
     replicates = [
         figure.difference.replicates for by in figures.values() for figure in by.values() if figure.difference
     ]
     accuracy = any(key.name == ACCURACY for key in figures)
-    return "\n\n".join(text for text in [*texts, _legend(baseline, seeds, replicates, accuracy)] if text)
+    return "\n\n".join(text for text in [*texts, _legend(baseline, seeds, replicates, accuracy), *fewer] if text)
 
 
 def figure_title(key: Figure, titles: Mapping[str, str]) -> str:
@@ -121,12 +127,28 @@ def _domains_table(measured: str, figures: Mapping[Figure, Mapping[str, ArmFigur
 
 
 def _training_table(results: Mapping[str, ArmResult]) -> str:
+    """Wall time and loss; where some arms are searches also their cost, what they found, and by which reward."""
     rows = []
+    searches = any(COST in result.training for result in results.values())
     for arm, result in results.items():
         seconds, loss = result.training["seconds"], result.training.get("loss")
         spread = ["-", "-"] if loss is None else [number(loss.mean, 3), _std(loss.std, loss.per_seed, 3)]
-        rows.append([arm, f"{seconds.mean:.0f} s", *spread])
-    return f"trainings\n{table(['arm', 'wall time', 'last loss', 'std over seeds'], rows)}" if rows else ""
+        rows.append([arm, f"{seconds.mean:.0f} s", *spread, *(_of_search(result) if searches else [])])
+    head = ["arm", "wall time", "last loss", "std over seeds"]
+    head += ["trainings", "reward selected by", "found at each seed"] if searches else []
+    return f"trainings\n{table(head, rows)}" if rows else ""
+
+
+def _of_search(result: ArmResult) -> list[str]:
+    """The cost of a search as a multiple of one training, its reward, and the values that it found."""
+    if COST not in result.training:
+        return ["1", "", ""]
+    found = {name: figure for name, figure in result.training.items() if name.startswith(f"{FOUND} ")}
+    words = [
+        f"{name.removeprefix(f'{FOUND} ')} {', '.join(f'{value:.3g}' for value in figure.per_seed.values())}"
+        for name, figure in found.items()
+    ]
+    return [f"{result.training[COST].mean:.3g}", number(result.training[REWARD].mean), "; ".join(words)]
 
 
 def _legend(baseline: str, seeds: Sequence[int], replicates: Sequence[int], accuracy: bool) -> str:
