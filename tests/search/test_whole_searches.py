@@ -215,3 +215,31 @@ def test_a_wrong_search_is_refused_before_anything_is_written(
     assert error in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 2}', '{"format": 1, "asked": 3, "rounds": [4]}'])
+def test_a_search_json_that_was_changed_is_named(tmp_path: Path, text: str):
+    path, out = written(tmp_path, candidates=1), tmp_path / "out"
+    searched(path, out, "--epochs=1")
+    (out / SEARCH_JSON).write_text(text)
+    with pytest.raises(ValueError, match=r"search.json: not what a search writes; was it changed"):
+        searched(path, out, "--epochs=1")
+
+
+def test_a_parent_whose_checkpoint_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, out = written(tmp_path, candidates=1), tmp_path / "out"
+    real = candidate.train_run
+
+    def ending(read, folder, **session):
+        if folder.parent.name == "0002":
+            raise Ended
+        return real(read, folder, **session)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(candidate, "train_run", ending)
+        with pytest.raises(Ended):
+            searched(path, out)
+    for run in (out / "rounds").glob("*/1"):
+        candidate.remove_checkpoints(run)
+    with pytest.raises(ValueError, match=r"rounds/0001/1: its checkpoint, with which 1 begins, is gone"):
+        searched(path, out)

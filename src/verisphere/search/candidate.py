@@ -98,6 +98,10 @@ def train_candidate(
 def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
     """Write the recipe of a candidate, and give it the checkpoint of its parent."""
     if parent is not None and not list_checkpoints(folder):
+        if not list_checkpoints(parent):
+            raise ValueError(
+                f"{parent}: its checkpoint, with which {folder.name} begins, is gone; search into another --out"
+            )
         newest = list_checkpoints(parent)[-1]
         # the same file under two names where the disk can: a checkpoint is never written to
         write_whole(folder / "checkpoints" / newest.name, lambda partial: copy_checkpoint(newest, partial))

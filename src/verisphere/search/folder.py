@@ -115,8 +115,8 @@ def read_search_json(path: Path) -> tuple[dict[str, Any], list[WholeRound]]:
     Raises:
         ValueError: the file is not one that `write_search` writes.
     """
-    content = read_json_file(path)
     try:
+        content = read_json_file(path)
         if content["format"] != FORMAT:
             raise ValueError
         return present_names(content["asked"]), [_round(entry) for entry in content["rounds"]]
