@@ -17,7 +17,7 @@ class SuccessiveHalving(SearchSchedule):
 
     Args:
         trainings: trainings that begin.
-        keep_one_of: of how many one goes on; the paper's eta.
+        keep_one_of: of how many one goes on; the eta of Hyperband (Li et al. 2017), 2 for halving.
         first: length of the first round in epochs.
 
     Raises:
