@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import verisphere.clean.from_run as from_run
+import verisphere.clean.nearest_class as nearest_class
 from processes import run as run_processes
 from tiny_cleaning import DEGREES, TO_DOMINANT, Angles, angles_run
 from verisphere.clean.cleaning import JSON, KEPT, Cleaning
@@ -156,8 +157,10 @@ def test_work_is_used_again_for_the_same_cleaning_alone(
 
 
 def of_rank(folder: str) -> list:
-    from_run.BATCHES = 2
-    found = cleaned(Path(folder), rank_1=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(from_run, "BATCHES", 2)
+        patch.setattr(nearest_class, "_ROWS", 1)  # so that each rank has tiles of every block but the last
+        found = cleaned(Path(folder), rank_1=True)
     assert found.nearest_class is not None
     return [
         found.sub.angle[:-1].tolist(),

@@ -55,11 +55,24 @@ def stages(out: Path) -> dict[str, object]:
     }
 
 
-def test_a_loop_and_its_second_start(recipe: Path, tmp_path: Path):
+def test_a_loop_and_its_second_start(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     out = tmp_path / "out"
-    cleaning = clean_loop(recipe, WORDS, out, options(), device="cpu")
+    truth, batches = tmp_path / "truth.csv", []
+    names = read_recipe(recipe, WORDS).recipe.data.names
+    truth.write_text("name,identity,true_identity\n" + "".join(f"{name},x,nobody else\n" for name in names))
+
+    def found(run, faces, **given):
+        batches.append(given["batch_size"])
+        return real(run, faces, **given)
+
+    real = loop.found_in_run
+    monkeypatch.setattr(loop, "found_in_run", found)
+    asked = replace(options(), truth=truth, batch_size=7)
+    cleaning = clean_loop(recipe, WORDS, out, asked, device="cpu")
     assert cleaning is not None
     assert cleaning.rank_1 is not None
+    assert cleaning.agreement is not None
+    assert (cleaning.agreement.noisy, cleaning.agreement.clean, batches) == (20, 0, [7])
     assert read_checkpoint(out / "first").tensors("head")["centers"].shape == (5, 3, 8)
     kept = read_labels(out / "cleaned" / "kept.txt")
     assert 6 <= len(kept.names) < 20
@@ -70,10 +83,12 @@ def test_a_loop_and_its_second_start(recipe: Path, tmp_path: Path):
     assert {entry.name for entry in out.iterdir()} == {"loop.json", "first", "cleaned", "second"}
 
     before = stages(out)
-    assert clean_loop(recipe, WORDS, out, options(), device="cpu") is None
+    assert clean_loop(recipe, WORDS, out, asked, device="cpu") is None
     assert stages(out) == before
     with pytest.raises(ValueError, match=r"loop.json: this folder holds a loop that differs in angle, epochs; choose"):
-        clean_loop(recipe, ["--epochs=2", WORDS[0]], out, replace(options(), rule=Rule(90.0, True)), device="cpu")
+        clean_loop(recipe, ["--epochs=2", WORDS[0]], out, replace(asked, rule=Rule(90.0, True)), device="cpu")
+    with pytest.raises(ValueError, match=r"differs in rank_1, truth; choose"):
+        clean_loop(recipe, WORDS, out, replace(asked, truth=None, rank_1=False), device="cpu")
     (tmp_path / "filled").mkdir()
     (tmp_path / "filled" / "note").touch()
     with pytest.raises(FileExistsError, match=r"filled: it holds something, and no loop; choose another --out"):
@@ -130,6 +145,15 @@ def test_a_truth_that_cannot_be_used_is_refused_before_the_first_training(recipe
     with pytest.raises(ValueError, match=r"truth.csv: 20 of 20 images are not in the list, the first is"):
         clean_loop(recipe, WORDS, tmp_path / "out", replace(options(), truth=truth), device="cpu")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_result_beside_work_files_is_not_finished(tmp_path: Path):
+    (tmp_path / "kept.txt").touch()
+    assert not loop._is_clean(tmp_path)
+    (tmp_path / "clean.json").touch()
+    assert loop._is_clean(tmp_path)
+    (tmp_path / ".work").mkdir()  # the cleaning was ended before its folder was whole
+    assert not loop._is_clean(tmp_path)
 
 
 def test_the_number_of_sub_centers(recipe: Path):

@@ -39,6 +39,16 @@ def test_by_all_sub_centers_and_by_the_dominant_ones(rows_of_tile: int, monkeypa
     assert own(7 * rows, labels, cosines).tolist() == [list(right) for _, _, *right in SAMPLES]
 
 
+def test_a_class_equally_near_does_not_count_and_one_without_samples_has_its_first_sub_center():
+    # classes at 0 and 90 degrees; the third has no samples, and its sub-centers lie at 180 and 40 degrees
+    centers, dominant = unit([[0.0, 0.0], [90.0, 90.0], [180.0, 40.0]]), np.array([0, 0, -1])
+    rows, labels = np.array([[1, 1], [3, 1]], np.float32), np.array([0, 0])
+    cosines = np.einsum("nd,nkd->nk", rows / np.linalg.norm(rows, axis=1, keepdims=True), centers[labels])
+    own = nearest_is_own(torch.from_numpy(centers), dominant, torch.device("cpu"))
+    # 45 degrees are as near to 0 as to 90, and 5 from 40; 18 degrees are 18 from 0 and 22 from 40
+    assert own(rows, labels, cosines).tolist() == [[False, True], [True, True]]
+
+
 def test_shares_of_some_samples():
     result = NearestClass(np.array([True, False, True]), np.array([False, False, True]))
     assert result.shares(np.array([True, True, False])) == {"all_sub_centers": 0.5, "dominant_only": 0.0}

@@ -53,6 +53,12 @@ def test_an_angle_out_of_range_is_refused(angle: float):
         Rule(angle=angle)
 
 
+def test_half_a_turn_is_the_largest_angle():
+    assert words(Rule(angle=180.0)) == [""] * 6
+
+
 def test_fewer_than_one_image_is_refused():
     with pytest.raises(ValueError, match="min_images is 0; allowed is 1 or more"):
         Rule(min_images=0)
+    with pytest.raises(TypeError, match="min_images is True; it must be a whole number"):
+        Rule(min_images=True)

@@ -36,6 +36,17 @@ def test_sums_that_differ_by_rounding_alone_are_equal():
     assert sub_classes(rows, np.array([0, 0, 0]), classes=1).dominant.tolist() == [0]
 
 
+def test_what_rounding_allows_grows_with_the_samples():
+    # a hundred samples each, whose cosines differ by 5e-6: the sums differ by 5e-4, and 100 roundings allow 1e-3
+    rows = cosines(*[(0.5, 0.1)] * 100, *[(0.1, 0.500005)] * 100)
+    assert sub_classes(rows, np.zeros(200, int), classes=1).dominant.tolist() == [0]
+
+
+def test_most_samples_count_for_more_than_a_large_cosine():
+    rows = cosines((0.3, 0.1), (0.3, 0.1), (0.1, 0.9))
+    assert sub_classes(rows, np.zeros(3, int), classes=1).dominant.tolist() == [0]
+
+
 def test_a_sample_equally_near_to_two_sub_centers_belongs_to_the_first():
     found = sub_classes(cosines((0.5, 0.5)), np.array([0]), classes=1)
     assert found.sub_center.tolist() == [0]

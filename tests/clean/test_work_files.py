@@ -1,5 +1,6 @@
 """The folder of a result while it is made, and the blocks that are kept in it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -57,19 +58,35 @@ def test_an_unfinished_folder_is_opened_again(tmp_path: Path):
 
 
 def test_work_of_something_else_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    WorkFiles.open(tmp_path / "work", {"a": (1, 2)}).save("rows", 0, rows=np.arange(3))
-    assert WorkFiles.open(tmp_path / "work", {"a": (1, 2)}).done("rows", 1) == [True]
+    work = tmp_path / "new" / "work"
     with caplog.at_level("INFO"):
-        assert WorkFiles.open(tmp_path / "work", {"a": (1, 3)}).done("rows", 1) == [False]
-    assert "work of another checkpoint, data or options: it begins anew" in caplog.text
-    assert names(tmp_path / "work") == ["about.json"]
+        WorkFiles.open(work, {"a": (1, 2)}).save("rows", 0, rows=np.arange(3))
+        assert WorkFiles.open(work, {"a": (1, 2)}).done("rows", 1) == [True]
+        assert "begins anew" not in caplog.text
+        (work / ".lock").touch()
+        assert WorkFiles.open(work, {"a": (1, 3)}).done("rows", 1) == [False]
+    assert "new: work of another checkpoint, data or options: it begins anew" in caplog.text
+    assert names(work) == [".lock", "about.json"]
 
 
-@pytest.mark.parametrize("length", [0, 100])
-def test_a_damaged_file_is_named(tmp_path: Path, length: int):
+def with_an_object(path: Path) -> None:
+    np.savez(path, rows=np.array([{}], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:100]),
+        lambda path: path.write_text("no file of arrays"),
+        lambda path: np.savez(path, columns=np.arange(3)),
+        with_an_object,
+    ],
+    ids=["empty", "cut", "text", "another array", "an object of Python"],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, damage: Callable[[Path], object]):
     files = WorkFiles.open(tmp_path, {"a": 1})
     files.save("rows", 2, rows=np.arange(3))
-    path = tmp_path / "rows-00000002.npz"
-    path.write_bytes(path.read_bytes()[:length])
+    damage(tmp_path / "rows-00000002.npz")
     with pytest.raises(ValueError, match=r"rows-00000002\.npz: a damaged work file .* made anew"):
         files.load("rows", 2, "rows")

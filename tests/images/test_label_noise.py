@@ -50,7 +50,8 @@ def test_the_share_of_each_class(rate: float, wrong: dict[str, int]):
     assert noisy.wrong.tolist() == [g != t for g, t in zip(noisy.identities, noisy.true_identities, strict=True)]
     assert tuple(noisy.true_identities) == IDENTITIES
     assert tuple(noisy.names) == NAMES
-    assert noisy.identities[-2:] == ("-1", "-1")  # who is nobody stays nobody, and nobody becomes nobody
+    # who is nobody stays nobody, and nobody becomes nobody
+    assert [place for place, given in enumerate(noisy.identities) if given == "-1"] == [19, 20]
 
 
 def test_the_other_identity_is_drawn_uniformly():
@@ -77,6 +78,40 @@ def test_nothing_but_the_seed_and_the_names_changes_the_draw():
 
 def test_the_draw_is_the_same_on_every_machine():
     assert np.flatnonzero(draw_noise(NAMES, IDENTITIES, 0.4, seed=0).wrong).tolist() == [0, 1, 3, 4, 11, 12, 17]
+
+
+def test_open_set_noise_is_the_same_on_every_machine():
+    names = LabelNoise(FACES, 0.4, open_share=0.5, outside=OUTSIDE, seed=0).names
+    assert {place: name for place, name in enumerate(names) if name not in NAMES} == {
+        0: "outside/o/7",
+        3: "outside/o/11",
+        12: "outside/o/8",
+        17: "outside/o/10",
+    }
+
+
+def test_outside_may_have_as_many_images_as_are_needed_and_labels_that_are_wrong():
+    # all 15 wrong images at rate 0.8 are from outside, which has 15; their labels say Ann, whom the truth denies
+    names = tuple(f"o/{number}" for number in range(15))
+    outside = faces_of(names, ("Ann",) * 15)
+    outside.true_identities = ("Eva",) * 15
+    noisy = LabelNoise(FACES, 0.8, open_share=1.0, outside=outside)
+    assert Counter(noisy.true_identities)["Eva"] == 15
+    assert sum(name.startswith("outside/o/") for name in noisy.names) == 15
+
+
+def test_domains_stay_and_a_name_may_be_no_text():
+    faces = faces_of(("a/\udce9", "a/2", "b/1", "b/2"), ("a", "a", "b", "b"))
+    faces.domains = ("day", "night", "day", "night")
+    noisy = LabelNoise(faces, 0.5)
+    assert noisy.domains == faces.domains
+    assert noisy.wrong.reshape(2, 2).sum(1).tolist() == [1, 1]
+
+
+def test_an_image_named_as_one_from_outside_is_refused():
+    faces = faces_of(("outside/o/1", "a/2", "b/1", "b/2"), ("a", "a", "b", "b"))
+    with pytest.raises(ValueError, match="the set has an image named 'outside/o/1', as an image from outside would be"):
+        LabelNoise(faces, 0.5, 1.0, faces_of(("o/1", "o/1"), ("Eva", "Eva")))
 
 
 def test_at_rate_0_nothing_changes():
@@ -154,13 +189,15 @@ def test_the_source_names_both_sets():
     class Drawn(InMemory):
         @property
         def source(self) -> ImageSource:
-            return ImageSource("drawn", True)
+            return ImageSource("drawn", True, "arcface_112x112 by MTCNN")
 
     drawn = Drawn(OUTSIDE.pixels, OUTSIDE.names, OUTSIDE.identities)
     assert LabelNoise(FACES, 0.4).source == FACES.source
     mixed = LabelNoise(FACES, 0.4, 0.5, drawn).source
     assert mixed.place.endswith("InMemory with images of drawn")
-    assert mixed.drawn is None
+    assert mixed.drawn is mixed.alignment is None
+    both = LabelNoise(Drawn(FACES.pixels, NAMES, IDENTITIES), 0.4, 0.5, drawn).source
+    assert (both.drawn, both.alignment) == (True, "arcface_112x112 by MTCNN")
 
 
 @pytest.mark.parametrize(

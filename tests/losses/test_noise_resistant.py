@@ -90,6 +90,21 @@ def test_classes_that_tie_share_the_gradient():
     assert cosines.grad[0, 1:3].tolist() == pytest.approx([2 * (softmax - 0.5)] * 2)
 
 
+@pytest.mark.parametrize("beyond", ["monotone", "plain"])
+def test_both_terms_have_the_same_own_logit_past_pi(beyond):
+    # theta = acos(-0.99) is 3.0001 and 3.5001 with the margin, past pi: the rule for it decides
+    loss = NoiseResistant(scale=2.0, beta=0.5, beyond=beyond)
+    own = math.cos(math.acos(-0.99) + 0.5) if beyond == "plain" else -0.99 - math.cos(math.pi - 0.5) - 1.0
+    logits = [2 * own, 0.6]
+    expected = math.log(sum(map(math.exp, logits))) - logits[0] - 0.5 * (logits[1] - logits[0])
+    assert loss.forward(numbers((-0.99, 0.3)), torch.tensor([0])).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_defaults_are_those_of_the_authors_commands():
+    loss = NoiseResistant()
+    assert (loss.beta, loss.scale) == (0.9, 64.0)
+
+
 def test_strength_scales_the_margin():
     half, direct = cos_kind(), NoiseResistant(m2=0.0, m3=0.05, scale=2.0)
     half.set_strength(0.5)

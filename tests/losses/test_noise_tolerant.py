@@ -61,6 +61,10 @@ def test_bins_by_hand():
         ({90: 30, 150: 70}, [88, 119, 148, 151]),
         # sums 10 30 50 60 60 50 30 10 from 147: of two equal bins the first; the left heap's sums are 40 120 160 ...
         ({89: 40, 90: 80, 91: 40, 149: 10, 150: 20, 151: 20, 152: 10}, [87, 89, 150, 153]),
+        # a heap about bin 4 or 196 has no local peak, five bins from the border being the first that can be one: the
+        # peak is the middle, (2 + 152) / 2 and (47 + 197) / 2
+        ({3: 10, 4: 20, 5: 10, 149: 20, 150: 40, 151: 20}, [2, 77, 149, 152]),
+        ({49: 20, 50: 40, 51: 20, 195: 10, 196: 20, 197: 10}, [47, 49, 122, 197]),
     ],
 )
 def test_ends_and_peaks_by_hand(rows, expected):
@@ -68,7 +72,8 @@ def test_ends_and_peaks_by_hand(rows, expected):
     assert (points.tolist(), apart.item()) == (expected, True)
 
 
-@pytest.mark.parametrize("rows", [{}, {200: 50}])  # no row; one bin at the border: 198 and 197
+# no row; one bin at the border: 198 and 197; one beside it, whose sums are in the bins 197 and 198: 197 and 197
+@pytest.mark.parametrize("rows", [{}, {200: 50}, {199: 50}])
 def test_ends_that_do_not_lie_apart(rows):
     assert not end_points(counted(rows))[1]
 
@@ -100,6 +105,15 @@ def test_weights_by_hand_past_half():
     assert weights([160, 180, 185], [100, 120, 180, 190]) == pytest.approx(expected, abs=1e-6)
 
 
+def test_weights_by_hand_around_half():
+    # right end 150: cosine 0.5, where h = 0.0133857 and neither the first nor the last weight counts. 145: cosine 0.45,
+    # h = 2 - 0.9820138 - 0.9975274 = 0.0204588 of a first weight of 1; 155: as much of the last, and the bell of bin
+    # 155 is exp(-(5 * 2.576 / 5)^2 / 2) = 0.0362292. In all of them w2 of the right end is 1
+    assert weights([150], [100, 120, 145, 150]) == pytest.approx([1 - 0.0133857], abs=1e-6)
+    assert weights([145], [100, 120, 140, 145]) == pytest.approx([1.0], abs=1e-6)
+    assert weights([155], [100, 120, 150, 155]) == pytest.approx([0.9795412 + 0.0204588 * 0.0362292], abs=1e-6)
+
+
 @pytest.mark.parametrize("points", [[100, 150, 150, 150], [150, 150, 150, 150], [150, 151, 149, 150]])
 def test_no_distance_is_less_than_a_bin(points):
     """Where the released code divides by 0, or by less."""
@@ -107,6 +121,11 @@ def test_no_distance_is_less_than_a_bin(points):
     assert values.isfinite().all()
     assert values.min() >= 0
     assert values.max() <= 1
+
+
+def test_the_defaults_are_those_of_the_released_code():
+    loss = NoiseTolerant()
+    assert (loss.scale, loss.window, loss.weighted) == (32.0, 1000, "logits")
 
 
 def test_nothing_happens_before_the_window_is_full():
