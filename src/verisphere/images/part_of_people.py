@@ -16,8 +16,8 @@ class PartOfPeople(Selection):
     >>> from verisphere.images import InMemory
     >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
     >>> faces = InMemory(pixels, ("a/1", "a/2", "b/1", "c/1"), ("a", "a", "b", "c"))
-    >>> PartOfPeople(faces, 0, 0.67).people, PartOfPeople(faces, 0.67, 1).people
-    (('b', 'c'), ('a',))
+    >>> PartOfPeople(faces, 0.0, 0.67).people, PartOfPeople(faces, 0.67, 1.0).people
+    (('a', 'c'), ('b',))
 
     Args:
         faces: the other set.
