@@ -98,7 +98,7 @@ def test_a_training_that_runs_out_of_memory(tmp_path: Path, workers: str):
     """Here, or in a process that reads images for it."""
     (tmp_path / "recipe.yaml").write_text(
         "data: {class_path: own_parts.Noise, init_args: {people: 20, images: 10, side: 1024}}\n"
-        "backbone: {class_path: own_parts.TinyNet}\nloss: {class_path: own_parts.OwnLoss}\n"
+        "backbone: {class_path: own_parts.LargeNet}\nloss: {class_path: own_parts.OwnLoss}\n"
         f"batch_size: 200\nepochs: 1\nworkers: {workers}\n"
     )
     command = [sys.executable, "-c", SCRIPT, "300", OWN, "train", tmp_path / "recipe.yaml", "--out", tmp_path / "run"]

@@ -28,6 +28,12 @@ class TinyNet(Backbone):
         return self.project(self.layers(images))
 
 
+class LargeNet(TinyNet):
+    """Takes images of which a batch fills a small memory."""
+
+    input_size = (1024, 1024)
+
+
 class PlainNet(TinyNet):
     """No batch norm, no dropout, and a parameter that nothing uses: what an image gives depends on it alone."""
 
