@@ -49,9 +49,9 @@ def test_other_seeds_have_other_draws(make):
 def test_global_generators_are_neither_read_nor_moved(make):
     np.random.seed(5)  # noqa: NPY002  # as a library does that draws from it
     first = asked(make, 0, [4] * 4)
-    np.random.seed(6)  # noqa: NPY002
+    np.random.seed(6)  # noqa: NPY002  # as above
     assert (asked(make, 0, [4] * 4) == first).all()
-    assert np.random.rand() == np.random.RandomState(6).rand()  # noqa: NPY002
+    assert np.random.rand() == np.random.RandomState(6).rand()  # noqa: NPY002  # the global generator itself is meant
 
 
 @pytest.mark.parametrize("make", [METHODS["random"], METHODS["tpe"], METHODS["cma"]])

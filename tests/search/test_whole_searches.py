@@ -3,16 +3,19 @@ however often they were ended.
 """
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import verisphere.search.candidate as candidate
 import verisphere.search.search as search_module
+from processes import run as run_processes
 from tiny_runs import OWN, RECIPE, command, files, metrics
 from verisphere.files.metrics import METRICS
-from verisphere.models.checkpoint import list_checkpoints
+from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.search.candidate import REWARD, Computing
 from verisphere.search.definition import read_search
 from verisphere.search.folder import SEARCH_JSON
@@ -197,6 +200,7 @@ def test_the_command_searches_and_says_what_it_found(tmp_path: Path, capsys: pyt
         (("replicates: 20", "replicates: 1"), "reward: replicates is 1"),
         (("images: 3", "images: 1"), "reward: "),
         (("candidates: 3", "candidates: 0"), "candidates must be at least 1, got 0"),
+        (("every: 1.0", "every: 0.1"), "schedule: a round of 0.1 epochs has no step; an epoch has 3"),
         (("low: 0.001", "low: 1"), "low is 1.0 and high 0.1"),
         (("method:", "methods:"), "methods"),
         (("recipe: recipe.yaml", "recipe: other.yaml"), "other.yaml"),
@@ -243,3 +247,24 @@ def test_a_parent_whose_checkpoint_is_gone_is_named(tmp_path: Path, monkeypatch:
         candidate.remove_checkpoints(run)
     with pytest.raises(ValueError, match=r"rounds/0001/1: its checkpoint, with which 1 begins, is gone"):
         searched(path, out)
+
+
+def both_ranks(folder: str) -> tuple[int, float]:
+    """A training, and a search that changes nothing, by the ranks of a group."""
+    sys.path.insert(0, str(OWN))
+    path = Path(folder)
+    train_run(read_recipe(path / "recipe.yaml", []), path / "trained", device="cpu")
+    result = searched(path / "search.yaml", path / "searched")
+    return len(result.rounds), result.reward
+
+
+def test_two_ranks_train_a_candidate_as_they_train_a_run(tmp_path: Path):
+    written(tmp_path, low=0.02, high=0.02, candidates=1)
+    first, second = run_processes(both_ranks, 2, str(tmp_path))
+    assert first == second
+    assert first[0] == 3
+    both = [read_checkpoint(tmp_path / name) for name in ("searched", "trained")]
+    for part in ("backbone", "head", "optimizer"):
+        ours, theirs = (checkpoint.tensors(part) for checkpoint in both)
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)

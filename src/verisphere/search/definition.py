@@ -60,7 +60,7 @@ class Search:
         method: chooses the draws.
         schedule: plans the rounds.
         reward: what candidates are compared by.
-        described: all but the recipe, as plain data.
+        described: space, method, schedule and reward as plain data.
     """
 
     read: ReadRecipe
@@ -176,6 +176,9 @@ def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
     of_space.check(read.resolved, own_seeds=parts.schedule.whole)
     length = length_of(read.recipe)
     parts.schedule.begin(length.epochs, of_space, read.recipe.seed)
+    shortest = parts.schedule.shortest
+    if shortest * length.steps_per_epoch < 1:
+        raise ValueError(f"schedule: a round of {shortest:g} epochs has no step; an epoch has {length.steps_per_epoch}")
     parts.method.begin(of_space.start, read.recipe.seed)
     _check_ends(read, of_space)
     reward = Reward.of(present_names(given))

@@ -17,7 +17,8 @@ class SuccessiveHalving(SearchSchedule):
 
     Args:
         trainings: trainings that begin.
-        keep_one_of: of how many one goes on; the eta of Hyperband (Li et al. 2017), 2 for halving.
+        keep_one_of: number of trainings of which one goes on; 2 halves them, as the paper does. Hyperband (Li et al.
+            2017) calls it eta.
         first: length of the first round in epochs.
 
     Raises:
@@ -29,6 +30,11 @@ class SuccessiveHalving(SearchSchedule):
         check_at_least("keep_one_of", keep_one_of, 2)
         check_positive("first", first)
         self.trainings, self.keep_one_of, self.first = trainings, keep_one_of, first
+
+    @property
+    def shortest(self) -> float:
+        """Length of the first round."""
+        return self.first
 
     def begin(self, epochs: float, space: Space, seed: int) -> None:
         """Begin a search.

@@ -19,7 +19,7 @@ class Maximum:
     Attributes:
         values: the best values by name, as the schedule selects them.
         reward: the value of the function there.
-        rounds: all candidates, with their rewards.
+        rounds: the candidates in the order in which they were tried, with their rewards.
     """
 
     values: Settings

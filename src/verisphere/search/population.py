@@ -56,6 +56,11 @@ class PopulationBased(SearchSchedule):
             check_positive(f"factors[{place}]", factor)
         self.members, self.every, self.share, self.factors = members, every, share, tuple(factors)
 
+    @property
+    def shortest(self) -> float:
+        """Length of a round."""
+        return self.every
+
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
         """All members, of which the worst have another's weights and values."""
         until = end_of_round(len(rounds), self.every, self.epochs)

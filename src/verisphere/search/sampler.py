@@ -1,5 +1,6 @@
 """Draws by Optuna (Akiba et al. 2019, arXiv:1907.10902): TPE and CMA-ES; the extra `tune` installs it."""
 
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -72,7 +73,7 @@ def _optuna(sampler: Sampler) -> Any:
         import optuna
 
         if sampler == "cma":
-            import cmaes  # noqa: F401  # Optuna imports it at the first trial, hours later
+            import_module("cmaes")  # Optuna imports it at the first trial, hours later
     except ImportError as error:
         raise ValueError(f"{error.name} is not installed: pip install 'verisphere[tune]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -38,6 +38,11 @@ class SearchSchedule(ABC):
         """
         self.epochs, self.space, self.seed = epochs, space, seed
 
+    @property
+    def shortest(self) -> float:
+        """Length of the shortest round in epochs; by default that of a whole training."""
+        return self.epochs
+
     @abstractmethod
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
         """The candidates of the next round; none at the end. Called once for each number of rounds, in order.
@@ -70,6 +75,11 @@ class EachEpoch(SearchSchedule):
         check_at_least("candidates", candidates, 1)
         check_positive("every", every)
         self.candidates, self.every = candidates, every
+
+    @property
+    def shortest(self) -> float:
+        """Length of a round."""
+        return self.every
 
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
         """Candidates that continue the best one."""

@@ -49,7 +49,7 @@ class SearchResult:
     """A search that has ended.
 
     Attributes:
-        rounds: all rounds.
+        rounds: the rounds in their order.
         number, candidate: round and candidate of the result, from 0.
         epochs: epochs that were trained, over all candidates.
         ancestors: number of the candidate in each round from which the result descends, by round.
