@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from verisphere.distributed import world
+from verisphere.distributed import process_group, world
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def counts(count: int) -> list[int]:
     """Gather one count of each rank; over the CPU where possible, which does not wait for a busy GPU."""
     if world().size == 1:
         return [count]
-    on = "cpu" if "cpu" in dist.get_backend_config() else "cuda"
+    on = "cpu" if "cpu" in dist.get_backend_config(process_group()) else "cuda"
     return gathered(torch.tensor([count], device=on)).tolist()
 
 
@@ -150,7 +150,7 @@ def _reduced(partial: Tensor, operation: Any, kind: str) -> Tensor:
         return partial.detach()
     result = partial.detach().clone(memory_format=torch.contiguous_format)
     _note(kind, result)
-    dist.all_reduce(result, operation)
+    dist.all_reduce(result, operation, group=process_group())
     return result
 
 
@@ -177,12 +177,12 @@ def _without_padding(padded: Tensor, sizes: list[int]) -> Tensor:
 # The variants that take one tensor in place of a list were renamed after torch 2.9.
 def _gather(whole: Tensor, local: Tensor) -> None:
     gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    gather(whole, local)
+    gather(whole, local, group=process_group())
 
 
 def _scatter(local: Tensor, whole: Tensor) -> None:
     scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    scatter(local, whole)
+    scatter(local, whole, group=process_group())
 
 
 # The backward passes of these functions call collectives as well, which all ranks must do in one order. They do if they

@@ -1,7 +1,8 @@
 """Process groups of one training or measurement: how they start, and the rank of this process.
 
 A launcher such as torchrun starts the same command several times and sets rank and world size in the environment, from
-which `joined` starts the process group. Without a launcher there is one process.
+which `joined` starts the process group. Without a launcher there is one process. `Groups` divides the ranks into groups
+that work side by side.
 """
 
 import atexit
@@ -21,6 +22,8 @@ import torch.distributed as dist
 
 #: Seconds that a process waits for the others before it gives them up.
 PATIENCE = 600.0
+#: How long a group waits for another one. The connections of a process that has ended are closed, which ends the wait.
+_WHILE_OTHERS_WORK = timedelta(days=30)
 _GIVEN = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
 
 
@@ -76,8 +79,76 @@ def world() -> World:
     """Rank and world size of the present process group; one process without a group."""
     if not (dist.is_available() and dist.is_initialized()):
         return World()
-    rank = dist.get_rank()
-    return World(rank, dist.get_world_size(), int(os.environ.get("LOCAL_RANK", rank)))
+    local = int(os.environ.get("LOCAL_RANK", dist.get_rank()))
+    return World(dist.get_rank(process_group()), dist.get_world_size(process_group()), local)
+
+
+def process_group() -> Any:
+    """The present process group, for `torch.distributed`; None is the group of all ranks."""
+    return _present[-1] if _present else None
+
+
+#: Process groups that took the place of the group of all ranks, the present one last.
+_present: list[Any] = []
+
+
+class Groups:
+    """All ranks, divided into groups of equally many that work side by side.
+
+    The ranks of a group follow one another. All ranks must make this object, and leave `together` as often as each
+    other.
+
+    Args:
+        count: number of groups.
+
+    Attributes:
+        count: number of groups.
+        number: the group of this rank, from 0.
+
+    Raises:
+        ValueError: the ranks cannot be divided into so many groups.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        here = world()
+        if count < 1 or here.size % count:
+            raise ValueError(
+                f"groups is {count}; it must divide the number of processes, which is {here.size} "
+                "(torchrun --nproc-per-node N starts N)"
+            )
+        size = here.size // count
+        self.count, self.number = count, here.rank // size
+        self._own = self._all = None
+        if count > 1:
+            members = [list(range(first, first + size)) for first in range(0, here.size, size)]
+            groups = [dist.new_group(ranks) for ranks in members]
+            self._own = groups[self.number]
+            self._all = dist.new_group(timeout=_WHILE_OTHERS_WORK)
+            _parted.extend([*groups, self._all])
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside this context `world` and the collectives are those of this rank's group."""
+        with _in(self._own):
+            yield
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside this context the collectives are those of all ranks, and wait for groups that still work."""
+        with _in(self._all):
+            yield
+
+
+@contextmanager
+def _in(group: Any) -> Iterator[None]:
+    if group is None:
+        yield
+        return
+    _present.append(group)
+    try:
+        yield
+    finally:
+        _present.pop()
 
 
 def launched() -> bool:

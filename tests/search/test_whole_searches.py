@@ -3,6 +3,7 @@ however often they were ended.
 """
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -12,58 +13,26 @@ import torch
 
 import verisphere.search.candidate as candidate
 import verisphere.search.search as search_module
+from interrupting import Interrupting
+from processes import WorkerFailed
 from processes import run as run_processes
-from tiny_runs import OWN, RECIPE, command, files, metrics
+from tiny_runs import OWN, command, files, metrics
+from tiny_searches import left, searched, written
 from verisphere.files.metrics import METRICS
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.search.candidate import REWARD, Computing
 from verisphere.search.definition import read_search
 from verisphere.search.folder import SEARCH_JSON
-from verisphere.search.search import NoCandidate, SearchResult, run_search
-from verisphere.train.loop import TrainingDiverged
+from verisphere.search.search import NoCandidate, run_search
+from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
 
-SEARCH = """\
-recipe: recipe.yaml
-space:
-  optimizer.rate: {class_path: verisphere.search.Logarithmic, init_args: {low: %s, high: %s}}
-method: {class_path: verisphere.search.Reinforce}
-schedule: {class_path: verisphere.search.EachEpoch, init_args: {candidates: %d, every: %s}}
-reward:
-  faces: {class_path: own_parts.Noise, init_args: {people: 6, images: 3}}
-  figure: tar
-  far: ["0.1"]
-  replicates: 20
-"""
-
 
 @pytest.fixture(autouse=True)
-def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
+def _own_parts_can_be_imported_and_no_page_is_drawn(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
-
-
-def written(folder: Path, low: float = 0.001, high: float = 0.1, candidates: int = 3, every: float = 1.0) -> Path:
-    (folder / "recipe.yaml").write_text(RECIPE)
-    path = folder / "search.yaml"
-    path.write_text(SEARCH % (low, high, candidates, every))
-    return path
-
-
-def searched(path: Path, out: Path, *words: str) -> SearchResult:
-    return run_search(read_search(path, list(words)), out, Computing(device="cpu"))
-
-
-def left(out: Path) -> dict[str, object]:
-    """What a search leaves that another one of the same file must leave, too."""
-    rewards = {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob(f"rounds/*/*/{REWARD}"))}
-    return {
-        "run": files(out),
-        "log": metrics(out),
-        "search": (out / SEARCH_JSON).read_bytes(),
-        "recipe": (out / "recipe.yaml").read_bytes(),
-        **rewards,
-    }
+    monkeypatch.setattr(search_module, "write_page", lambda *_: None)  # it takes longer than such a search
 
 
 @pytest.mark.parametrize("every", [1.0, 0.5])
@@ -180,7 +149,7 @@ def test_the_command_searches_and_says_what_it_found(tmp_path: Path, capsys: pyt
     assert "4 epochs were trained, 2 times as many as of one training" in text
     assert (out / METRICS).is_file()
     asked = json.loads((out / SEARCH_JSON).read_text())
-    assert (len(asked["rounds"]), asked["reward"]) == (2, "tar at FAR 0.1")
+    assert (len(asked["rounds"]), asked["reward"]) == (2, "TAR at FAR 0.1")
     assert command("search", path, "--out", out, "--device", "cpu", "--epochs", "3") == 2
     assert "this folder holds another search, by its recipe" in capsys.readouterr().err
     assert command("search", tmp_path / "recipe.yaml", "--out", out) == 2
@@ -230,6 +199,20 @@ def test_a_search_json_that_was_changed_is_named(tmp_path: Path, text: str):
         searched(path, out, "--epochs=1")
 
 
+def test_a_signal_in_the_last_step_of_a_candidate_stops_the_search_before_the_next(tmp_path: Path):
+    path = written(tmp_path, candidates=2)
+    searched(path, tmp_path / "whole")
+
+    def last_step(items, description, total=None, done=0):
+        return Interrupting(2)(items, description.rpartition(": ")[2], total, done)  # of three an epoch
+
+    with pytest.raises(TrainingStopped) as stopped:
+        run_search(read_search(path, []), tmp_path / "stopped", Computing("cpu", progress=last_step))
+    assert (stopped.value.reason, stopped.value.advice) == (signal.SIGTERM, "the same command continues")
+    searched(path, tmp_path / "stopped")
+    assert left(tmp_path / "stopped") == left(tmp_path / "whole")
+
+
 def test_a_parent_whose_checkpoint_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path, out = written(tmp_path, candidates=1), tmp_path / "out"
     real = candidate.train_run
@@ -268,3 +251,46 @@ def test_two_ranks_train_a_candidate_as_they_train_a_run(tmp_path: Path):
         ours, theirs = (checkpoint.tensors(part) for checkpoint in both)
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def side_by_side(folder: str, out: str, groups: int) -> tuple[int, float]:
+    sys.path.insert(0, str(OWN))
+    result = run_search(read_search(Path(folder) / "search.yaml", []), Path(out), Computing("cpu", groups=groups))
+    return result.candidate, result.reward
+
+
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_groups_side_by_side_end_with_the_bits_of_one_group(tmp_path: Path, size: int):
+    written(tmp_path)
+    run_processes(side_by_side, size, str(tmp_path), str(tmp_path / "one"), 1)
+    results = run_processes(side_by_side, 2 * size, str(tmp_path), str(tmp_path / "two"), 2)
+    assert len(set(results)) == 1
+    assert left(tmp_path / "two") == left(tmp_path / "one")
+
+
+def with_a_faulty_candidate(folder: str) -> None:
+    sys.path.insert(0, str(OWN))
+    real = candidate.train_run
+
+    def faulty(read, folder, **session):
+        if folder.name == "2":
+            raise OSError("the disk is full")
+        return real(read, folder, **session)
+
+    candidate.train_run = faulty
+    side_by_side(folder, f"{folder}/out", 2)
+
+
+def test_a_candidate_that_fails_in_one_group_ends_the_others(tmp_path: Path):
+    written(tmp_path)
+    with pytest.raises(WorkerFailed, match="the disk is full") as failed:
+        run_processes(with_a_faulty_candidate, 2, str(tmp_path))
+    assert "FailedElsewhere: process 1: the disk is full" in failed.value.texts[0]
+    assert not failed.value.killed
+    assert {path.parent.name for path in (tmp_path / "out").glob(f"rounds/0001/*/{REWARD}")} == {"1", "3"}
+
+
+def test_ranks_that_cannot_be_divided_are_refused(tmp_path: Path):
+    path = written(tmp_path)
+    with pytest.raises(ValueError, match="groups is 2; it must divide the number of processes, which is 1"):
+        run_search(read_search(path, []), tmp_path / "out", Computing("cpu", groups=2))

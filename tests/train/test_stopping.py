@@ -20,6 +20,7 @@ from tiny_runs import OWN, STEPS, command, files, metrics, read
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.session import train_run
+from verisphere.train.stopping import stop_requests
 
 pytestmark = pytest.mark.usefixtures("process_as_it_was")
 
@@ -36,6 +37,18 @@ def test_a_second_signal_ends_it_at_once_and_handlers_are_put_back(recipe, tmp_p
     with pytest.raises(KeyboardInterrupt):
         train_run(read(recipe), tmp_path / "run", progress=twice)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_after_the_last_step_is_heard_by_the_context_around_the_training(recipe, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_requests() as stopping:
+        train_run(read(recipe), tmp_path / "run", progress=Interrupting(STEPS - 1, signal.SIGTERM))  # ends by itself
+        assert stopping() == signal.SIGTERM
+        with pytest.raises(TrainingStopped):
+            train_run(read(recipe), tmp_path / "second")
+    assert signal.getsignal(signal.SIGTERM) is before
+    with stop_requests() as stopping:
+        assert stopping() is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

@@ -19,7 +19,7 @@ def search(options: argparse.Namespace) -> str:
 
     refuse_misspelt(options, Recipe)
     asked = read_search(options.file, options.overrides)
-    result = run_search(asked, options.out, Computing(options.device, options.threads, progress()))
+    result = run_search(asked, options.out, Computing(options.device, options.threads, progress(), options.groups))
     if not world().first:
         return ""
     show(result_text(asked, result))
@@ -50,5 +50,12 @@ def add_search(verbs: Verbs) -> None:
     )
     verb.add_argument(
         "--out", type=Path, required=True, metavar="FOLDER", help="folder of the search; given again, it is continued"
+    )
+    verb.add_argument(
+        "--groups",
+        type=int,
+        default=1,
+        metavar="N",
+        help="groups of ranks that train candidates side by side; the ranks of a group train one together (1)",
     )
     add_device(verb)

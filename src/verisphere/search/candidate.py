@@ -35,11 +35,13 @@ class Computing:
     Attributes:
         device, threads: see `train_run`.
         progress: reports the progress of trainings and measurements.
+        groups: groups of ranks that train candidates side by side; the ranks of a group train one together.
     """
 
     device: str | None = None
     threads: int | None = None
     progress: Progress = quietly
+    groups: int = 1
 
 
 def train_candidate(
@@ -51,10 +53,10 @@ def train_candidate(
     until: int,
     reward: Reward,
     computing: Computing,
-) -> Measured | None:
-    """Train and measure a candidate; one that was stopped continues from its last checkpoint.
+) -> None:
+    """Train and measure a candidate, and write its reward; one that was stopped continues from its last checkpoint.
 
-    The ranks of a joined group train it together; all return the same.
+    The ranks of the present group train it together.
 
     Args:
         read: the recipe that all candidates share.
@@ -65,15 +67,12 @@ def train_candidate(
         reward: what is measured.
         computing: device, threads, progress.
 
-    Returns:
-        the reward; None if a loss or gradient was not finite.
-
     Raises:
         ValueError: the values are not allowed; a file in the folder was changed.
         TrainingStopped: a signal asked to stop.
     """
     if on_first_rank(lambda: "measured" if (folder / REWARD).is_file() else ""):
-        return _read(on_first_rank(lambda: (folder / REWARD).read_text(encoding="utf-8")), folder / REWARD)
+        return
     own = on_every_rank(lambda: changed_recipe(read, changed_inside(read.resolved, values)))
     on_first_rank(lambda: _begin(own, folder, parent))
     try:
@@ -92,7 +91,6 @@ def train_candidate(
         measured, note = None, str(error)
         log.warning("%s: %s", folder, error)
     on_first_rank(lambda: _write(measured, note, folder / REWARD))
-    return measured
 
 
 def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
@@ -145,10 +143,11 @@ def read_reward(folder: Path) -> Measured | None:
     Raises:
         ValueError: the file is not one that `train_candidate` writes.
     """
-    return _read((folder / REWARD).read_text(encoding="utf-8"), folder / REWARD)
+    return reward_in((folder / REWARD).read_text(encoding="utf-8"), folder / REWARD)
 
 
-def _read(text: str, path: Path) -> Measured | None:
+def reward_in(text: str, path: Path) -> Measured | None:
+    """See `read_reward`; the text is that of the file."""
     try:
         fields = json.loads(text)
         if fields["reward"] is None:

@@ -2,22 +2,26 @@
 
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from verisphere.collectives import on_every_rank, on_first_rank
+from verisphere.collectives import gather_text, on_every_rank, on_first_rank
+from verisphere.device import choose_device
+from verisphere.distributed import Groups
 from verisphere.files.disk import MAX_TABLE, read_file, write_whole
 from verisphere.files.metrics import METRICS
 from verisphere.images.decoded_faces import in_memory
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.candidate import (
+    REWARD,
     Computing,
     copy_checkpoint,
     remove_checkpoints,
+    reward_in,
     train_candidate,
 )
 from verisphere.search.definition import Search
@@ -30,9 +34,12 @@ from verisphere.search.folder import (
     write_search,
 )
 from verisphere.search.noise import another_wins, spread
-from verisphere.search.rounds import Round, epochs_trained
+from verisphere.search.reward import Measured
+from verisphere.search.rounds import Round, Start, epochs_trained
+from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
 from verisphere.train.run_folder import alone_in
+from verisphere.train.stopping import stop_requests
 from verisphere.vocabulary import Progress
 
 log = logging.getLogger(__name__)
@@ -80,12 +87,15 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
     Args:
         search: what to search, from `read_search`; method and schedule are used up.
         out: folder of the search; a new one, or that of the same search.
-        computing: device, threads, progress.
+        computing: device, threads, progress, and how many groups of ranks train candidates side by side.
 
     Raises:
-        ValueError: the folder holds something else; a candidate refuses its values; all candidates of a round diverged.
+        ValueError: the folder holds something else; a candidate refuses its values; all candidates of a round diverged;
+            the ranks cannot be divided into so many groups.
         TrainingStopped: a signal asked to stop; the same call continues.
     """
+    groups = Groups(computing.groups)
+    on_every_rank(lambda: choose_device(computing.device))  # by all ranks, so that two groups never share a GPU
     first = replace(search, reward=on_every_rank(lambda: search.reward.in_memory(computing.progress)))
     if search.read.recipe.in_memory:  # once for all candidates
         recipe = search.read.recipe
@@ -100,10 +110,11 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
 
         on_first_rank(begin)
         rounds = on_every_rank(lambda: read_search_json(out / SEARCH_JSON)[1])
-        return _search(first, out, rounds, computing)
+        with stop_requests():
+            return _search(first, out, rounds, groups, computing)
 
 
-def _search(search: Search, out: Path, whole: list[WholeRound], computing: Computing) -> SearchResult:
+def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, computing: Computing) -> SearchResult:
     done: list[WholeRound] = []
     length = length_of(search.read.recipe)
     while True:
@@ -117,21 +128,7 @@ def _search(search: Search, out: Path, whole: list[WholeRound], computing: Compu
                 raise ValueError(f"{out}: round {number + 1} was drawn otherwise; was it made by another version?")
             done.append(whole[number])
             continue
-        measured = []
-        for place, start in enumerate(starts):
-            folder = candidate_folder(out, number, place)
-            title = f"round {number + 1}, candidate {place + 1} of {len(starts)}"
-            measured.append(
-                train_candidate(
-                    search.read,
-                    search.space.values(start.draw),
-                    folder,
-                    parent=None if start.parent is None else candidate_folder(out, number - 1, start.parent),
-                    until=round(start.until * length.steps_per_epoch),
-                    reward=search.reward,
-                    computing=replace(computing, progress=_titled(computing.progress, title)),
-                )
-            )
+        measured = _train_round(search, out, number, starts, length.steps_per_epoch, groups, computing)
         if all(reward is None for reward in measured):
             raise NoCandidate(
                 f"{out}: every candidate of round {number + 1} diverged; narrow the space, or lower the rate"
@@ -151,6 +148,55 @@ def _search(search: Search, out: Path, whole: list[WholeRound], computing: Compu
     result = _result(search, done)
     on_first_rank(lambda: _publish(out, result))
     return result
+
+
+def _train_round(
+    search: Search,
+    out: Path,
+    number: int,
+    starts: Sequence[Start],
+    steps_per_epoch: int,
+    groups: Groups,
+    computing: Computing,
+) -> list[Measured | None]:
+    """Train the candidates of a round, those of each group of ranks one after another."""
+    failure: ValueError | OSError | None = None
+    signal = ""
+    with groups.apart():
+        try:
+            for place in range(groups.number, len(starts), groups.count):
+                start, title = starts[place], f"round {number + 1}, candidate {place + 1} of {len(starts)}"
+                train_candidate(
+                    search.read,
+                    search.space.values(start.draw),
+                    candidate_folder(out, number, place),
+                    parent=None if start.parent is None else candidate_folder(out, number - 1, start.parent),
+                    until=round(start.until * steps_per_epoch),
+                    reward=search.reward,
+                    computing=replace(computing, progress=_titled(computing.progress, title)),
+                )
+        except TrainingStopped as stopped:
+            signal = str(stopped.reason)
+        except (ValueError, OSError) as error:
+            failure = error
+    with groups.together():
+        on_every_rank(partial(_fail, failure))
+        signals = [int(text) for text in gather_text(signal) if text]
+    if signals:
+        request = TrainingStopped(signals[0])
+        request.advice = "the same command continues"
+        raise request
+    return [_reward_for_all(candidate_folder(out, number, place)) for place in range(len(starts))]
+
+
+def _reward_for_all(folder: Path) -> Measured | None:
+    path = folder / REWARD
+    return reward_in(on_first_rank(lambda: path.read_text(encoding="utf-8")), path)
+
+
+def _fail(failure: ValueError | OSError | None) -> None:
+    if failure is not None:
+        raise failure
 
 
 def round_text(search: Search, whole: WholeRound, number: int) -> str:

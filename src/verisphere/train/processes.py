@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.collectives import summed_by_ddp
-from verisphere.distributed import World, world
+from verisphere.distributed import World, process_group, world
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class SummedBackbone:
         # Without the search for unused parameters, which costs one small collective, DDP would rearrange its buckets
         # after the first step. The sum of three summands depends on their order: a resumed run would differ in the last
         # bits.
-        self._ddp = DistributedDataParallel(module, find_unused_parameters=True)
+        self._ddp = DistributedDataParallel(module, process_group=process_group(), find_unused_parameters=True)
 
     def __call__(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim"]:
         """The embeddings of this rank's images."""
@@ -83,8 +83,10 @@ class _Through(nn.Module):
 def share_buffers(module: nn.Module) -> None:
     """Copy the buffers of rank 0 to all ranks, so that the module computes the same on each."""
     if world().size > 1:
+        group = process_group()
+        first = 0 if group is None else dist.get_global_rank(group, 0)
         for buffer in module.buffers():
-            dist.broadcast(buffer, 0)
+            dist.broadcast(buffer, first, group=group)
 
 
 @dataclass(frozen=True)
