@@ -75,14 +75,24 @@ def open_search(search: Search, out: Path) -> None:
         raise ValueError(f"{path}: this folder holds another search, by its {', '.join(sorted(differing))}")
 
 
-def write_search(search: Search, rounds: Sequence[WholeRound], out: Path) -> None:
-    """Write `search.json`, whole or not at all."""
+def write_search(
+    search: Search, rounds: Sequence[WholeRound], out: Path, learned: Mapping[str, float] | None = None
+) -> None:
+    """Write `search.json`, whole or not at all.
+
+    Args:
+        search: the search.
+        rounds: its rounds that are whole.
+        out: folder of the search.
+        learned: what the method has learned after the last round; None while the search goes on.
+    """
     content = {
         "format": FORMAT,
         "verisphere": verisphere.__version__,
         "asked": described(search),
         "reward": search.reward.title,
         "rounds": [_plain(whole) for whole in rounds],
+        "learned": learned,
     }
     text = json.dumps(content, indent=1) + "\n"
     write_whole(out / SEARCH_JSON, lambda partial: partial.write_text(text, encoding="utf-8"))

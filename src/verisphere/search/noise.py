@@ -36,3 +36,24 @@ def another_wins(measured: Sequence[Measured | None], best: int) -> float:
     rewards = np.stack(others)[:, valid]
     highest = np.where(np.isnan(rewards), -np.inf, rewards).max(axis=0)
     return float((highest > ours.replicates[valid]).mean())
+
+
+def too_high(measured: Sequence[Measured | None]) -> float:
+    """How much too high the best reward is for having been selected among several, at least; never below 0.
+
+    In each redrawing of the people the candidate with the highest reward is selected, and its deviation from its own
+    mean over the redrawings is taken; the mean of these deviations is the answer. The measured rewards stand for the
+    true ones, between which they differ by more, so that the true excess is larger.
+
+    Args:
+        measured: the candidates; None where a training diverged.
+    """
+    known = [one for one in measured if one is not None]
+    replicates = np.stack([one.replicates for one in known])
+    replicates = replicates[:, np.isfinite(replicates).all(axis=0)]
+    if len(known) < 2 or not replicates.size:
+        return 0.0
+    deviations = replicates - replicates.mean(axis=1, keepdims=True)
+    rewards = np.array([one.reward for one in known])[:, None]
+    selected = (rewards + deviations).argmax(axis=0)
+    return max(float(deviations[selected, np.arange(deviations.shape[1])].mean()), 0.0)

@@ -80,7 +80,8 @@ class Reward:
     def title(self) -> str:
         """The reward in words."""
         key = self._key
-        return key.name + (f" at FAR {key.far_target}" if key.far_target else "")
+        name = key.name.upper() if key.name == TAR else key.name
+        return name + (f" at FAR {key.far_target}" if key.far_target else "")
 
     @property
     def _key(self) -> Figure:

@@ -2,7 +2,8 @@
 
 import logging
 import shutil
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,7 @@ from verisphere.search.folder import (
     write_search,
 )
 from verisphere.search.noise import another_wins, spread
+from verisphere.search.page import write_page
 from verisphere.search.reward import Measured
 from verisphere.search.rounds import Round, Start, epochs_trained
 from verisphere.train.loop import TrainingStopped
@@ -45,6 +47,8 @@ from verisphere.vocabulary import Progress
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_SHOWN_EVERY = 60.0  # seconds between two writings of the page while the search goes on
 
 
 class NoCandidate(ValueError):
@@ -116,6 +120,7 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
 
 def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, computing: Computing) -> SearchResult:
     done: list[WholeRound] = []
+    page = _Page(search, out)
     length = length_of(search.read.recipe)
     while True:
         starts = search.schedule.next([entry.round for entry in done], search.method)
@@ -145,8 +150,10 @@ def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, 
         )
         on_first_rank(lambda: _keep(search, out, done))
         log.info("%s", round_text(search, done[-1], number))
+        on_first_rank(lambda: page.show(done))
     result = _result(search, done)
     on_first_rank(lambda: _publish(out, result))
+    on_first_rank(lambda: page.show(done, learned))
     return result
 
 
@@ -226,6 +233,23 @@ def _keep(search: Search, out: Path, done: list[WholeRound]) -> str:
             if (number, place) != kept:
                 remove_checkpoints(candidate_folder(out, number, place))
     return ""
+
+
+class _Page:
+    """The page of a search, written anew after a round, but not more often than once a minute, and at the end."""
+
+    def __init__(self, search: Search, out: Path) -> None:
+        self._search, self._out, self._written = search, out, time.monotonic()
+
+    def show(self, done: list[WholeRound], learned: Mapping[str, float] | None = None) -> str:
+        """Write it, and at the end what the method has learned."""
+        if learned is not None:
+            write_search(self._search, done, self._out, learned)
+        elif time.monotonic() - self._written < _SHOWN_EVERY:
+            return ""
+        write_page(self._search, done, _result(self._search, done).ancestors, learned, self._out)
+        self._written = time.monotonic()
+        return ""
 
 
 def _result(search: Search, done: list[WholeRound]) -> SearchResult:

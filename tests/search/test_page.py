@@ -1,0 +1,99 @@
+"""The page about a search, and the numbers that its plots show."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tiny_runs import OWN
+from tiny_searches import searched, written
+from verisphere.losses import ArcFace, SearchSoftmax
+from verisphere.losses.search_softmax import modulating_function
+from verisphere.report.search_plots import draws_plot, losses_plot, probabilities_plot, rewards_plot
+from verisphere.search.definition import Search, read_search
+from verisphere.search.folder import SEARCH_JSON, read_search_json
+from verisphere.search.maps import ModulatingFactor
+from verisphere.search.page import loss_curve, search_findings, write_page
+
+WHOLE = """
+schedule: {class_path: verisphere.search.WholeTrainings, init_args: {trainings: 3, at_once: 2}}
+method: {class_path: verisphere.search.RandomDraws}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(OWN)
+
+
+def ended(folder: Path, whole: bool = False) -> tuple[Search, Path]:
+    path = written(folder, candidates=2)
+    if whole:
+        lines = [line for line in path.read_text().splitlines() if not line.startswith(("schedule", "method"))]
+        path.write_text("\n".join(lines) + WHOLE)
+    searched(path, folder / "out", "--epochs=2")
+    return read_search(path, ["--epochs=2"]), folder / "out"
+
+
+def test_a_search_leaves_a_page_with_its_plots_and_what_its_method_learned(tmp_path: Path):
+    search, out = ended(tmp_path)
+    page = (out / "index.html").read_text()
+    assert "optimizer.rate" in page
+    assert "TAR at FAR 0.1" in page
+    assert "so far" not in page
+    assert {path.name for path in (out / "plots").iterdir()} == {
+        f"{name}.{kind}" for name in ("draws", "rewards", "losses") for kind in ("png", "svg")
+    }
+    _, rounds = read_search_json(out / SEARCH_JSON)
+    learned = json.loads((out / SEARCH_JSON).read_text())["learned"]
+    for entry in rounds:
+        search.method.ask(2)
+        search.method.tell(entry.round.draws, entry.round.rewards)
+    assert learned == dict(search.method.figures())
+    findings = search_findings(search, rounds, {0: 0, 1: 1}, learned, out)
+    places, means = zip(*findings.means["optimizer.rate"], strict=True)
+    assert places == (0.0, 1.0, 2.0)
+    assert means[0] == pytest.approx(0.01)  # the middle of 0.001 and 0.1
+    assert findings.logarithmic == {"optimizer.rate"}
+    assert [one.losses[0][0] for one in findings.rounds[1].tried] == [1.0, 1.0]  # where the parent ended
+    assert len(losses_plot(findings).axes[0].lines) == 4
+    assert draws_plot(findings).axes[0].get_yscale() == "log"
+    assert len(rewards_plot(findings).axes) == 2
+
+
+def test_the_page_of_a_search_that_goes_on_says_so(tmp_path: Path):
+    search, out = ended(tmp_path)
+    _, rounds = read_search_json(out / SEARCH_JSON)
+    write_page(search, rounds[:1], {0: 0}, None, out)
+    page = (out / "index.html").read_text()
+    assert "so far; the search has not ended" in page
+    assert "2 epochs of training" in page
+
+
+def test_whole_trainings_are_one_round_of_the_page(tmp_path: Path):
+    search, out = ended(tmp_path, whole=True)
+    _, rounds = read_search_json(out / SEARCH_JSON)
+    number, best = search.schedule.result([entry.round for entry in rounds])
+    findings = search_findings(search, rounds, {number: best}, {}, out)
+    (shown,) = findings.rounds
+    assert [one.at for one in shown.tried] == [1, 2, 3]
+    assert [one.best for one in shown.tried] == [place == 2 * number + best for place in range(3)]
+    assert len(rewards_plot(findings).axes) == 1
+
+
+def test_the_curve_of_search_softmax_is_the_modulating_function_times_the_probability():
+    factor = ModulatingFactor(scale=16.0).value(0.3)
+    curve = loss_curve("result", SearchSoftmax(factor=factor, scale=16.0))
+    probability = torch.from_numpy(curve.probability)
+    expected = modulating_function(torch.full_like(probability, factor), probability) * probability
+    np.testing.assert_allclose(curve.lowered, expected.numpy(), rtol=1e-9)
+    assert curve.probability.min() < 0.001
+    assert curve.probability.max() > 0.999
+    assert len(probabilities_plot([curve, curve]).axes) == 2
+
+
+def test_a_margin_lowers_the_probability():
+    curve = loss_curve("start", ArcFace(margin=0.3, scale=16.0))
+    assert (curve.lowered < curve.probability).all()
