@@ -222,7 +222,7 @@ def test_a_grid_searches_at_each_point(folder: Path):
 def test_figures_of_what_is_no_search(tmp_path: Path):
     assert search_figures(tmp_path) == {}
     (tmp_path / "search.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"search.json: not what a search writes"):
+    with pytest.raises(ValueError, match=r"search.json: format is missing; not what a search writes"):
         search_figures(tmp_path)
 
 

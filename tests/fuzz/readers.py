@@ -63,6 +63,9 @@ from verisphere.models.onnx_to_network import read_network
 from verisphere.packs.formats import format_of, open_pack
 from verisphere.score import AllPairs
 from verisphere.score.exact import scan
+from verisphere.search.candidate import read_reward
+from verisphere.search.definition import read_search
+from verisphere.search.folder import read_search_json
 from verisphere.ship.card_files import read_figures, read_settings
 from verisphere.train.recipe import read_recipe
 
@@ -182,6 +185,13 @@ def _experiment(folder: Path) -> None:
         for run in runs:
             assert run.seconds >= 0 or run.seconds < 0
             read_metrics(run.folder / METRICS)
+
+
+def _searched(folder: Path) -> None:
+    _, rounds = read_search_json(folder / "search.json")
+    for entry in rounds:
+        assert entry.round.ranking
+    read_reward(folder)
 
 
 def _saved_scan(folder: Path) -> None:
@@ -321,6 +331,8 @@ READERS = {
     "recipes": Reader(("recipe", "recipe with terms", "recipe over a base"), _recipe, ("recipe",), trusted=True),
     "data sets": Reader(("data set",), lambda folder: open_faces(folder / "faces.yaml")),
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
+    "searches": Reader(("search",), lambda folder: read_search(folder / "search.yaml"), ("search",), True),
+    "folders of searches": Reader(("folder of a search",), _searched),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
     "all-pairs scans": Reader(("saved scan",), _saved_scan),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),

@@ -71,6 +71,19 @@ baseline: base
 evaluate:
   unseen: {faces: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 3, images: 2}}, far: ["0.2"]}
 """
+SEARCH = """\
+recipe: recipe.yaml
+set: {batch_size: 4}
+space:
+  optimizer.rate: {class_path: verisphere.search.Logarithmic, init_args: {low: 0.01, high: 0.1}}
+  loss.init_args.margin: {class_path: verisphere.search.Linear, init_args: {low: 0.0, high: 0.4, start: 0.1}}
+method: {class_path: verisphere.search.Reinforce, init_args: {deviation: 0.2}}
+schedule: {class_path: verisphere.search.EachEpoch, init_args: {candidates: 2}}
+reward:
+  faces: {class_path: verisphere.images.SyntheticFaces, init_args: {people: 3, images: 2}}
+  far: ["0.2"]
+  replicates: 4
+"""
 ASKED = """\
 recipe: recipe.yaml
 arms:
@@ -193,8 +206,30 @@ def _recipes() -> dict[str, Files]:
         "data set": {"faces.yaml": DATA_SET.encode()},
         "recipe with terms": {"recipe.yaml": (RECIPE + TERMS).encode(), **photos},
         "recipe over a base": {"recipe.yaml": b"base: shared.yaml\nepochs: 1\n", "shared.yaml": RECIPE.encode()},
+        "search": {"search.yaml": SEARCH.encode(), "recipe.yaml": RECIPE.encode()},
+        "folder of a search": {
+            "search.json": _search_json(),
+            "reward.json": b'{"reward": 0.5, "replicates": [0.25, null]}',
+        },
         "experiment": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
     }
+
+
+def _search_json() -> bytes:
+    """Two rounds of a search, of which the second has a candidate that diverged."""
+    draws = {"draw": [0.5, 0.1], "values": {"optimizer.rate": 0.03, "loss.init_args.margin": 0.04}}
+    rounds = [
+        {
+            "until_epoch": 0.5 * number,
+            "best": 2,
+            "another_wins": 0.25,
+            "method": {"mean_0": 0.5, "mean_1": 0.25},
+            "candidates": [draws | {"parent": parent, "reward": reward, "spread": reward} for reward in (worse, 0.5)],
+        }
+        for number, parent, worse in ((1, None, 0.25), (2, 2, None))
+    ]
+    asked = {"recipe": {"epochs": 1}, "space": {}, "method": {}, "schedule": {}, "reward": {}}
+    return json.dumps({"format": 1, "asked": asked, "rounds": rounds, "learned": None}).encode()
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ however often they were ended.
 """
 
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -22,8 +23,9 @@ from verisphere.files.metrics import METRICS
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.search.candidate import REWARD, Computing
 from verisphere.search.definition import read_search
-from verisphere.search.folder import SEARCH_JSON
+from verisphere.search.folder import SEARCH_JSON, read_search_json
 from verisphere.search.search import NoCandidate, run_search
+from verisphere.search.text import result_text
 from verisphere.train.loop import TrainingDiverged, TrainingStopped
 from verisphere.train.recipe import read_recipe
 from verisphere.train.session import train_run
@@ -151,9 +153,14 @@ def test_the_command_searches_and_says_what_it_found(tmp_path: Path, capsys: pyt
     asked = json.loads((out / SEARCH_JSON).read_text())
     assert (len(asked["rounds"]), asked["reward"]) == (2, "TAR at FAR 0.1")
     assert command("search", path, "--out", out, "--device", "cpu", "--epochs", "3") == 2
-    assert "this folder holds another search, by its recipe" in capsys.readouterr().err
+    assert (
+        "this folder holds another search: recipe: epochs was 2.0 and is 3.0; choose another" in capsys.readouterr().err
+    )
     assert command("search", tmp_path / "recipe.yaml", "--out", out) == 2
     assert "recipe.yaml: not a search: it has no space" in capsys.readouterr().err
+    for verb, kind in (("train", "a recipe"), ("experiment", "an experiment")):
+        assert command(verb, path, "--out", tmp_path / verb) == 2
+        assert f"it is a search, not {kind}: verisphere search takes it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -168,6 +175,7 @@ def test_the_command_searches_and_says_what_it_found(tmp_path: Path, capsys: pyt
         (("figure: tar", "figure: size"), "reward: figure is 'size'; allowed are tar, accuracy, gamma"),
         (("replicates: 20", "replicates: 1"), "reward: replicates is 1"),
         (("images: 3", "images: 1"), "reward: "),
+        (("reward:\n", "reward: {}\nx:\n"), "x"),
         (("candidates: 3", "candidates: 0"), "candidates must be at least 1, got 0"),
         (("every: 1.0", "every: 0.1"), "schedule: a round of 0.1 epochs has no step; an epoch has 3"),
         (("low: 0.001", "low: 1"), "low is 1.0 and high 0.1"),
@@ -190,13 +198,102 @@ def test_a_wrong_search_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 2}', '{"format": 1, "asked": 3, "rounds": [4]}'])
-def test_a_search_json_that_was_changed_is_named(tmp_path: Path, text: str):
-    path, out = written(tmp_path, candidates=1), tmp_path / "out"
-    searched(path, out, "--epochs=1")
-    (out / SEARCH_JSON).write_text(text)
-    with pytest.raises(ValueError, match=r"search.json: not what a search writes; was it changed"):
-        searched(path, out, "--epochs=1")
+def test_a_search_without_a_reward_is_refused(tmp_path: Path):
+    path = written(tmp_path)
+    path.write_text(path.read_text().partition("reward:")[0])
+    with pytest.raises(ValueError, match="reward is missing: a set by which candidates are compared"):
+        read_search(path)
+
+
+@pytest.fixture(scope="module")
+def ended_search(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ended")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(OWN)
+        patch.setattr(search_module, "write_page", lambda *_: None)
+        searched(written(folder, candidates=2), folder / "out", "--epochs=2")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "error"),
+    [
+        ((), [], "it is [], not an object"),
+        ((), {}, "format is missing"),
+        (("format",), 2, "format is 2, and this version reads 1"),
+        (("asked",), 3, "asked is 3, not an object"),
+        (("rounds",), [4], "rounds[0] is 4, not an object"),
+        (("rounds", 0, "candidates"), [], "rounds[0].candidates is empty"),
+        (("rounds", 0, "best"), 7, "rounds[0].best is 7, and candidate"),
+        (("rounds", 0, "until_epoch"), "1", "rounds[0].until_epoch is '1', not a number"),
+        (("rounds", 1, "candidates", 0, "parent"), 3, "rounds[1]: a parent is no candidate of the round before"),
+        (("rounds", 0, "candidates", 1, "reward"), "0.5", "rounds[0].candidates[1].reward is '0.5', not a number"),
+        (("rounds", 0, "candidates", 0, "draw"), [0.1, 0.2], "rounds[0]: a candidate has 2 draws and 1 values"),
+        (("rounds", 0, "candidates", 0, "values"), {"rate": None}, "rounds[0]: rate is None, not a number"),
+    ],
+)
+def test_a_search_json_that_was_changed_is_named_with_the_place(
+    ended_search: Path, tmp_path: Path, place, value, error
+):
+    content = json.loads((ended_search / "out" / SEARCH_JSON).read_text())
+    at = content
+    for part in place[:-1]:
+        at = at[part]
+    if place:
+        at[place[-1]] = value
+    else:
+        content = value
+    (tmp_path / SEARCH_JSON).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=re.escape(error)) as refused:
+        read_search_json(tmp_path / SEARCH_JSON)
+    assert "search.json: " in str(refused.value)
+    assert "was it changed" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", "reward.json: "),
+        ("{}", "reward is missing"),
+        ('{"reward": "high"}', "reward is 'high', not a number"),
+        ('{"reward": NaN}', "NaN"),
+        ('{"reward": 0.5, "replicates": [0.1, true]}', "replicates[1] is True, not a number"),
+    ],
+)
+def test_a_reward_that_was_changed_is_named(tmp_path: Path, text: str, error: str):
+    (tmp_path / REWARD).write_text(text)
+    with pytest.raises(ValueError, match=re.escape(error)):
+        candidate.read_reward(tmp_path)
+
+
+def test_people_of_the_training_in_the_reward_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    path = written(tmp_path, candidates=1)
+    searched(path, tmp_path / "out", "--epochs=1")
+    assert "reward: 5 of its 6 people are people of the training, such as p0" in caplog.text
+
+
+def test_whole_trainings_go_on_where_one_alone_diverges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = written(tmp_path)
+    whole = "{class_path: verisphere.search.WholeTrainings, init_args: {trainings: 3, at_once: 1}}"
+    lines = [
+        line if not line.startswith("schedule") else f"schedule: {whole}" for line in path.read_text().splitlines()
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    real = candidate.train_run
+
+    def diverging(read, folder, **session):
+        if folder.parent.name in lost:
+            raise TrainingDiverged("step 3: the loss is nan")
+        return real(read, folder, **session)
+
+    monkeypatch.setattr(candidate, "train_run", diverging)
+    lost = {"0001", "0003"}
+    result = searched(path, tmp_path / "out", "--epochs=1")
+    assert (result.number, len(result.rounds)) == (1, 3)
+    assert "diverged" in result_text(read_search(path, ["--epochs=1"]), result)
+    lost = {"0001", "0002", "0003"}
+    with pytest.raises(NoCandidate, match="every training diverged"):
+        searched(path, tmp_path / "none", "--epochs=1")
 
 
 def test_a_signal_in_the_last_step_of_a_candidate_stops_the_search_before_the_next(tmp_path: Path):

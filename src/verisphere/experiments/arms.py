@@ -203,6 +203,8 @@ def _at_each_point(entries: Mapping[str, T], arms: list[str], crossing: list[str
 
 
 def _check_keys(content: Mapping[str, Any]) -> None:
+    if "space" in content:
+        raise ValueError("it is a search, not an experiment: verisphere search takes it")
     for key in content:
         if key not in _ALLOWED_KEYS:
             raise ValueError(unknown_name("key", key, list(_ALLOWED_KEYS)))

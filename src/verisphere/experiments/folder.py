@@ -9,7 +9,7 @@ FOLDER/results.csv, results.json, plots/
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.folder import SEARCH_JSON, SEARCH_YAML, SEARCHED_RECIPE
 from verisphere.train.recipe import with_defaults
 from verisphere.train.recipe_text import recipe_yaml
+from verisphere.train.settings import changed_values
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
 _BESIDE = {CLEANED, SEARCH}  # what an arm says beside the fields of its recipe
@@ -205,7 +206,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     >>> differences(old, old | {"arms": {"a": {"rate": 2}, "b": {"rate": 1}}, "seeds": [0]})
     ["arm 'a': rate was 1 and is 2", 'seed 1 is missing']
     """
-    contradictions = _changed("warm", before["warm"], now["warm"])
+    contradictions = changed_values("warm", before["warm"], now["warm"])
     for kind, noun, compared in (("arms", "arm", None), ("evaluate", "set", ("faces", "flip"))):
         for name, old in before[kind].items():
             new = now[kind].get(name)
@@ -214,34 +215,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
                 continue
             # of a set only what its embeddings depend on is compared: figures are computed anew each time
             both = [{key: value[key] for key in compared or value} for value in (old, new)]
-            contradictions += _changed(f"{noun} {name!r}", *both)
+            contradictions += changed_values(f"{noun} {name!r}", *both)
     return contradictions + [f"seed {seed} is missing" for seed in before["seeds"] if seed not in now["seeds"]]
-
-
-def _changed(who: str, before: object, now: object) -> list[str]:
-    """The values in which two definitions differ."""
-    old, new = _leaves(before), _leaves(now)
-    return [
-        f"{who}: {name or 'it'} was {shown(old.get(name))} and is {shown(new.get(name))}"
-        for name in dict.fromkeys([*old, *new])
-        if name not in old or name not in new or old[name] != new[name]
-    ]
-
-
-def _leaves(value: object, name: str = "") -> dict[str, object]:
-    """All values inside, by dotted name."""
-    inside: Iterable[tuple[object, object]]
-    if isinstance(value, Mapping) and value:
-        inside = value.items()
-    elif isinstance(value, list) and value:
-        inside = enumerate(value)
-    else:
-        return {name: value}
-    return {
-        leaf: value_inside
-        for key, entry in inside
-        for leaf, value_inside in _leaves(entry, f"{name}.{key}" if name else str(key)).items()
-    }
 
 
 def _compared(recipe: Mapping[str, Any], warm: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import json
 import logging
 import shutil
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.device import choose_device
 from verisphere.files.disk import remove_whole, write_whole
+from verisphere.files.documents import LARGEST_JSON, read_json, read_text
+from verisphere.files.json_values import from_json
 from verisphere.models.checkpoint import list_checkpoints
 from verisphere.search.reward import Measured, Reward
 from verisphere.train.loop import TrainingDiverged
@@ -131,7 +134,10 @@ def _write(measured: Measured | None, note: str, path: Path) -> str:
     fields = (
         {"reward": None, "diverged": note}
         if measured is None
-        else {"reward": measured.reward, "replicates": measured.replicates.tolist()}
+        else {
+            "reward": measured.reward,
+            "replicates": [None if isnan(number) else number for number in measured.replicates.tolist()],
+        }
     )
     write_whole(path, lambda partial: partial.write_text(json.dumps(fields) + "\n", encoding="utf-8"))
     return ""
@@ -143,15 +149,32 @@ def read_reward(folder: Path) -> Measured | None:
     Raises:
         ValueError: the file is not one that `train_candidate` writes.
     """
-    return reward_in((folder / REWARD).read_text(encoding="utf-8"), folder / REWARD)
+    return reward_in(reward_text(folder), folder / REWARD)
+
+
+def reward_text(folder: Path) -> str:
+    """The text of a candidate's `reward.json`.
+
+    Raises:
+        ValueError: it is no text, or too large.
+    """
+    return read_text(folder / REWARD, LARGEST_JSON)
 
 
 def reward_in(text: str, path: Path) -> Measured | None:
-    """See `read_reward`; the text is that of the file."""
+    """See `read_reward`; the text is that of the file, whose path is named in errors."""
     try:
-        fields = json.loads(text)
-        if fields["reward"] is None:
-            return None
-        return Measured(float(fields["reward"]), np.array(fields["replicates"], np.float64))
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path}: not a reward as a search writes it; was it changed?") from None
+        fields = from_json(_InFile, read_json(text))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; not a reward as a search writes it: was it changed?") from None
+    if fields.reward is None:
+        return None
+    return Measured(fields.reward, np.array(fields.replicates, np.float64))  # None becomes NaN
+
+
+@dataclass(frozen=True)
+class _InFile:
+    """What `reward.json` holds; a redrawing in which the reward has no value is null."""
+
+    reward: float | None
+    replicates: tuple[float | None, ...] = ()

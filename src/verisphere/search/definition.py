@@ -165,6 +165,8 @@ def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
         ValueError: see `read_search`.
     """
     space, given = (_fields(content, key) for key in ("space", "reward"))
+    if not given:
+        raise ValueError("reward is missing: a set by which candidates are compared, with faces and far")
     if not space:
         raise ValueError("space is empty; name at least one field of the recipe")
     if read.recipe.schedule.shape == "plateau":

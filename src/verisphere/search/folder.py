@@ -10,6 +10,7 @@ Checkpoints of a candidate are kept until no later round can begin with them.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ import verisphere
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import write_whole
 from verisphere.files.documents import read_json_file
+from verisphere.files.json_values import from_json, shown
 from verisphere.search.definition import Search
 from verisphere.search.rounds import Round, Start
+from verisphere.train.settings import changed_values
 
 SEARCH_JSON = "search.json"
 #: The definition of a search inside its folder, and the recipe that it names, where an experiment starts it.
@@ -70,9 +73,12 @@ def open_search(search: Search, out: Path) -> None:
         write_search(search, [], out)
         return
     before, _ = read_search_json(path)
-    differing = [name for name in asked.keys() | before.keys() if asked.get(name) != before.get(name)]
+    differing = [text for name in asked for text in changed_values(name, before.get(name), asked[name])]
     if differing:
-        raise ValueError(f"{path}: this folder holds another search, by its {', '.join(sorted(differing))}")
+        more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
+        raise ValueError(
+            f"{path}: this folder holds another search: {'; '.join(differing[:3])}{more}; choose another --out"
+        )
 
 
 def write_search(
@@ -125,32 +131,68 @@ def read_search_json(path: Path) -> tuple[dict[str, Any], list[WholeRound]]:
     Raises:
         ValueError: the file is not one that `write_search` writes.
     """
+    content = read_json_file(path)
     try:
-        content = read_json_file(path)
-        if content["format"] != FORMAT:
-            raise ValueError
-        return present_names(content["asked"]), [_round(entry) for entry in content["rounds"]]
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        raise ValueError(f"{path}: not what a search writes; was it changed, or is it of a later version?") from None
+        read = from_json(_File, content)
+        if read.format != FORMAT:
+            raise ValueError(f"format is {read.format}, and this version reads {FORMAT}")
+        rounds = [_round(entry, number) for number, entry in enumerate(read.rounds)]
+        for number, (before, after) in enumerate(pairwise(rounds), start=1):
+            parents = [start.parent for start in after.round.starts if start.parent is not None]
+            if any(not 0 <= parent < len(before.round.starts) for parent in parents):
+                raise ValueError(f"rounds[{number}]: a parent is no candidate of the round before")
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: {error}; not what a search writes: was it changed, or is it of a later version?"
+        ) from None
+    return present_names(read.asked), rounds
 
 
-def _round(entry: Mapping[str, Any]) -> WholeRound:
-    candidates = entry["candidates"]
+@dataclass(frozen=True)
+class _Candidate:
+    draw: tuple[float, ...]
+    values: dict[str, Any]
+    parent: int | None
+    reward: float | None
+    spread: float | None
+
+
+@dataclass(frozen=True)
+class _RoundInFile:
+    until_epoch: float
+    best: int
+    another_wins: float
+    method: dict[str, float]
+    candidates: tuple[_Candidate, ...]
+
+
+@dataclass(frozen=True)
+class _File:
+    format: int
+    asked: dict[str, Any]
+    rounds: tuple[_RoundInFile, ...]
+
+
+def _round(entry: _RoundInFile, number: int) -> WholeRound:
+    where = f"rounds[{number}]"
+    if not entry.candidates:
+        raise ValueError(f"{where}.candidates is empty")
+    for candidate in entry.candidates:
+        if len(candidate.draw) != len(candidate.values):
+            raise ValueError(f"{where}: a candidate has {len(candidate.draw)} draws and {len(candidate.values)} values")
+        for name, value in candidate.values.items():
+            if type(value) not in (int, float):
+                raise ValueError(f"{where}: {name} is {shown(value)}, not a number")
     starts = tuple(
-        Start(
-            tuple(float(number) for number in candidate["draw"]),
-            None if candidate["parent"] is None else int(candidate["parent"]) - 1,
-            float(entry["until_epoch"]),
-        )
-        for candidate in candidates
+        Start(one.draw, None if one.parent is None else one.parent - 1, entry.until_epoch) for one in entry.candidates
     )
     whole = WholeRound(
-        Round(starts, tuple(candidate["reward"] for candidate in candidates)),
-        tuple(dict(candidate["values"]) for candidate in candidates),
-        tuple(candidate["spread"] for candidate in candidates),
-        float(entry["another_wins"]),
-        dict(entry["method"]),
+        Round(starts, tuple(one.reward for one in entry.candidates)),
+        tuple(one.values for one in entry.candidates),
+        tuple(one.spread for one in entry.candidates),
+        entry.another_wins,
+        entry.method,
     )
-    if whole.round.best + 1 != entry["best"]:
-        raise ValueError
+    if whole.round.best + 1 != entry.best:
+        raise ValueError(f"{where}.best is {entry.best}, and candidate {whole.round.best + 1} has the highest reward")
     return whole

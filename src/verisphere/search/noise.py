@@ -28,7 +28,8 @@ def another_wins(measured: Sequence[Measured | None], best: int) -> float:
         best: the candidate with the highest reward.
     """
     ours = measured[best]
-    assert ours is not None
+    if ours is None:  # all diverged
+        return 0.0
     others = [one.replicates for place, one in enumerate(measured) if one is not None and place != best]
     valid = np.isfinite(ours.replicates)
     if not others or not valid.any():
@@ -49,9 +50,11 @@ def too_high(measured: Sequence[Measured | None]) -> float:
         measured: the candidates; None where a training diverged.
     """
     known = [one for one in measured if one is not None]
+    if len(known) < 2:
+        return 0.0
     replicates = np.stack([one.replicates for one in known])
     replicates = replicates[:, np.isfinite(replicates).all(axis=0)]
-    if len(known) < 2 or not replicates.size:
+    if not replicates.size:
         return 0.0
     deviations = replicates - replicates.mean(axis=1, keepdims=True)
     rewards = np.array([one.reward for one in known])[:, None]

@@ -101,8 +101,8 @@ def _rounds(search: Search, rounds: Sequence[WholeRound], ancestors: Mapping[int
             continued = () if start.parent is None else shown[-1].tried[start.parent].losses[-1:]
             tried.append(
                 Tried(
-                    at=start.until,
-                    values=search.space.readable(entry.values[place]),
+                    at=float(start.until),
+                    values={name: float(one) for name, one in search.space.readable(entry.values[place]).items()},
                     reward=entry.round.measured[place],
                     spread=entry.spreads[place],
                     best=place == entry.round.best,

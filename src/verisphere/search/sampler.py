@@ -58,9 +58,11 @@ class Optuna(Method):
         return np.array([[trial.params[name] for name in self._ranges] for trial in trials], np.float64)
 
     def tell(self, draws: Draws, rewards: Rewards) -> None:
-        """Report the rewards of the trials that were asked for first."""
-        for reward in rewards:
-            self._study.tell(self._waiting.pop(0), float(reward))
+        """Report the rewards of the trials with these draws."""
+        for draw, reward in zip(draws, rewards, strict=True):
+            trial = next(one for one in self._waiting if [one.params[name] for name in self._ranges] == list(draw))
+            self._waiting.remove(trial)
+            self._study.tell(trial, float(reward))
 
 
 def _optuna(sampler: Sampler) -> Any:

@@ -5,8 +5,10 @@ As a method, a schedule is a function of the rounds that it has seen and of its 
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 from typing import ClassVar
+
+import numpy as np
 
 from verisphere.search.method import Method
 from verisphere.search.rounds import Round, Start, starts_of
@@ -115,14 +117,18 @@ class WholeTrainings(SearchSchedule):
 
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
         """The next trainings, from the beginning to the end."""
-        if rounds:
+        known = [reward for entry in rounds for reward in entry.measured if reward is not None]
+        if rounds and rounds[-1].ranked:
             method.tell(rounds[-1].draws, rounds[-1].rewards)
+        elif known:  # all trainings of the round diverged
+            method.tell(rounds[-1].draws, np.full(len(rounds[-1].starts), min(known)))
         count = min(self.trainings - len(rounds) * self.at_once, self.at_once)
         return starts_of(method.ask(count), [None] * count, self.epochs) if count > 0 else ()
 
     def result(self, rounds: Sequence[Round]) -> tuple[int, int]:
         """The best of all rounds; of equal rewards the earliest."""
-        number = max(range(len(rounds)), key=lambda place: float(rounds[place].rewards.max()))
+        highest = [max((one for one in entry.measured if one is not None), default=-inf) for entry in rounds]
+        number = highest.index(max(highest))
         return number, rounds[number].best
 
 

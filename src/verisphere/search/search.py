@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.device import choose_device
-from verisphere.distributed import Groups
+from verisphere.distributed import Groups, world
 from verisphere.files.disk import MAX_TABLE, read_file, write_whole
 from verisphere.files.metrics import METRICS
 from verisphere.images.decoded_faces import in_memory
@@ -23,6 +23,7 @@ from verisphere.search.candidate import (
     copy_checkpoint,
     remove_checkpoints,
     reward_in,
+    reward_text,
     train_candidate,
 )
 from verisphere.search.definition import Search
@@ -42,7 +43,7 @@ from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
 from verisphere.train.run_folder import alone_in
 from verisphere.train.stopping import stop_requests
-from verisphere.vocabulary import Progress
+from verisphere.vocabulary import NOBODY, Progress, printable
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
         TrainingStopped: a signal asked to stop; the same call continues.
     """
     groups = Groups(computing.groups)
+    _warn_of_shared_people(search)
     on_every_rank(lambda: choose_device(computing.device))  # by all ranks, so that two groups never share a GPU
     first = replace(search, reward=on_every_rank(lambda: search.reward.in_memory(computing.progress)))
     if search.read.recipe.in_memory:  # once for all candidates
@@ -118,6 +120,17 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
             return _search(first, out, rounds, groups, computing)
 
 
+def _warn_of_shared_people(search: Search) -> None:
+    people, of_reward = set(search.read.recipe.data.people), set(search.reward.measured_set.faces.identities)
+    shared = sorted((people & of_reward) - {NOBODY})
+    if shared and world().first:
+        log.warning(
+            "reward: %d of its %d people are people of the training, such as %s; a network knows those, so the reward "
+            "says little of others",
+            len(shared), len(of_reward - {NOBODY}), printable(shared[0]),
+        )  # fmt: skip
+
+
 def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, computing: Computing) -> SearchResult:
     done: list[WholeRound] = []
     page = _Page(search, out)
@@ -134,7 +147,7 @@ def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, 
             done.append(whole[number])
             continue
         measured = _train_round(search, out, number, starts, length.steps_per_epoch, groups, computing)
-        if all(reward is None for reward in measured):
+        if all(reward is None for reward in measured) and not search.schedule.whole:
             raise NoCandidate(
                 f"{out}: every candidate of round {number + 1} diverged; narrow the space, or lower the rate"
             )
@@ -151,6 +164,8 @@ def _search(search: Search, out: Path, whole: list[WholeRound], groups: Groups, 
         on_first_rank(lambda: _keep(search, out, done))
         log.info("%s", round_text(search, done[-1], number))
         on_first_rank(lambda: page.show(done))
+    if not any(entry.round.ranked for entry in done):
+        raise NoCandidate(f"{out}: every training diverged; narrow the space, or lower the rate")
     result = _result(search, done)
     on_first_rank(lambda: _publish(out, result))
     on_first_rank(lambda: page.show(done, learned))
@@ -197,8 +212,7 @@ def _train_round(
 
 
 def _reward_for_all(folder: Path) -> Measured | None:
-    path = folder / REWARD
-    return reward_in(on_first_rank(lambda: path.read_text(encoding="utf-8")), path)
+    return reward_in(on_first_rank(lambda: reward_text(folder)), folder / REWARD)
 
 
 def _fail(failure: ValueError | OSError | None) -> None:
@@ -245,7 +259,7 @@ class _Page:
         """Write it, and at the end what the method has learned."""
         if learned is not None:
             write_search(self._search, done, self._out, learned)
-        elif time.monotonic() - self._written < _SHOWN_EVERY:
+        elif time.monotonic() - self._written < _SHOWN_EVERY or not any(entry.round.ranked for entry in done):
             return ""
         write_page(self._search, done, _result(self._search, done).ancestors, learned, self._out)
         self._written = time.monotonic()

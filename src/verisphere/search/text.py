@@ -18,7 +18,6 @@ def result_text(search: Search, result: SearchResult) -> str:
     for number, whole in enumerate(result.rounds):
         best = whole.round.best
         reward, spread = whole.round.measured[best], whole.spreads[best]
-        assert reward is not None
         rows.append(
             [
                 str(number + 1),
@@ -26,7 +25,7 @@ def result_text(search: Search, result: SearchResult) -> str:
                 str(len(whole.round.starts)),
                 str(best + 1),
                 *(f"{value:.4g}" for value in search.space.readable(whole.values[best]).values()),
-                f"{reward:.4f}",
+                "diverged" if reward is None else f"{reward:.4f}",
                 "" if spread is None else f"{spread:.4f}",
                 f"{whole.another_wins:.0%}",
             ]

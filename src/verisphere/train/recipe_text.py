@@ -184,6 +184,8 @@ def check_names(content: object) -> None:
     """
     if not isinstance(content, dict):
         return
+    if "recipe" in content and "space" in content:
+        raise ValueError("it is a search, not a recipe: verisphere search takes it")
     if "recipe" in content:
         raise ValueError("there is no field 'recipe': a recipe stands on another one by base: NAME")
     for name, value in content.items():
