@@ -9,9 +9,10 @@ asked of one example of each kind, where a kind is what an engine can see of a l
 table, so a table has the example first that shows most.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle, islice
 from typing import Literal
 
 import pytest
@@ -34,6 +35,7 @@ from verisphere.losses import (
     CombinedMargin,
     CosFace,
     CurricularFace,
+    DomainMargins,
     ElasticFace,
     Inter,
     Intra,
@@ -115,6 +117,18 @@ def weighing(loss: NoiseTolerant) -> NoiseTolerant:
     return loss
 
 
+class InTurn(DomainMargins):
+    """Margins of domains in which the classes lie in turn, as many as a suite has."""
+
+    def prepare(self, classes: int) -> None:
+        self.prepare_domains(tuple(islice(cycle(self.class_domains), classes)))
+        super().prepare(classes)
+
+    def prepare_domains(self, domains: Sequence[str] | None) -> None:
+        self.classes = 0  # a suite prepares a loss for several numbers of classes
+        super().prepare_domains(domains)
+
+
 @dataclass(frozen=True)
 class Example:
     """A loss with some options, and what a suite must know of it that no attribute of the loss tells.
@@ -126,6 +140,7 @@ class Example:
             the other classes; or it is "refused".
         stateful: its state moves at every batch in training.
         made_gradient: some of its gradient is made and not derived, by design: finite differences disagree.
+        alike: it treats all classes alike, whatever their numbers.
         apart: without its margin it still treats the own class apart from the others.
     """
 
@@ -134,6 +149,7 @@ class Example:
     alone: Literal["nothing", "something", "refused"] = "nothing"
     stateful: bool = False
     made_gradient: bool = False
+    alike: bool = True
     apart: bool = False
 
     @cached_property
@@ -238,6 +254,8 @@ EXAMPLES: dict[str, Example] = {
     "NoiseResistant": Example(NoiseResistant),
     "NoiseResistant, Cos": Example(lambda: NoiseResistant(m2=0.0, m3=0.35, beta=0.6)),
     "Circle": Example(Circle, made_gradient=True, apart=True),
+    "DomainMargins": Example(lambda: InTurn({"day": 0.1, "dusk": 0.35, "night": 0.2}), alike=False),
+    "DomainMargins, angle": Example(lambda: InTurn({"day": 0.5, "night": 0.3}, "angle"), alike=False),
     "ElasticFace, plus": Example(lambda: ElasticFace(plus=True)),
     "ElasticFace": Example(ElasticFace),
     "ElasticFace, Cos": Example(lambda: ElasticFace("Cos")),

@@ -42,7 +42,7 @@ def rows_at(cosine: torch.Tensor) -> Rows:
     length = embeddings.norm(dim=1)
     nearest = torch.linspace(0.8, -0.4, 3, dtype=cosine.dtype).expand(len(cosine), 3)
     noise = torch.randn(len(cosine), 2, generator=generator, dtype=torch.float64).to(cosine.dtype)
-    return Rows(cosine, length, embeddings / length[:, None], torch.arange(len(cosine)), nearest, noise)
+    return Rows(cosine, length, embeddings / length[:, None], torch.arange(len(cosine)) % CLASSES, nearest, noise)
 
 
 def context_of(loss: ClassLoss, rows: Rows) -> tuple[torch.Tensor, ...]:
@@ -56,7 +56,7 @@ def columns(context: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 # ------------------------------------------------------------------------------------------------- with a head
 
 
-@of_all()
+@of_all(lambda example: example.alike)
 def test_equivariant_to_renaming_classes(loss):
     embeddings, labels = batch()
     head = head_of(loss, 3).eval()

@@ -6,17 +6,19 @@ from typing import Any
 
 import torch
 
-from verisphere.train.preparation import length_of, training_of
+from verisphere.train.preparation import domains_for_loss, length_of, training_of
 from verisphere.train.recipe import ReadRecipe, Recipe
 
 
 def check_trainable(recipe: Recipe) -> None:
-    """Refuse data that do not fill a batch, and a training that a pair term cannot be used in.
+    """Refuse data that do not fill a batch or do not fit the loss, and a training that a pair term cannot be used in.
 
     Raises:
-        ValueError: there are too few people or images; a pair term refuses the training.
+        ValueError: there are too few people or images; the loss has margins for other domains than those of the data; a
+            pair term refuses the training.
     """
     length_of(recipe)
+    domains_for_loss(recipe)
     training = training_of(recipe)
     with torch.device("meta"):  # buffers of the terms then take no memory
         for term in copy.deepcopy(recipe.pair_terms):

@@ -9,6 +9,7 @@ from verisphere.losses.circle import Circle
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.losses.coco import COCO
 from verisphere.losses.curricular import CurricularFace
+from verisphere.losses.domain_margins import DomainMargins
 from verisphere.losses.elastic_face import ElasticFace
 from verisphere.losses.magface import MagFace
 from verisphere.losses.margin import (
@@ -47,6 +48,7 @@ __all__ = [
     "CombinedMargin",
     "CosFace",
     "CurricularFace",
+    "DomainMargins",
     "ElasticFace",
     "Inter",
     "Intra",

@@ -174,6 +174,16 @@ class WeightedSum(ClassLoss):
         for loss in self._losses():
             loss.prepare(classes)
 
+    @property
+    def class_domains(self) -> tuple[str, ...]:
+        """The domains that any of the terms tells apart."""
+        return tuple(dict.fromkeys(domain for loss in self._losses() for domain in loss.class_domains))
+
+    def prepare_domains(self, domains: Sequence[str] | None) -> None:
+        """Give every term the domain of each class."""
+        for loss in self._losses():
+            loss.prepare_domains(domains)
+
     def observe(self, rows: Rows) -> None:
         """Update the slow state of every term."""
         for loss in self._losses():

@@ -6,6 +6,7 @@ element-wise methods. A head calls `observe` (in training only), `context`, `own
 and `finish`, in this order.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -129,6 +130,24 @@ class ClassLoss(nn.Module):
     def prepare(self, classes: int) -> None:
         """Set the global number of classes; called once, when the head is built. An override calls this too."""
         self.classes = classes
+
+    @property
+    def class_domains(self) -> tuple[str, ...]:
+        """Names of the domains that the loss tells apart, in one of which each class must lie; empty for most losses.
+
+        A training of a loss that has such names calls `prepare_domains`, and refuses data that do not fit them.
+        """
+        return ()
+
+    def prepare_domains(self, domains: Sequence[str] | None) -> None:  # most losses need none
+        """Take the domain of each class, before the training; a loss that treats all classes alike ignores it.
+
+        Args:
+            domains: one name for each class, in their order; None for data without domains.
+
+        Raises:
+            ValueError: the loss cannot be used with these domains.
+        """
 
     def observe(self, rows: Rows) -> None:
         """Update slow state (running means) from the global batch; called in training only, without gradient.

@@ -33,7 +33,7 @@ from verisphere.search.reward import Reward
 from verisphere.search.schedule import EachEpoch, SearchSchedule
 from verisphere.search.space import Space
 from verisphere.train.explain import explain
-from verisphere.train.preparation import length_of
+from verisphere.train.preparation import domains_for_loss, length_of
 from verisphere.train.recipe import ReadRecipe, changed_recipe
 from verisphere.train.settings import (
     Settings,
@@ -177,6 +177,7 @@ def search_over(read: ReadRecipe, content: Mapping[str, Any]) -> Search:
     of_space = parts.of_space
     of_space.check(read.resolved, own_seeds=parts.schedule.whole)
     length = length_of(read.recipe)
+    domains_for_loss(read.recipe)
     parts.schedule.begin(length.epochs, of_space, read.recipe.seed)
     shortest = parts.schedule.shortest
     if shortest * length.steps_per_epoch < 1:

@@ -2,6 +2,8 @@
 
 from math import inf
 
+import numpy as np
+
 from verisphere.decide.point import far_text
 from verisphere.images.select import require_people
 from verisphere.packs.columns import coded
@@ -9,6 +11,7 @@ from verisphere.pairs.pair_term import Training
 from verisphere.report.outcome import VALIDATION
 from verisphere.train.loop import Length
 from verisphere.train.recipe import Recipe
+from verisphere.vocabulary import NO_CLASS
 
 
 def length_of(recipe: Recipe) -> Length:
@@ -60,6 +63,45 @@ def check_plateau(recipe: Recipe) -> None:
     names = [f"{VALIDATION}{far_text(far)}" for far in recipe.validation_far]
     if recipe.schedule.figure not in (None, *names):
         raise ValueError(f"schedule.figure is {recipe.schedule.figure!r}; allowed are {', '.join(names)}")
+
+
+def domains_for_loss(recipe: Recipe) -> tuple[str, ...] | None:
+    """The domain of each class, for a loss that tells domains apart; None for any other loss.
+
+    Raises:
+        ValueError: the data have no domains, a person has images in several, or the domains of the data and those of
+            the loss are not the same.
+    """
+    told_apart = recipe.loss.class_domains
+    if not told_apart:
+        return None
+    if recipe.data.domains is None:
+        raise ValueError(f"the images have no domains, and the loss has a margin for each of {', '.join(told_apart)}")
+    column, labels, people = coded(recipe.data.domains), recipe.data.labels.numpy(), recipe.data.people
+    domains, known = column.values, labels != NO_CLASS
+    of_class = np.zeros(len(people), np.int64)
+    of_class[labels[known]] = column.codes[known]
+    mixed = np.flatnonzero(known & (of_class[labels] != column.codes))
+    if len(mixed):
+        label, domain = labels[mixed[0]], column.codes[mixed[0]]
+        raise ValueError(
+            f"{people[label]} has images in the domains {domains[domain]} and {domains[of_class[label]]}; a loss with "
+            "a margin for each domain needs all images of a person in one"
+        )
+    present = sorted({domains[number] for number in np.unique(of_class).tolist()})
+    for domain in present:
+        if domain not in told_apart:
+            raise ValueError(
+                f"images are in the domain {domain}, for which the loss has no margin; it has margins for "
+                f"{', '.join(told_apart)}"
+            )
+    for domain in told_apart:
+        if domain not in present:
+            raise ValueError(
+                f"the loss has a margin for the domain {domain}, in which no image is; the images are in "
+                f"{', '.join(present)}"
+            )
+    return tuple(domains[number] for number in of_class.tolist())
 
 
 def training_of(recipe: Recipe) -> Training:

@@ -37,7 +37,7 @@ from verisphere.models.image_sources import record_sources, recorded_sources
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
-from verisphere.train.preparation import length_of, training_of
+from verisphere.train.preparation import domains_for_loss, length_of, training_of
 from verisphere.train.processes import Division, divided, share_buffers, summed_backbone
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.recipe_head import centers_and_engine
@@ -229,6 +229,9 @@ def _prepared(
     with errors_naming("data"):
         check_labels(recipe.data.labels, len(recipe.data.people), recipe.loss)
         _check_size(recipe.backbone, recipe.data)
+        domains = domains_for_loss(recipe)
+    if domains is not None:
+        recipe.loss.prepare_domains(domains)
     division = divided(recipe.batch_size, recipe.accumulate)
     if tensorboard and world().first:
         event_writer()

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 import torch
 from torch import Tensor
@@ -116,11 +117,19 @@ def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32)
     return BackboneCost(max(few - _FEW_ROWS * per_image, 0), per_image, counter.get_total_flops() // _MORE_ROWS)
 
 
+def copied_loss(loss: ClassLoss, classes: int) -> ClassLoss:
+    """A copy of the loss; the classes lie in its domains in turn, since a dry run does not read the data."""
+    copied = copy.deepcopy(loss)
+    if copied.class_domains:
+        copied.prepare_domains(tuple(islice(cycle(copied.class_domains), classes)))
+    return copied
+
+
 def measure_dense(loss: ClassLoss, centers: SubCenters, embedding_size: int = 512) -> DenseCost:
     """Measure a dense head in four forwards on few rows and classes, and fit the four coefficients to them."""
 
     def saved(batch: int, classes: int) -> int:
-        head = Head(copy.deepcopy(loss), classes, embedding_size, centers=centers, engine=Dense())
+        head = Head(copied_loss(loss, classes), classes, embedding_size, centers=centers, engine=Dense())
         embeddings, labels = torch.randn(batch, embedding_size).requires_grad_(), torch.arange(batch)
         return saved_bytes(
             lambda: head(embeddings, labels).loss, [*head.parameters(), *head.buffers(), embeddings, labels]

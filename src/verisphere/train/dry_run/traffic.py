@@ -1,6 +1,5 @@
 """What the processes of a training tell each other in a step, as `Sharded`, DDP and the loop make it: kinds, bytes."""
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +11,7 @@ from verisphere.distributed import World
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss, Rows
 from verisphere.score.cosine import unit
+from verisphere.train.dry_run.measured import copied_loss
 from verisphere.train.recipe import Recipe
 
 Kind = Literal["gather", "scatter", "sum", "maximum", "broadcast"]
@@ -114,7 +114,7 @@ def _learned_context(loss: ClassLoss, embedding_size: int) -> Iterator[bool]:
     if loss.query == "none":
         return
     rows = _example_rows(loss, embedding_size)
-    for item in copy.deepcopy(loss).context(rows):
+    for item in copied_loss(loss, 2).context(rows):
         if item.requires_grad:
             yield item.ndim > 0
 
@@ -123,7 +123,7 @@ def _reaches_embeddings(loss: ClassLoss, embedding_size: int) -> bool:
     """Whether the loss has a gradient in the embeddings; one that compares centers with centers alone has none."""
     if loss.query == "embedding":
         return True
-    rows, prepared = _example_rows(loss, embedding_size), copy.deepcopy(loss)
+    rows, prepared = _example_rows(loss, embedding_size), copied_loss(loss, 2)
     prepared.requires_grad_(False).prepare(2)
     context = tuple(item.expand(2) for item in prepared.context(rows))
     own = prepared.own(rows.own, *context)
