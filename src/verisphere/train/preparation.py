@@ -83,10 +83,11 @@ def domains_for_loss(recipe: Recipe) -> tuple[str, ...] | None:
     of_class[labels[known]] = column.codes[known]
     mixed = np.flatnonzero(known & (of_class[labels] != column.codes))
     if len(mixed):
-        label, domain = labels[mixed[0]], column.codes[mixed[0]]
+        label = labels[mixed[0]]
+        first, second = sorted((domains[of_class[label]], domains[column.codes[mixed[0]]]))
         raise ValueError(
-            f"{people[label]} has images in the domains {domains[domain]} and {domains[of_class[label]]}; a loss with "
-            "a margin for each domain needs all images of a person in one"
+            f"{people[label]} has images in the domains {first} and {second}; a loss with a margin for each domain "
+            "needs all images of a person in one"
         )
     present = sorted({domains[number] for number in np.unique(of_class).tolist()})
     for domain in present:
