@@ -3,11 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from verisphere.images.faces import Faces
+from verisphere.measure.domain_bias import bias_of_domains
+from verisphere.measure.set_figures import set_figures
 from verisphere.search import EachEpoch, Linear, Reinforce
 from verisphere.search.definition import read_search
+from verisphere.vocabulary import Embeddings, Redrawing
 
 FACTOR = "loss.init_args.factor"
 SMALL = ["--data.init_args.people=8", "--data.init_args.images=4", "--batch_size=8"]
@@ -68,3 +73,54 @@ def test_mistakes_are_one_line_that_names_the_file(tmp_path, changed, parts):
     assert len(str(caught.value).splitlines()) == 1
     for part in parts:
         assert part in str(caught.value)
+
+
+BIAS = {
+    "faces": {
+        "class_path": "verisphere.images.SyntheticFaces",
+        "init_args": {"people": 4, "images": 2, "seed": 1, "first_person": 5000, "domains": ["studio", "night"]},
+    },
+    "far": ["1e-1"],
+    "figure": "domain_bias",
+}
+
+
+def test_a_reward_with_an_anchor(tmp_path):
+    reward = read_search(written(tmp_path, reward=BIAS | {"anchor": "studio"}), SMALL).reward
+    assert (reward.anchor, reward.described["anchor"]) == ("studio", "studio")
+    assert reward.title == "domain_bias to studio"
+    embeddings = embeddings_of(reward.measured_set.faces)
+    figures = set_figures("reward", reward.measured_set, embeddings, Redrawing(20, 0), reward.anchor)
+    (key,) = (figure for figure in figures.values if figure.name == "domain_bias")
+    assert figures.values[key] == bias_of_domains(embeddings, "studio", Redrawing(20, 0)).value > 0
+    assert len(figures.redrawn[key].replicates) == 20
+
+
+def embeddings_of(faces: Faces) -> Embeddings:
+    numbers = np.random.default_rng(0).normal(size=(len(faces), 8))
+    return Embeddings(numbers, faces.names, faces.identities, faces.domains)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, "reward: figure is domain_bias, which needs anchor, the name of a domain; allowed are night, studio"),
+        ({"anchor": "street"}, "reward: anchor is 'street'; the domains are night, studio"),
+        ({"anchor": 3}, "reward: figure is domain_bias, which needs anchor"),
+        ({"anchor": "studio", "figure": "tar"}, "reward: anchor is 'studio', and figure tar; only domain_bias has"),
+    ],
+)
+def test_an_anchor_that_does_not_fit(tmp_path, changed, message):
+    with pytest.raises(ValueError, match=message):
+        read_search(written(tmp_path, reward=BIAS | changed), SMALL)
+
+
+def test_margins_that_do_not_fit_the_domains_are_refused_before_a_training(tmp_path):
+    changed = {"recipe": "synthetic/domain_margins", "space": {"loss.init_args.margins.studio": named("Linear")}}
+    changed["space"]["loss.init_args.margins.studio"]["init_args"] = {"low": 0, "high": 0.4}
+    path = written(tmp_path, **changed)
+    assert read_search(path, SMALL).space.fields == ("loss.init_args.margins.studio",)
+    with pytest.raises(
+        ValueError, match="images are in the domain street, for which the loss has no margin; it has ma"
+    ):
+        read_search(path, [*SMALL, "--data.init_args.domains=[studio, street]"])

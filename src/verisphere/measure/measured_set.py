@@ -48,7 +48,7 @@ class MeasuredSet:
         require_people(self.faces)
         positions_with_images(self.faces.identities, at_least=2)
         if self.one_far is not None:
-            _check_domains(self.faces)
+            check_domains(self.faces, "one_far asks for one threshold over domains", "one threshold")
         if self.pairs and self.drawn_pairs:
             raise ValueError("pairs and drawn_pairs are both given; pairs are drawn where there is no list")
         if self.pairs or self.drawn_pairs:
@@ -92,10 +92,19 @@ def complete_set(given: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(parser.dump(settings, format="json", skip_unset=False, skip_validation=True))
 
 
-def _check_domains(faces: Faces) -> None:
-    """Refuse domains without genuine or impostor pairs."""
+def check_domains(faces: Faces, asked: str, figure: str) -> None:
+    """Refuse domains without genuine or impostor pairs.
+
+    Args:
+        faces: the images.
+        asked: what asks for domains, for the message.
+        figure: what is measured over them, for the message.
+
+    Raises:
+        ValueError: the images have no domains, or a domain has no genuine or no impostor pair.
+    """
     if faces.domains is None:
-        raise ValueError("one_far asks for one threshold over domains, and the images have none")
+        raise ValueError(f"{asked}, and the images have none")
     counts: dict[str, list[int]] = {}
     for (domain, person), number in Counter(zip(faces.domains, faces.identities, strict=True)).items():
         if person != NOBODY:
@@ -109,5 +118,5 @@ def _check_domains(faces: Faces) -> None:
     lacking = {domain: kinds for domain, kinds in lacking.items() if kinds}
     if lacking:
         raise ValueError(
-            f"{lacking_text(lacking)}; one threshold needs two people in each domain, and two images of one of them"
+            f"{lacking_text(lacking)}; {figure} needs two people in each domain, and two images of one of them"
         )

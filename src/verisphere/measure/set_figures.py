@@ -6,6 +6,7 @@ from math import sqrt
 from verisphere.decide import OneThreshold
 from verisphere.decide.paired import Redrawn
 from verisphere.files.embeddings import known_people
+from verisphere.measure.domain_bias import bias_of_domains
 from verisphere.measure.measured_set import MeasuredSet
 from verisphere.measure.pairs_of_set import accuracies, pair_rows
 from verisphere.protocols import PairsOfSet, all_pairs
@@ -16,6 +17,7 @@ TAR, GAMMA, TAR_STD, FAR_STD = "tar", "gamma", "tar_std_over_domains", "neg_log1
 ONE_THRESHOLD = "one_threshold"
 DOMAIN_TAR, DOMAIN_FAR, DOMAIN_THRESHOLD = "domain_tar", "domain_far", "domain_threshold"
 ACCURACY = "accuracy"
+DOMAIN_BIAS = "domain_bias"
 COMPARED = (TAR, ACCURACY, GAMMA, TAR_STD, FAR_STD)
 
 
@@ -27,8 +29,9 @@ class Figure:
         measured: name of the set.
         name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`,
             `neg_log10_far_std_over_domains`, `one_threshold` and, for one domain, `domain_tar`, `domain_far`,
-            `domain_threshold`; `accuracy` over the folds of listed or drawn pairs.
-        far_target: target FAR as it was given; empty for an accuracy, which has none.
+            `domain_threshold`; `accuracy` over the folds of listed or drawn pairs; `domain_bias`, how
+            far the people of the domains lie from those of an anchor domain.
+        far_target: target FAR as it was given; empty for a figure that has none.
         domain: name of the domain, or of the list of pairs if there are several; None for figures of the whole set.
     """
 
@@ -55,7 +58,9 @@ class SetFigures:
     people: int
 
 
-def set_figures(name: str, asked: MeasuredSet, embeddings: Embeddings, redrawing: Redrawing) -> SetFigures:
+def set_figures(
+    name: str, asked: MeasuredSet, embeddings: Embeddings, redrawing: Redrawing, anchor: str | None = None
+) -> SetFigures:
     """The figures of a model's embeddings of a set.
 
     Args:
@@ -63,6 +68,7 @@ def set_figures(name: str, asked: MeasuredSet, embeddings: Embeddings, redrawing
         asked: the set, with target FARs and pairs.
         embeddings: embeddings of its images.
         redrawing: how often people are redrawn, and the seed of the draws.
+        anchor: domain with which the others are compared (`bias_of_domains`); None does not compare them.
     """
     embeddings = known_people(embeddings, name)
     pairs = PairsOfSet(embeddings if asked.one_far is not None else replace(embeddings, domains=None))
@@ -82,6 +88,9 @@ def set_figures(name: str, asked: MeasuredSet, embeddings: Embeddings, redrawing
     for title, accuracy in accuracies(rows, redrawing).items():
         key = Figure(name, ACCURACY, "", title)
         values[key], over_people[key] = accuracy.value, accuracy
+    if anchor is not None:
+        key, bias = Figure(name, DOMAIN_BIAS, ""), bias_of_domains(embeddings, anchor, redrawing)
+        values[key], over_people[key] = bias.value, bias
     below = tuple(point.far_target for point in points if point.below_resolution)
     return SetFigures(values, over_people, below, len(pairs.people))
 
