@@ -6,6 +6,7 @@ import pytest
 
 from verisphere.search import Linear, Logarithmic, ModulatingFactor
 from verisphere.search.space import Space
+from verisphere.train.settings import changed_inside
 
 RECIPE: dict[str, Any] = {
     "data": {"init_args": {"people": 5}},
@@ -67,3 +68,16 @@ def test_a_map_for_another_scale_is_refused():
         Space((name,), (ModulatingFactor(),)).check(RECIPE)
     # a scale that is searched too has no value to compare with
     Space((name, "loss.init_args.scale"), (ModulatingFactor(), Linear(8.0, 32.0))).check(RECIPE)
+
+
+def test_a_margin_of_a_domain_by_its_name():
+    domains = {"East Asian": 0.1, "2": 0.2}
+    recipe = {"loss": {"class_path": "DomainMargins", "init_args": {"margins": domains}}}
+    names = [f"loss.init_args.margins.{domain}" for domain in domains]
+    of_both = space(*names)
+    of_both.check(recipe)
+    changed = changed_inside(recipe, of_both.values([0.5, 0.25]))
+    assert changed["loss"]["init_args"]["margins"] == {"East Asian": 0.5, "2": 0.25}
+    dotted = {"loss": {"init_args": {"margins": {"a.b": 0.1}}}}
+    with pytest.raises(ValueError, match=r"^loss.init_args.margins.a.b: there is no a in .*margins, which has a.b$"):
+        space("loss.init_args.margins.a.b").check(dotted)

@@ -6,6 +6,7 @@ from verisphere.search.maps import Linear, Logarithmic, Map, ModulatingFactor
 from verisphere.search.maximize import Maximum, maximize
 from verisphere.search.method import Method, RandomDraws
 from verisphere.search.population import PopulationBased
+from verisphere.search.q_learning import QLearning
 from verisphere.search.reinforce import Reinforce
 from verisphere.search.sampler import Optuna
 from verisphere.search.schedule import EachEpoch, SearchSchedule, WholeTrainings
@@ -21,6 +22,7 @@ __all__ = [
     "ModulatingFactor",
     "Optuna",
     "PopulationBased",
+    "QLearning",
     "RandomDraws",
     "Reinforce",
     "SearchSchedule",
