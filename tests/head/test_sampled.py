@@ -33,6 +33,7 @@ from verisphere.losses.auxiliary import Inter, Intra, WeightedSum
 from verisphere.losses.cifp import CIFP
 from verisphere.losses.class_loss import ClassLoss
 from verisphere.losses.curricular import CurricularFace
+from verisphere.losses.domain_margins import DomainMargins
 from verisphere.losses.margin import ArcFace
 from verisphere.losses.sphereface2 import SphereFace2
 
@@ -108,6 +109,8 @@ def head_of(loss: ClassLoss, engine, names: Tensor, subcenters: int, dtype=torch
     head = Head(loss, len(names), SIZE, centers=SubCenters(subcenters, **settings), engine=engine).to(dtype)
     head.centers.data = stored(loss, subcenters, dtype)[names]
     loss.prepare(CLASSES)
+    if isinstance(loss, DomainMargins):
+        loss.domain_of_class = loss.domain_of_class[names]
     return head
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import verisphere.losses
-from loss_examples import of_all
+from loss_examples import InTurn, of_all
 from verisphere.head.dense import Dense
 from verisphere.head.head import Head
 from verisphere.losses import AdaFace, ArcFace, ClassLoss, MagFace, NormFace, VSoftmax
@@ -82,7 +82,7 @@ def test_a_printed_loss_can_be_typed_again(example):
     """The arguments stand there as the caller names them, and give the same loss."""
     loss = example.make()
     written = repr(loss).split(" (additive")[0] + (")" if " (additive" in repr(loss) else "")
-    again = eval(written, vars(verisphere.losses))
+    again = eval(written, vars(verisphere.losses) | {"InTurn": InTurn})
     assert repr(again) == repr(loss)
 
 
