@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from reference.docstrings import Argument, arguments, paper, summary
-from verisphere import backbones, images, losses, pairs
+from verisphere import backbones, images, losses, pairs, search
 from verisphere.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +34,33 @@ _CLASSES: dict[str, tuple[ModuleType, str, str, str, str]] = {
         "Pair terms",
         "Terms that compare embeddings, beside the class-center loss; a recipe's `pair_terms` is a list of them.",
     ),
+    "maps": (
+        search,
+        "Map",
+        "space",
+        "Maps of a search",
+        "The values that a searched field takes; [search.md](../search.md#fields-and-maps) compares them.",
+    ),
+    "methods": (
+        search,
+        "Method",
+        "method",
+        "Methods of a search",
+        "What a search tries next; [search.md](../search.md#methods) compares them.",
+    ),
+    "schedules": (
+        search,
+        "SearchSchedule",
+        "schedule",
+        "Schedules of a search",
+        "Which candidates are trained, and how far; [search.md](../search.md#schedules) compares them.",
+    ),
 }
+#: What a search's file has beside a recipe; of the space the example names a field.
+_OF_SEARCH = {"space": "space:\n  loss.init_args.factor", "method": "method", "schedule": "schedule"}
 #: Classes that a recipe does not name: bases, a graph that is not trained, and a set that is built from tensors.
-_NOT_IN_A_RECIPE = {"Backbone", "OnnxNetwork", "Faces", "InMemory", "ClassLoss", "PairTerm"}
+_NOT_IN_A_RECIPE = {"Backbone", "OnnxNetwork", "Faces", "InMemory", "ClassLoss", "PairTerm",
+                    "Map", "Method", "SearchSchedule"}  # fmt: skip
 
 
 def written() -> dict[Path, str]:
@@ -56,7 +80,7 @@ def _class_page(page: str) -> str:
     module, _, field, title, lead = _CLASSES[page]
     blocks = [
         f"# {title}",
-        f"{lead} In a recipe (`{field}`):",
+        f"{lead} In a {'search' if field in _OF_SEARCH else 'recipe'} (`{field}`):",
         _example(module, field, _without_required(classes(page))),
         _MADE,
     ]
@@ -82,7 +106,9 @@ def _example(module: ModuleType, field: str, owner: type) -> str:
     lines = [named, *(f"init_args: {{{argument.name}: {argument.default}}}" for argument in given)]
     first, then = ("  - ", "    ") if field == "pair_terms" else ("  ", "  ")
     body = "\n".join(f"{first if number == 0 else then}{line}" for number, line in enumerate(lines))
-    return f"```yaml\n{field}:\n{body}\n```"
+    if field == "space":
+        body = textwrap.indent(body, "  ")
+    return f"```yaml\n{_OF_SEARCH.get(field, field)}:\n{body}\n```"
 
 
 def _recipe_page() -> str:
