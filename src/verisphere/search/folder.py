@@ -131,9 +131,8 @@ def read_search_json(path: Path) -> tuple[dict[str, Any], list[WholeRound]]:
     Raises:
         ValueError: the file is not one that `write_search` writes.
     """
-    content = read_json_file(path)
     try:
-        read = from_json(_File, content)
+        read = from_json(_File, read_json_file(path))
         if read.format != FORMAT:
             raise ValueError(f"format is {read.format}, and this version reads {FORMAT}")
         rounds = [_round(entry, number) for number, entry in enumerate(read.rounds)]
