@@ -16,6 +16,7 @@ FLOORS = (
     ("demo",),
     ("experiments",),
     ("search",),
+    ("invert",),
     ("clean",),
     ("ship",),
     ("measure",),

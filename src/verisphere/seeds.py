@@ -15,6 +15,7 @@ class Stream(IntEnum):
     NOISE = 5
     LABELS = 6
     SEARCH = 7
+    INVERSION = 8
 
 
 def seed_start_weights(seed: int) -> None:
