@@ -51,6 +51,13 @@ def test_a_training_prepares_the_loss(recipe: Path, tmp_path: Path):
     assert trained.head.loss.domain_of_class.tolist() == [1, 0, 1, 0]
 
 
+def test_a_training_does_not_go_on_with_people_in_other_domains(recipe: Path, tmp_path: Path):
+    train_run(with_margins(recipe, faces("night", "day", "night", "day"), day=0.1, night=0.2), tmp_path, device="cpu")
+    changed = with_margins(recipe, faces("day", "day", "night", "day"), day=0.1, night=0.2)
+    with pytest.raises(ValueError, match="or others; restore them, or start another run"):
+        train_run(changed, tmp_path, resume=True, device="cpu")
+
+
 @pytest.mark.parametrize(
     ("data", "margins", "message"),
     [

@@ -3,6 +3,7 @@ names.
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,20 @@ from verisphere.train.schedule import Plateau
 from verisphere.vocabulary import ImageSource
 
 
-def data_digest(faces: Faces) -> dict[str, int | str]:
-    """Digest of the data that a resumed run must find again: the same images of the same people in the same order."""
+def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str, int | str]:
+    """Digest of the data that a resumed run must find again: the same images of the same people in the same order.
+
+    Args:
+        faces: the data.
+        domains: the domain of each class, for a loss that tells domains apart.
+    """
     digest = hashlib.sha256()
     for name, person in zip(faces.names, faces.identities, strict=True):
         digest.update(f"{name}\t{person}\n".encode())
-    return {"images": len(faces), "people": len(faces.people), "sha256": digest.hexdigest()}
+    found: dict[str, int | str] = {"images": len(faces), "people": len(faces.people), "sha256": digest.hexdigest()}
+    if domains is not None:
+        found["domains"] = hashlib.sha256("\n".join(domains).encode()).hexdigest()
+    return found
 
 
 def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:

@@ -237,7 +237,7 @@ def _prepared(
         event_writer()
     if recipe.validation is not None:
         _check_validation(recipe.backbone.to(place), recipe.validation)
-    return length, division, place, data_digest(recipe.data)
+    return length, division, place, data_digest(recipe.data, domains)
 
 
 def _check_alike(read: ReadRecipe, data: dict[str, int | str]) -> None:
