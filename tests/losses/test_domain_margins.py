@@ -84,6 +84,21 @@ def test_without_strength_it_is_normface(kind):
 
 
 @both_kinds
+def test_classes_that_are_renamed_with_their_domains_change_nothing(kind):
+    torch.manual_seed(0)
+    order = torch.randperm(CLASSES)  # new class c is the old order[c]
+    heads = [Head(DomainMargins({"day": 0.1, "night": 0.3, "dusk": 0.2}, kind), CLASSES, 4).double() for _ in range(2)]
+    heads[0].loss.prepare_domains(IN_TURN)
+    heads[1].loss.prepare_domains([IN_TURN[old] for old in order.tolist()])
+    heads[1].centers.data = heads[0].centers.data[order]
+    embeddings, labels = torch.randn(12, 4, dtype=torch.float64), torch.arange(CLASSES).repeat(2)
+    before, after = heads[0](embeddings, labels), heads[1](embeddings, order.argsort()[labels])
+    torch.testing.assert_close(after.per_sample, before.per_sample)
+    before.loss.backward(), after.loss.backward()
+    torch.testing.assert_close(heads[1].centers.grad, heads[0].centers.grad[order])
+
+
+@both_kinds
 def test_gradcheck(kind):
     cosine = torch.linspace(-0.9, 0.9, 8, dtype=torch.float64, requires_grad=True)
     domain = torch.tensor([0.0, 1.0] * 4)
