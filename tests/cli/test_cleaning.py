@@ -54,7 +54,7 @@ def test_the_folder_of_a_cleaning(run, made: Path):
     # a result is never overwritten
     code, _, errors = cleaned(run)
     assert (code, errors) == (
-        2, "verisphere: out: a folder that is not empty; a cleaning needs a new one, or its own\n"
+        2, "verisphere: out: a folder that is not empty; a result needs a new folder\n"
     )  # fmt: skip
 
 

@@ -193,7 +193,7 @@ def test_a_training_of_another_process_is_left_alone(tmp_path: Path):
     words = [sys.executable, "-S", "-c", hold, str(runs[1].folder / ".lock")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"\n"
-        with pytest.raises(ValueError, match="another training is writing there; wait for its end, or stop it") as said:
+        with pytest.raises(ValueError, match="another process is writing there; wait for its end, or stop it") as said:
             train_runs(runs, Stand(jobs=2))
         assert str(said.value).startswith(f"{runs[1].folder}: ")
         assert not (runs[0].folder / "began").exists()

@@ -191,7 +191,7 @@ def test_processes_whose_launcher_was_killed_end_too_and_hold_the_run_until_then
         ranks = workers(process)
         assert main(["train", str(recipe), "--out", str(run), *LONG, "--resume"]) == 2
         assert said(capsys.readouterr().err) == [
-            f"verisphere: {run}: another training is writing there; wait for its end, or stop it"
+            f"verisphere: {run}: another process is writing there; wait for its end, or stop it"
         ]
         os.kill(process.pid, signal.SIGKILL)
         until = time.monotonic() + PROMPT

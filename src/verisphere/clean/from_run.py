@@ -18,11 +18,11 @@ from verisphere.clean.found import Found
 from verisphere.clean.nearest_class import NearestClass, nearest_is_own
 from verisphere.clean.run_head import RunHead, open_head
 from verisphere.clean.sub_classes import SubClasses, sub_classes
-from verisphere.clean.work_files import WorkFiles
 from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.distributed import world
 from verisphere.files.disk import remove_whole
 from verisphere.files.streamed_rows import StreamedRows, open_rows
+from verisphere.files.work_files import WorkFiles
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model
 from verisphere.packs.columns import Texts, coded

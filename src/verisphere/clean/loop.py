@@ -21,12 +21,12 @@ from verisphere.clean.from_run import found_in_run
 from verisphere.clean.result import write_result
 from verisphere.clean.rules import Rule
 from verisphere.clean.truth import truth_of_list
-from verisphere.clean.work_files import WORK, cleaning_folder
 from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.files.disk import real_path, write_whole
 from verisphere.files.documents import read_json_file
+from verisphere.files.work_files import WORK, result_folder
 from verisphere.models.checkpoint import list_checkpoints, read_checkpoint
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
@@ -110,7 +110,7 @@ def clean_loop(
         log.info("%s: finished before", out / CLEANED)
     else:
         place = choose_device(device)
-        with cleaning_folder(out / CLEANED) as work:
+        with result_folder(out / CLEANED) as work:
             found = found_in_run(
                 out / FIRST,
                 first.recipe.data,

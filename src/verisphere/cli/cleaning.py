@@ -25,10 +25,10 @@ def clean(options: argparse.Namespace) -> str:
     from verisphere.clean.cleaning import Cleaning
     from verisphere.clean.result import write_result
     from verisphere.clean.truth import truth_of_list
-    from verisphere.clean.work_files import cleaning_folder
     from verisphere.collectives import on_every_rank, on_first_rank
     from verisphere.distributed import world
     from verisphere.files.disk import refuse_overwriting
+    from verisphere.files.work_files import result_folder
 
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: allowed is 1 image at a time or more")
@@ -38,7 +38,7 @@ def clean(options: argparse.Namespace) -> str:
     run, data = _inputs(options)
     inputs = [run, data, options.embeddings, options.truth, options.faces]
     on_every_rank(lambda: refuse_overwriting(options.out, inputs))
-    with cleaning_folder(options.out) as work:
+    with result_folder(options.out) as work:
         found, faces = _found(options, run, data, work)
         if options.truth is not None:
             found = found.with_truth(on_every_rank(lambda: truth_of_list(options.truth, found.names)))

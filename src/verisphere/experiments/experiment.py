@@ -17,10 +17,10 @@ from verisphere.experiments.recipes import Resolved, resolve
 from verisphere.experiments.run import Failure, Launch, RunsFailed, clean_runs, train_runs
 from verisphere.experiments.text import results_csv, results_text
 from verisphere.files.disk import real_path
+from verisphere.files.lock import alone_in
 from verisphere.files.results import json_text
 from verisphere.measure.set_figures import Figure, SetFigures
 from verisphere.report.plots import save_plot
-from verisphere.train.run_folder import alone_in
 from verisphere.vocabulary import Progress, quietly
 
 log = logging.getLogger(__name__)

@@ -39,12 +39,12 @@ from verisphere.files.documents import read_json_file
 from verisphere.files.embeddings import read_embeddings
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
+from verisphere.files.lock import alone_in
 from verisphere.files.packaged_recipes import find_recipe
 from verisphere.files.results import json_text
 from verisphere.packs.columns import Coded
 from verisphere.report.plots import save_plot
 from verisphere.seeds import check_seed
-from verisphere.train.run_folder import alone_in
 from verisphere.vocabulary import NOBODY, Progress, Redrawing, check_word, quietly
 from verisphere.words import unknown_name
 

@@ -15,7 +15,7 @@ import torch
 import verisphere.experiments.child
 from verisphere.experiments.cleaned import clean_for
 from verisphere.experiments.folder import FINISHED, Run
-from verisphere.train.run_folder import alone_in
+from verisphere.files.lock import alone_in
 from verisphere.vocabulary import Progress, quietly
 
 log = logging.getLogger(__name__)

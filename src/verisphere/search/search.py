@@ -14,6 +14,7 @@ from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.device import choose_device
 from verisphere.distributed import Groups, world
 from verisphere.files.disk import MAX_TABLE, read_file, write_whole
+from verisphere.files.lock import alone_in
 from verisphere.files.metrics import METRICS
 from verisphere.images.decoded_faces import in_memory
 from verisphere.models.checkpoint import list_checkpoints
@@ -41,7 +42,6 @@ from verisphere.search.reward import Measured
 from verisphere.search.rounds import Round, Start, epochs_trained
 from verisphere.train.loop import TrainingStopped
 from verisphere.train.preparation import length_of
-from verisphere.train.run_folder import alone_in
 from verisphere.train.stopping import stop_requests
 from verisphere.vocabulary import NOBODY, Progress, printable
 

@@ -1,7 +1,5 @@
-"""The folder of a run: created or reopened, locked, and its log."""
+"""The folder of a run: created or reopened, and its log."""
 
-import errno
-import fcntl
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -79,24 +77,6 @@ def require_run_still_there(out: Path) -> None:
             "whole could be left there, so the training was ended; start it again, or continue a moved folder by "
             "--resume"
         )
-
-
-@contextmanager
-def alone_in(out: Path) -> Iterator[None]:
-    """Lock a run's folder, so that no second training writes to it; the system releases the lock when the process ends.
-
-    Raises:
-        ValueError: another training has locked it.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("a") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise ValueError(f"{out}: another training is writing there; wait for its end, or stop it") from None
-            log.info("%s: this file system has no locks, so nothing keeps a second training out", out)
-        yield
 
 
 def _logged(out: Path) -> bool:

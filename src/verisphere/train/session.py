@@ -19,6 +19,7 @@ from verisphere.decide import Far
 from verisphere.device import choose_device
 from verisphere.distributed import world
 from verisphere.files.errors import errors_naming
+from verisphere.files.lock import alone_in
 from verisphere.files.metrics import METRICS, cut_metrics, read_metrics
 from verisphere.head.checks import check_labels
 from verisphere.head.head import Head
@@ -44,7 +45,6 @@ from verisphere.train.recipe_head import centers_and_engine
 from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, plateau_of, unlogged_figures
 from verisphere.train.run_folder import (
     Record,
-    alone_in,
     event_writer,
     open_run,
     recorder,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verisphere.clean.work_files import WorkFiles, cleaning_folder
+from verisphere.files.work_files import WorkFiles, result_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -15,21 +15,21 @@ def names(folder: Path) -> list[str]:
 
 def test_the_folder_appears_with_the_result_alone(tmp_path: Path):
     out = tmp_path / "new" / "out"
-    with cleaning_folder(out) as work:
+    with result_folder(out) as work:
         WorkFiles.open(work, {"a": 1}).save("rows", 0, rows=np.arange(3))
         (out / "kept.txt").touch()
         assert names(out) == [".work", ".work/.lock", ".work/about.json", ".work/rows-00000000.npz", "kept.txt"]
     assert names(out) == ["kept.txt"]
-    with pytest.raises(FileExistsError, match=r"out: a folder that is not empty"), cleaning_folder(out):
+    with pytest.raises(FileExistsError, match=r"out: a folder that is not empty"), result_folder(out):
         pass
-    with pytest.raises(FileExistsError, match=r"kept.txt: a file"), cleaning_folder(out / "kept.txt"):
+    with pytest.raises(FileExistsError, match=r"kept.txt: a file"), result_folder(out / "kept.txt"):
         pass
     assert names(out) == ["kept.txt"]
 
 
 def test_an_error_before_any_work_leaves_nothing(tmp_path: Path):
     def fail(out: Path) -> None:
-        with cleaning_folder(out):
+        with result_folder(out):
             raise ValueError("wrong")
 
     with pytest.raises(ValueError, match="wrong"):
@@ -43,14 +43,14 @@ def test_an_error_before_any_work_leaves_nothing(tmp_path: Path):
 
 def test_an_unfinished_folder_is_opened_again(tmp_path: Path):
     def interrupted() -> None:
-        with cleaning_folder(tmp_path) as work:
+        with result_folder(tmp_path) as work:
             WorkFiles.open(work, {"a": 1}).save("rows", 1, rows=np.arange(3))
             (tmp_path / ".part-1234-kept.txt").touch()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    with cleaning_folder(tmp_path) as work:
+    with result_folder(tmp_path) as work:
         files = WorkFiles.open(work, {"a": 1})
         assert files.done("rows", 3) == [False, True, False]
         assert files.load("rows", 1, "rows").tolist() == [0, 1, 2]

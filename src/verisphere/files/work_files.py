@@ -1,4 +1,4 @@
-"""Work files of a cleaning: the blocks that are done, so that one that was ended continues from there."""
+"""Work files of a long computation: the blocks that are done, so that one that was ended continues from there."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from verisphere.collectives import on_first_rank
 from verisphere.distributed import world
 from verisphere.files.disk import remove_whole, write_whole
 from verisphere.files.documents import read_json_file
-from verisphere.train.run_folder import alone_in
+from verisphere.files.lock import alone_in
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +25,14 @@ _ABOUT = "about.json"
 
 
 @contextmanager
-def cleaning_folder(out: Path) -> Iterator[Path]:
+def result_folder(out: Path) -> Iterator[Path]:
     """The folder of a result; yields the folder of its work files, which is removed once the result is whole.
 
     Where the block is left by an error before there was any work, nothing remains. All ranks enter this together.
 
     Raises:
-        FileExistsError: `out` holds something else than an unfinished cleaning.
-        ValueError: another process cleans into it.
+        FileExistsError: `out` holds something else than an unfinished result.
+        ValueError: another process writes there.
     """
     work = out / WORK
     lock = ExitStack()
@@ -40,7 +40,7 @@ def cleaning_folder(out: Path) -> Iterator[Path]:
     def begin() -> str:
         if not work.is_dir():
             if out.is_dir() and any(out.iterdir()):
-                raise FileExistsError(f"{out}: a folder that is not empty; a cleaning needs a new one, or its own")
+                raise FileExistsError(f"{out}: a folder that is not empty; a result needs a new folder")
             if out.exists() and not out.is_dir():
                 raise FileExistsError(f"{out}: a file, and a folder was to be written under its name")
         lock.enter_context(alone_in(work))
@@ -93,7 +93,7 @@ class WorkFiles:
 
     @classmethod
     def open(cls, folder: Path, about: dict[str, Any]) -> "WorkFiles":
-        """The files in a folder; those of another cleaning are removed. All ranks call this together.
+        """The files in a folder; those of another result are removed. All ranks call this together.
 
         Args:
             folder: the folder, which may be absent.
