@@ -123,7 +123,7 @@ def test_an_edit_of_a_base_changes_no_recipe_unseen():
 
 def test_recipes_stay_short():
     lines = [line.strip() for path in FOLDER.rglob("*.yaml") for line in path.read_text().splitlines()]
-    assert sum(bool(line) and not line.startswith("#") for line in lines) <= 1_150
+    assert sum(bool(line) and not line.startswith("#") for line in lines) <= 1_200
 
 
 @pytest.mark.parametrize("path", packaged_recipes().values(), ids=packaged_recipes())

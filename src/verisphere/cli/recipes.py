@@ -13,6 +13,7 @@ GROUPS = {
     "oneface": "OneFace and what its paper compares it with",
     "subcenter": "sub-centers, cleaned and large sets of ArcFace's tables 3 and 8",
     "searches": "for `verisphere search`: numbers of a recipe chosen by a reward",
+    "inversions": "for `verisphere invert --recipe`: steps, rate and weights",
     "experiments": "for `verisphere experiment`, and the recipes that they share",
     "bases": "for `base: NAME` in a recipe of your own; without a loss",
 }

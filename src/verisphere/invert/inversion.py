@@ -6,8 +6,10 @@ does not depend on the others, and one that is done is kept.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import cos, isfinite, pi
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +30,8 @@ _HALF = 127.5  # of the range of a pixel
 _IMAGES, _STATE = "images", "state"
 _NOISE, _MOVES = 0, 1  # what a step's random numbers are for
 _CPU = torch.device("cpu")
+#: Takes the images of an inversion that is under way.
+Watch = Callable[[UInt8[Tensor, "count 3 height width"]], None]
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,7 @@ def invert(
     work: Path | None = None,
     about: dict[str, Any] | None = None,
     save_every: int = 200,
+    watch: Watch | None = None,
     progress: Progress = quietly,
 ) -> UInt8[Tensor, "count 3 height width"]:
     """Images that the network takes for the given people.
@@ -158,14 +163,15 @@ def invert(
         work: folder of work files, which the caller removes; the next call with the same arguments continues there, and
             gives the same bits as one that was not ended. None keeps nothing.
         about: what network and people the work files belong to, as JSON values; work of others is removed.
-        save_every: steps after which the batch under way is kept.
+        save_every: steps after which the batch under way is kept, and shown to `watch`.
+        watch: takes the images that are there so far: those of earlier batches, and this one's as they are.
         progress: reports the progress over the steps of a batch.
 
     Returns:
         RGB pixels.
 
     Raises:
-        ValueError: the network has no batch norm and the term has a weight; a loss is not finite.
+        ValueError: the network has no batch norm and the term has a weight; it gives no gradient; a loss is not finite.
     """
     backbone.to(device).eval().requires_grad_(False)
     files = None if work is None else WorkFiles.open(work, {"settings": asdict(settings), "about": about or {}})
@@ -178,11 +184,20 @@ def invert(
             continue
         title = f"batch {number + 1} of {len(starts)}"
         batch = _Batch(backbone, identity, settings, places, device)
-        pixels = batch.descended(files, number, save_every, progress, title)
+        pixels = batch.descended(files, number, save_every, progress, title, partial(_show, watch, images))
         if files is not None:
             files.save(_IMAGES, number, pixels=pixels.numpy())
         images.append(pixels)
     return torch.cat(images)
+
+
+def _show(
+    watch: Watch | None,
+    earlier: list[UInt8[Tensor, "batch 3 height width"]],
+    now: UInt8[Tensor, "count 3 height width"],
+) -> None:
+    if watch is not None:
+        watch(torch.cat([*earlier, now]))
 
 
 class _Batch:
@@ -199,7 +214,13 @@ class _Batch:
         self.statistics = BatchNormStatistics(backbone) if settings.batch_norm else None
 
     def descended(
-        self, files: WorkFiles | None, number: int, save_every: int, progress: Progress, title: str
+        self,
+        files: WorkFiles | None,
+        number: int,
+        save_every: int,
+        progress: Progress,
+        title: str,
+        watch: Watch,
     ) -> UInt8[Tensor, "batch 3 height width"]:
         """The images after all steps; from where an earlier call was ended."""
         first = self._restored(files, number)
@@ -207,8 +228,10 @@ class _Batch:
         with self.statistics or nullcontext():
             for step in progress(steps, title, self.settings.steps, first):
                 self._descend(step)
-                if files is not None and (step + 1) % save_every == 0:
-                    self._save(files, number, step + 1)
+                if (step + 1) % save_every == 0:
+                    watch(self.pixels())
+                    if files is not None:
+                        self._save(files, number, step + 1)
         return self.pixels()
 
     def pixels(self) -> UInt8[Tensor, "batch 3 height width"]:
@@ -220,6 +243,11 @@ class _Batch:
         for group in self.adam.param_groups:
             group["lr"] = settings.rate_at(step)
         embeddings = self.backbone(self._moved(step))
+        if not embeddings.requires_grad:
+            raise ValueError(
+                f"{type(self.backbone).__name__} gives embeddings without a gradient, so no image can follow one; "
+                "adopt the model by `verisphere adopt --trainable`"
+            )
         loss = settings.identity * self.identity.loss(embeddings, self.places)
         if self.statistics is not None:
             loss = loss + settings.batch_norm * self.statistics.distance()

@@ -1,0 +1,128 @@
+"""Inversion: `invert`."""
+
+import argparse
+from pathlib import Path
+
+from verisphere.cli.messages import progress, show
+from verisphere.cli.parsing import Verbs, add_device, add_trust_code, new_verb
+from verisphere.words import printable
+
+_SMALL = "inversions/small"
+#: Numbers of an inversion, with the type and the meaning of each.
+_FIELDS = {
+    "steps": (int, "steps of Adam"),
+    "batch_size": (int, "images that are made together"),
+    "rate": (float, "learning rate"),
+    "decay": (str, "whether the rate stays (none) or falls to 0 (cosine)"),
+    "identity": (float, "weight of the identity term"),
+    "batch_norm": (float, "weight of the batch-norm term; 0 leaves it out"),
+    "total_variation": (float, "weight of total variation"),
+    "energy": (float, "weight of the mean square"),
+    "shift": (int, "move all images of a step by up to so many pixels"),
+    "seed": (int, "seed of people, noise, flips and shifts"),
+}
+_SWITCHES = {
+    "flip": "mirror all images of a step with probability 1/2",
+    "held": "hold pixels in their range",
+}
+
+
+def invert(options: argparse.Namespace) -> str:
+    """Make faces that a model takes for given people: what it and its centers reveal of them."""
+    from verisphere.device import choose_device
+    from verisphere.files.disk import refuse_overwriting
+    from verisphere.invert.run import Asked, prepare, run_inversion
+    from verisphere.invert.settings import read_settings
+    from verisphere.invert.text import findings_text
+
+    given = {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
+    asked = Asked(
+        options.model,
+        read_settings(options.recipe, given),
+        faces=options.faces,
+        people=options.people,
+        embeddings=options.embeddings,
+        centers=options.centers,
+        directions=options.directions,
+        judge=options.judge,
+        pairs=options.pairs,
+        count=options.count,
+        fars=tuple(options.far or ("1e-1", "1e-2")),
+        trust=options.trust_code,
+    )
+    if options.out is None and not options.dry_run:
+        raise ValueError("--out is missing: the folder to make (or --dry-run, which makes none)")
+    device = choose_device(options.device)
+    if options.out is not None:
+        refuse_overwriting(
+            options.out,
+            [options.model, options.faces, options.people, options.embeddings, options.judge, options.pairs],
+        )
+    prepared = prepare(asked, device, progress())
+    if options.dry_run:
+        return prepared.plan.text()
+    show(prepared.plan.text())
+    findings = run_inversion(asked, prepared, options.out, device, save_every=options.save_every, progress=progress())
+    out = printable(str(options.out))
+    return f"{findings_text(findings)}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
+
+
+def add_invert(verbs: Verbs) -> None:
+    """What `invert` takes."""
+    verb = new_verb(
+        verbs,
+        "invert",
+        invert,
+        examples=(
+            "verisphere invert runs/first --centers --faces faces.zip --judge other --out inverted",
+            "verisphere invert model --faces others.zip --judge other --count 8 --steps 400 --out inverted",
+        ),
+        less_memory="lower --batch-size",
+    )
+    verb.add_argument(
+        "model", type=Path, metavar="MODEL", help="run, checkpoint, or model folder whose network can be differentiated"
+    )
+    verb.add_argument("--out", type=Path, metavar="FOLDER", help="folder to make; given again, it is continued")
+    verb.add_argument(
+        "--centers", action="store_true", help="toward class centers (closed set); --faces then only compares"
+    )
+    verb.add_argument(
+        "--faces",
+        type=Path,
+        metavar="FACES",
+        help="toward embeddings of these photographs (open set), as embed takes them",
+    )
+    verb.add_argument(
+        "--embeddings", type=Path, metavar="FILE", help="toward the rows of an embeddings file that MODEL made"
+    )
+    verb.add_argument(
+        "--directions",
+        action="store_true",
+        help="toward directions drawn at random, as one who has the network alone; --faces then only compares",
+    )
+    verb.add_argument("--far", action="append", metavar="F", help="target FAR of the comparison; repeat (1e-1 1e-2)")
+    verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
+    verb.add_argument("--judge", type=Path, metavar="MODEL", help="a second, independently trained model that compares")
+    verb.add_argument(
+        "--pairs", type=Path, metavar="LIST", help="generate the images of these pairs, and report their accuracy"
+    )
+    verb.add_argument("--count", type=int, default=16, metavar="N", help="images to make (16)")
+    verb.add_argument(
+        "--recipe",
+        type=Path,
+        default=Path(_SMALL),
+        metavar="YAML",
+        help=f"the numbers below in a file, or a packaged one: {_SMALL}, inversions/paper ({_SMALL})",
+    )
+    for name, (kind, meaning) in _FIELDS.items():
+        flag = f"--{name.replace('_', '-')}"
+        choices = ("none", "cosine") if name == "decay" else None
+        verb.add_argument(flag, type=kind, choices=choices, help=meaning, metavar=None if choices else "N")
+    for name, meaning in _SWITCHES.items():
+        verb.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=meaning)
+    verb.add_argument(
+        "--save-every", type=int, default=50, metavar="STEPS", help="steps between two states that are kept (50)"
+    )
+    verb.add_argument("--dry-run", action="store_true", help="say what memory and work it takes, and make nothing")
+    add_trust_code(verb)
+    add_device(verb)

@@ -1,0 +1,103 @@
+"""The head of a trained model: its class centers, the loss that they were trained with, and whose they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+from torch import Tensor
+
+from verisphere.clean.run_head import open_head
+from verisphere.files.class_paths import present_names
+from verisphere.files.documents import read_yaml_file
+from verisphere.files.errors import errors_naming
+from verisphere.head import Dense, Head, SubCenters
+from verisphere.losses import ClassLoss
+from verisphere.models.checkpoint import load_into
+from verisphere.models.folder import is_model_folder, load
+from verisphere.models.named_class import build_named, names_class
+from verisphere.train.recipe import Recipe
+
+_RECIPE, _HEAD = "recipe.yaml", "head.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedSet:
+    """The class centers of a trained model.
+
+    Attributes:
+        head: the centers with the training loss, in evaluation mode.
+        people: the person of each class, in the order of the labels; None where the model does not say.
+    """
+
+    head: Head
+    people: tuple[str, ...] | None
+
+    def named(self, people: tuple[str, ...], data: str) -> tuple[str, ...]:
+        """The person of each class, as the model says or as the data that it was trained on say.
+
+        Args:
+            people: the people of the data, sorted.
+            data: what they are the people of, for the message.
+
+        Raises:
+            ValueError: the model does not say whose its classes are, and the data have another number of people.
+        """
+        if self.people is not None:
+            return self.people
+        if len(people) != self.head.classes:
+            raise ValueError(
+                f"{data}: {len(people):,} people, and the head has {self.head.classes:,} classes; the data must be "
+                "those that the model was trained on"
+            )
+        return people
+
+
+def open_closed_set(model: Path, trust: bool = False) -> ClosedSet:
+    """The class centers of a run, of one of its checkpoints, or of a model folder that was exported with its head.
+
+    Args:
+        model: the folder.
+        trust: also build a loss from outside verisphere, which runs its code.
+
+    Raises:
+        FileNotFoundError: the folder holds no checkpoint.
+        ValueError: there is no head, or no recipe that says by which loss it was trained; a file is damaged; or the
+            loss has a margin for each domain, and a head does not say which class lies in which.
+    """
+    if is_model_folder(model):
+        load(model, "cpu", trust)  # raises where a file was changed
+        if not (model / _HEAD).is_file():
+            raise ValueError(f"{model}: exported without its head, so there are no centers; name its run")
+        return ClosedSet(_head(load_file(model / _HEAD), model / _RECIPE, str(model / _HEAD), trust), None)
+    run = open_head(model)
+    recipe = run.checkpoint.path.parent.parent / _RECIPE
+    head = _head(run.checkpoint.tensors("head"), recipe, f"{run.checkpoint.path}: head", trust)
+    return ClosedSet(head, run.people)
+
+
+def _head(tensors: Mapping[str, Tensor], recipe: Path, where: str, trust: bool) -> Head:
+    if not recipe.is_file():
+        raise ValueError(f"{recipe}: not there; it says by which loss the centers were trained")
+    fields = present_names(read_yaml_file(recipe))
+    if not isinstance(fields, dict) or not names_class(fields.get("loss")):
+        raise ValueError(f"{recipe}: names no loss (a class_path); was it changed?")
+    centers = tensors.get("centers")
+    if centers is None or centers.dim() != 3:
+        raise ValueError(f"{where}: no centers (classes, subcenters, dim)")
+    with errors_naming(recipe):
+        loss = build_named(fields["loss"], ClassLoss, "verisphere.losses.", "loss", trust)
+        if loss.class_domains:
+            raise ValueError("its loss has a margin for each domain, and the head does not say whose class lies where")
+        sub_centers = _sub_centers(fields)
+        size = centers.shape[2] - loss.class_bias
+        head = Head(loss, len(centers), size, centers=sub_centers, engine=Dense())
+    load_into(head, dict(tensors), where)
+    return head.eval().requires_grad_(False)
+
+
+def _sub_centers(fields: Mapping[str, Any]) -> SubCenters:
+    names = ("subcenters", "pooling", "temperature")  # what pulls sub-centers together does not move an image
+    given = {name: fields.get(name, getattr(Recipe, name)) for name in names}
+    return SubCenters(given["subcenters"], given["pooling"], given["temperature"])

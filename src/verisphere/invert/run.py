@@ -1,0 +1,400 @@
+"""An inversion from files to a folder: `inversion.json`, the marked images, a grid and a page."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from verisphere import __version__
+from verisphere.files.disk import write_whole
+from verisphere.files.embeddings import read_embeddings
+from verisphere.files.results import json_text
+from verisphere.files.work_files import result_folder
+from verisphere.images.detect.unaligned import warn_if_unaligned
+from verisphere.images.faces import Faces
+from verisphere.invert.closed_set import open_closed_set
+from verisphere.invert.generated_pairs import GeneratedPairs
+from verisphere.invert.inversion import Identity, Inversion, TowardCenters, TowardEmbeddings, invert
+from verisphere.invert.likeness import INVERTED, JUDGE, Compared
+from verisphere.invert.marks import write_grid, write_marked
+from verisphere.invert.page import write_page
+from verisphere.invert.photographs import (
+    Photographs,
+    chosen_people,
+    labels_of,
+    photographs_of,
+    read_photographs,
+    unit_embeddings,
+)
+from verisphere.invert.plan import Plan, plan_of
+from verisphere.models.described_faces import open_faces
+from verisphere.models.embed import EmbeddingModel, open_model
+from verisphere.report.inversion_findings import InversionFindings
+from verisphere.seeds import Stream, mixed_seed
+from verisphere.vocabulary import Progress, quietly
+
+log = logging.getLogger(__name__)
+
+INVERSION_JSON, GRID, IMAGES = "inversion.json", "grid.png", "images"
+_CHOICE, _DIRECTION = 4, 5  # what a random number is for; see photographs.py
+_CANDIDATES = 200  # people whom an image of a random direction may stand for
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be inverted toward whom.
+
+    Attributes:
+        model: the model: a run, a checkpoint, a model folder, or a recipe.
+        settings: the numbers.
+        faces: photographs; None without any.
+        people: list of the people of `faces` to use; None uses all.
+        embeddings: embeddings file whose rows are the targets; None for photographs or centers.
+        centers: invert toward the class centers of `model`.
+        judge: a second model, which compares; None for none.
+        pairs: list of pairs of `faces` whose images are the targets.
+        directions: invert toward directions drawn at random, as one who has the network alone; each image then stands
+            for the person on that photograph of `faces` which the model finds most alike.
+        count: number of images.
+        fars: target FARs at which the images are compared.
+        trust: also build classes from outside verisphere, which runs their code.
+    """
+
+    model: Path
+    settings: Inversion
+    faces: Path | None = None
+    people: Path | None = None
+    embeddings: Path | None = None
+    centers: bool = False
+    judge: Path | None = None
+    pairs: Path | None = None
+    directions: bool = False
+    count: int = 16
+    fars: tuple[str, ...] = ("1e-1", "1e-2")
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"--count {self.count}: at least 1 image")
+        if self.centers + self.directions + (self.embeddings is not None) > 1:
+            raise ValueError("--centers, --embeddings, --directions: images are drawn to one of them; give one")
+        if self.faces is None and self.embeddings is None and not self.centers and not self.directions:
+            raise ValueError("nobody to draw images to: give --faces, --embeddings, --centers or --directions")
+        elsewhere = self.centers or self.directions or self.embeddings is not None
+        if self.pairs is not None and (self.faces is None or elsewhere):
+            raise ValueError(
+                "--pairs names photographs of --faces, whose embeddings are the targets: give --faces alone"
+            )
+        if self.people is not None and self.faces is None:
+            raise ValueError("--people chooses among --faces; give --faces")
+        if self.judge is not None and self.faces is None:
+            raise ValueError("--judge compares with photographs; give --faces")
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An inversion before its first step.
+
+    Attributes:
+        model: the model to invert.
+        judge: the second model.
+        identity: whom each image is drawn to.
+        names: name of each image.
+        people: person of each image.
+        target: see `InversionFindings`.
+        digest: of what the images are drawn to, in hexadecimal.
+        photographs: what they are compared with; None without photographs.
+        pairs: the pairs of a list; None without one.
+        plan: memory and work.
+    """
+
+    model: EmbeddingModel
+    judge: EmbeddingModel | None
+    identity: Identity
+    names: tuple[str, ...]
+    people: tuple[str, ...]
+    target: str
+    digest: str
+    photographs: Photographs | None
+    pairs: GeneratedPairs | None
+    plan: Plan
+
+
+def prepare(asked: Asked, device: torch.device, progress: Progress = quietly) -> Prepared:
+    """Open everything, choose people and photographs, and plan.
+
+    Args:
+        asked: what is to be inverted toward whom.
+        device: where it is computed.
+        progress: reports the embedding of photographs.
+
+    Raises:
+        FileNotFoundError: a model or file is not there.
+        ValueError: they do not fit each other.
+    """
+    model = open_model(asked.model, device, asked.trust)
+    judge = None if asked.judge is None else open_model(asked.judge, device, asked.trust)
+    if judge is not None and judge.sha256 is not None and judge.sha256 == model.sha256:
+        raise ValueError(f"--judge {asked.judge}: has the weights of {asked.model}; the judge is another model")
+    faces = None
+    if asked.faces is not None:
+        faces = open_faces(asked.faces, asked.people, model.backbone.input_size, asked.trust)
+        warn_if_unaligned(faces)
+    if asked.directions:
+        parts = _toward_directions(asked, model, faces)
+    elif asked.centers:
+        parts = _toward_centers(asked, faces)
+    elif asked.embeddings is not None:
+        parts = _toward_stored(asked, model, faces)
+    else:
+        assert faces is not None
+        parts = _toward_photographs(asked, model, faces, device, progress)
+    identity, names, people, target, digest, photographs, pairs = parts
+    plan = plan_of(model.backbone, len(names), asked.settings)
+    return Prepared(model, judge, identity, names, people, target, digest, photographs, pairs, plan)
+
+
+_Parts = tuple[Identity, tuple[str, ...], tuple[str, ...], str, str, Photographs | None, GeneratedPairs | None]
+
+
+def _toward_centers(asked: Asked, faces: Faces | None) -> _Parts:
+    closed = open_closed_set(asked.model, asked.trust)
+    seed = asked.settings.seed
+    if faces is None:
+        if closed.people is None:
+            raise ValueError(f"{asked.model}: does not say whose its centers are; give --faces, what it was trained on")
+        classes = people = closed.people
+        if len(people) < asked.count:
+            raise ValueError(f"--count {asked.count}: the model has {len(people):,} classes")
+        order = np.random.default_rng(mixed_seed(Stream.INVERSION, seed, _CHOICE)).permutation(len(people))
+        chosen = [people[place] for place in order[: asked.count].tolist()]
+        photographs = None
+    else:
+        classes = closed.named(faces.people, str(asked.faces))
+        known = set(classes) & set(faces.people)
+        if not known:
+            raise ValueError(f"{asked.faces}: nobody on whom {asked.model} was trained")
+        members = faces.select([place for place, person in enumerate(faces.identities) if person in known])
+        chosen = chosen_people(members, asked.count, seed)
+        photographs = photographs_of(faces, chosen, asked.count, seed)
+    labels = labels_of(chosen, classes)
+    digest = _digest(closed.head.centers[labels])
+    return TowardCenters(closed.head, labels), tuple(chosen), tuple(chosen), "centers", digest, photographs, None
+
+
+def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
+    """Random directions. Whom an image stands for is known once it is there; until then the people are candidates."""
+    seed = mixed_seed(Stream.INVERSION, asked.settings.seed, _DIRECTION)
+    chance = torch.Generator().manual_seed(seed)
+    targets = torch.randn(asked.count, model.backbone.embedding_size, generator=chance)
+    names = tuple(f"direction-{number}" for number in range(1, asked.count + 1))
+    photographs = None
+    if faces is not None:
+        most = min(len(faces.people), _CANDIDATES)
+        photographs = photographs_of(faces, chosen_people(faces, most, asked.settings.seed), 0, asked.settings.seed)
+    return (
+        TowardEmbeddings(targets),
+        names,
+        ("nobody",) * asked.count,
+        "directions",
+        _digest(targets),
+        photographs,
+        None,
+    )
+
+
+def attributed(prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"]) -> Prepared:
+    """Images of random directions as images of the people on whose photographs the inverted model finds most alike.
+
+    Args:
+        prepared: from `prepare`, toward directions.
+        pixels: the images.
+    """
+    candidates = prepared.photographs
+    assert candidates is not None
+    places = sorted({place for of_person in candidates.own for place in of_person} | {*candidates.given})
+    photos = unit_embeddings(prepared.model, read_photographs(candidates.faces, places))
+    nearest = (unit_embeddings(prepared.model, pixels) @ photos.T).argmax(1).tolist()
+    given = [places[row] for row in nearest]
+    people = tuple(candidates.faces.identities[place] for place in given)
+    photographs = photographs_of(candidates.faces, people, len(pixels), 0, given)
+    return replace(prepared, people=people, photographs=photographs)
+
+
+def _toward_photographs(
+    asked: Asked, model: EmbeddingModel, faces: Faces, device: torch.device, progress: Progress
+) -> _Parts:
+    seed, pairs = asked.settings.seed, None
+    if asked.pairs is None:
+        chosen = chosen_people(faces, asked.count, seed)
+        first: dict[str, int] = {}
+        for place, person in enumerate(faces.identities):
+            first.setdefault(person, place)
+        given: Sequence[int] = [first[person] for person in chosen]
+    else:
+        pairs = GeneratedPairs(asked.pairs, faces, asked.count)
+        given = pairs.photos
+    people = tuple(faces.identities[place] for place in given)
+    photographs = photographs_of(faces, people, asked.count, seed, given)
+    targets = unit_embeddings(model, read_photographs(faces, given), progress).float().to(device)
+    names = tuple(faces.names[place] for place in given)
+    return TowardEmbeddings(targets), names, people, "photographs", _digest(targets), photographs, pairs
+
+
+def _toward_stored(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
+    """Embeddings of a file; its photographs, where they are given, are found by name."""
+    assert asked.embeddings is not None
+    stored = read_embeddings(asked.embeddings)
+    if stored.origin is not None and model.sha256 is not None and stored.origin.model != model.sha256:
+        raise ValueError(
+            f"{asked.embeddings}: made by the weights {stored.origin.model[:12]}..., but {asked.model} has "
+            f"{model.sha256[:12]}...; name the model that made them"
+        )
+    if stored.embeddings.shape[1] != model.backbone.embedding_size:
+        raise ValueError(
+            f"{asked.embeddings}: {stored.embeddings.shape[1]} numbers an embedding, and {asked.model} gives "
+            f"{model.backbone.embedding_size}"
+        )
+    if stored.origin is not None and stored.origin.flip:
+        log.warning(
+            "%s: its embeddings add those of mirror images; images are drawn to the sums by themselves",
+            asked.embeddings,
+        )
+    seed = asked.settings.seed
+    first: dict[str, int] = {}
+    for place, person in enumerate(stored.identities.tolist()):
+        first.setdefault(person, place)
+    if len(first) < asked.count:
+        raise ValueError(f"{asked.embeddings}: {len(first):,} people; --count {asked.count} asks for more")
+    order = np.random.default_rng(mixed_seed(Stream.INVERSION, seed, _CHOICE)).permutation(len(first)).tolist()
+    people = tuple(list(first)[place] for place in order[: asked.count])
+    rows = [first[person] for person in people]
+    names = tuple(str(stored.names[row]) for row in rows)
+    photographs = None
+    if faces is not None:
+        position = {name: place for place, name in enumerate(faces.names)}
+        absent = next((name for name in names if name not in position), None)
+        if absent is not None:
+            raise ValueError(f"{asked.faces}: has no photograph {absent!r}, which {asked.embeddings} names")
+        photographs = photographs_of(faces, people, asked.count, seed, [position[name] for name in names])
+    targets = torch.from_numpy(stored.embeddings[rows].copy())
+    return TowardEmbeddings(targets), names, people, "embeddings", _digest(targets), photographs, None
+
+
+def _digest(targets: Tensor) -> str:
+    return hashlib.sha256(targets.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def run_inversion(
+    asked: Asked,
+    prepared: Prepared,
+    out: Path,
+    device: torch.device,
+    *,
+    save_every: int = 100,
+    progress: Progress = quietly,
+) -> InversionFindings:
+    """Invert, compare, and write the folder; one that was ended goes on where it was.
+
+    The folder receives `images/`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the inversion runs,
+    `grid.png` shows the images as they are.
+
+    Args:
+        asked: what was asked for.
+        prepared: from `prepare`.
+        out: folder to make, or that of an inversion that was ended.
+        device: where it is computed.
+        save_every: steps after which the state is kept and the grid is drawn.
+        progress: reports the progress over the steps of each batch.
+
+    Raises:
+        FileExistsError: `out` holds something else.
+        ValueError: see `invert`.
+    """
+    photos = [] if prepared.target == "directions" else _photos(prepared)
+    with result_folder(out) as work:
+
+        def watch(pixels: UInt8[Tensor, "count 3 height width"]) -> None:
+            write_grid(out / GRID, pixels, photos[: len(pixels)])
+
+        pixels = invert(
+            prepared.model.backbone,
+            prepared.identity,
+            asked.settings,
+            device=device,
+            work=work,
+            about={"model": prepared.model.sha256, "targets": prepared.digest, "names": list(prepared.names)},
+            save_every=save_every,
+            watch=watch,
+            progress=progress,
+        )
+        if prepared.target == "directions" and prepared.photographs is not None:
+            prepared = attributed(prepared, pixels)
+            photos = _photos(prepared)
+        watch(pixels)
+        findings, by_last = compare(asked, prepared, pixels)
+        write_images(out / IMAGES, prepared.names, pixels)
+        write_page(findings, pixels, photos, by_last, out)
+        write_whole(out / INVERSION_JSON, lambda partial: partial.write_text(json_text(findings)))
+    return findings
+
+
+def compare(
+    asked: Asked, prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"]
+) -> tuple[InversionFindings, Compared | None]:
+    """The figures of generated images; and their comparison under the judge, or without one under the model itself.
+
+    Args:
+        asked: what was asked for.
+        prepared: from `prepare`.
+        pixels: the images, not marked.
+    """
+    models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])
+    compared = (
+        []
+        if prepared.photographs is None
+        else [Compared.by(name, model, pixels, prepared.photographs) for name, model in models]
+    )
+    accuracies = []
+    if prepared.pairs is not None:
+        for entry in compared:
+            accuracies += prepared.pairs.accuracies(entry.name, entry.generated, entry.given)
+    findings = InversionFindings(
+        model=asked.model.name,
+        sha256=prepared.model.sha256,
+        judge=None if asked.judge is None else asked.judge.name,
+        target=prepared.target,
+        images=prepared.names,
+        people=prepared.people,
+        settings=asdict(asked.settings),
+        likeness=tuple(entry.likeness(asked.fars) for entry in compared),
+        distances=compared[-1].distances() if compared else (),
+        pairs=tuple(accuracies),
+        version=__version__,
+    )
+    return findings, compared[-1] if compared else None
+
+
+def _photos(prepared: Prepared) -> list[UInt8[Tensor, "3 height width"]]:
+    photographs = prepared.photographs
+    return [] if photographs is None else list(read_photographs(photographs.faces, photographs.given))
+
+
+def write_images(folder: Path, names: Sequence[str], pixels: UInt8[Tensor, "count 3 height width"]) -> None:
+    """Write each image, marked, under a number and the last part of its name.
+
+    Args:
+        folder: folder to make.
+        names: name of each image.
+        pixels: the images.
+    """
+    folder.mkdir(exist_ok=True)
+    for number, (name, image) in enumerate(zip(names, pixels, strict=True), start=1):
+        kept = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in Path(name).stem)
+        write_marked(folder / f"{number:05d}_{kept[:80]}.png", image)

@@ -1,0 +1,181 @@
+"""What an inversion found, as plain values: the content of `inversion.json` and of its page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from verisphere.vocabulary import OperatingPoint
+
+#: The quantile of the cosines to other people that the own cosine is compared with.
+QUANTILE = 0.95
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """Cosines of images with photographs.
+
+    Attributes:
+        count: number of comparisons.
+        mean: their mean.
+        quantile_95: the value that a twentieth of them exceeds.
+    """
+
+    count: int
+    mean: float
+    quantile_95: float
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, " comparisons"]) -> "Cosines | None":
+        """The cosines in short; None where there is none."""
+        if not len(values):
+            return None
+        return cls(len(values), float(values.mean()), float(np.quantile(values, QUANTILE)))
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Generated images against photographs, under one model.
+
+    Attributes:
+        model: which model compares: `inverted` itself, or `judge`, a second one.
+        same_photo: with the photograph whose embedding the image was drawn to; None in a closed set.
+        same_person: with other photographs of the same person; None where there is none.
+        others: with photographs of other people.
+        real_same_person: of two photographs of one person, for comparison; None where there is no such pair.
+        real_others: of two photographs of two people.
+        points: at each FAR the share of images accepted with one photograph of their person, which is not the one that
+            they were drawn to; the threshold is that of pairs of photographs of two people.
+        real_points: the same for the photographs in the place of the images, where there is such a photograph.
+    """
+
+    model: str
+    same_photo: Cosines | None
+    same_person: Cosines | None
+    others: Cosines | None
+    real_same_person: Cosines | None
+    real_others: Cosines | None
+    points: tuple[OperatingPoint, ...] = ()
+    real_points: tuple[OperatingPoint, ...] = ()
+
+    @property
+    def own(self) -> Cosines | None:
+        """With the person's other photographs, or, where there is none, with the photograph itself."""
+        return self.same_person or self.same_photo
+
+    @property
+    def recognised(self) -> bool | None:
+        """Whether the mean own cosine exceeds the 95 % quantile of those to others; None where one is missing."""
+        if self.own is None or self.others is None:
+            return None
+        return self.own.mean > self.others.quantile_95
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far a set of generated images lies from real ones, beside real ones against other real ones.
+
+    Attributes:
+        name: `kernel` or `frechet`.
+        space: the model whose unit embeddings are compared.
+        images: number of images in each set.
+        generated: generated images against photographs of other people.
+        real: the photographs whose people were generated against the same photographs of other people.
+    """
+
+    name: str
+    space: str
+    images: int
+    generated: float
+    real: float
+
+
+@dataclass(frozen=True)
+class PairAccuracy:
+    """Accuracy on the pairs of a list, of which one side or both are generated.
+
+    Attributes:
+        model: which model compares: `inverted` or `judge`.
+        sides: `both generated`, `generated and photograph`, or `both photographs`.
+        pairs: number of pairs.
+        folds: number of folds.
+        mean: mean accuracy over the folds.
+        standard_error: its standard error over the folds.
+    """
+
+    model: str
+    sides: str
+    pairs: int
+    folds: int
+    mean: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class InversionFindings:
+    """An inversion.
+
+    Attributes:
+        model: name of the inverted model.
+        sha256: digest of its weights; None for an untrained network.
+        judge: name of the second model; None where there was none.
+        target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
+        images: name of each image.
+        people: the person of each image.
+        settings: the numbers of the inversion.
+        likeness: under each model.
+        distances: those that the number of images allows.
+        pairs: accuracy on a list.
+        version: version of verisphere.
+    """
+
+    model: str
+    sha256: str | None
+    judge: str | None
+    target: str
+    images: tuple[str, ...]
+    people: tuple[str, ...]
+    settings: dict[str, Any]
+    likeness: tuple[Likeness, ...]
+    distances: tuple[Distance, ...]
+    pairs: tuple[PairAccuracy, ...]
+    version: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A generated image on the page.
+
+    Attributes:
+        name: name of the image.
+        person: the person.
+        generated: the image, marked, as a data URI.
+        photograph: the photograph that it stands for, as a data URI; None where there is none.
+        own, other: its mean cosine, under the judge or else the model itself, with photographs of its person and of
+            others; None where there is none.
+    """
+
+    name: str
+    person: str
+    generated: str
+    photograph: str | None
+    own: float | None
+    other: float | None
+
+
+@dataclass(frozen=True)
+class InversionPage:
+    """The contents of the page.
+
+    Attributes:
+        findings: the figures.
+        shown: the images.
+        own, others: cosines for the histogram, under the judge or else the model itself.
+    """
+
+    findings: InversionFindings
+    shown: Sequence[Shown]
+    own: Sequence[float]
+    others: Sequence[float]

@@ -1,0 +1,225 @@
+"""The page about an inversion: its images, how alike they are to their people, and by what numbers they were made."""
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from verisphere.report.html import Markup, joined, table, tag
+from verisphere.report.inversion_findings import (
+    QUANTILE,
+    Cosines,
+    InversionFindings,
+    InversionPage,
+    Likeness,
+    Shown,
+)
+from verisphere.report.picture_sections import picture
+from verisphere.report.plots import INK, SERIES, new_figure, tidy
+from verisphere.report.tables import number
+from verisphere.report.whole_page import whole_page
+
+COSINES = "cosines"
+_STYLE = "inversion.css"
+_BINS = np.linspace(-1.0, 1.0, 61)
+_PAPER = "section 5 of ArcFace (Deng et al. 2021, arXiv:1801.07698v4)"
+_TARGETS = {
+    "photographs": "embeddings of photographs",
+    "embeddings": "stored embeddings",
+    "centers": "class centers of the training (closed set)",
+    "directions": "directions drawn at random, with the network alone",
+}
+_MODELS = {"inverted": "the inverted model", "judge": "the second model"}
+
+
+def inversion_figures(contents: InversionPage) -> dict[str, Figure]:
+    """The plots of the page, by file name; none without photographs."""
+    if not contents.own:
+        return {}
+    figure = new_figure(3.2)
+    axes = figure.subplots()
+    for values, colour, label in (
+        (contents.others, SERIES[0], "photographs of other people"),
+        (contents.own, SERIES[2], "photographs of the image's person"),
+    ):
+        weights = np.full(len(values), 1.0 / max(len(values), 1))
+        axes.hist(values, _BINS.tolist(), weights=weights, color=colour, alpha=0.6, label=label)
+    if contents.others:
+        axes.axvline(float(np.quantile(contents.others, QUANTILE)), color=INK, linewidth=1.0, linestyle="--")
+    axes.set_xlabel("cosine")
+    axes.set_ylabel("share of comparisons")
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    tidy(axes)
+    return {COSINES: figure}
+
+
+def render_inversion_page(contents: InversionPage, plots: Mapping[str, bytes]) -> str:
+    """The page as HTML.
+
+    Args:
+        contents: figures and images.
+        plots: SVG of each figure of `inversion_figures`.
+    """
+    findings = contents.findings
+    parts = [("What this shows", "what", what(findings)), ("Images", "images", images(contents.shown))]
+    if findings.likeness:
+        uri = "data:image/svg+xml;base64," + base64.b64encode(plots[COSINES]).decode() if COSINES in plots else None
+        parts.append(("Likeness", "likeness", likeness(findings, uri)))
+    if findings.distances:
+        parts.append(("Distance from photographs", "distance", distances(findings)))
+    if findings.pairs:
+        parts.append(("Listed pairs", "pairs", pairs(findings)))
+    parts.append(("Settings", "settings", settings(findings)))
+    made = (
+        f"Made by verisphere {findings.version}. Beside this page lie inversion.json, images/ and plots/. Every "
+        "generated image is marked in its pixels and in its file."
+    )
+    return whole_page(f"Inversion of {findings.model}", findings.version, parts, made, _STYLE)
+
+
+def what(findings: InversionFindings) -> Markup:
+    """Whom the images were drawn to, and whether they are recognised."""
+    facts = [
+        f"{len(findings.images):,} images were made from noise by gradient descent on their pixels, as in {_PAPER}, toward "
+        f"{_TARGETS[findings.target]}. No photograph was used to make them but by way of these numbers.",
+        "They show what the model and these numbers reveal of people. They are not photographs, and no evidence of how "
+        "anybody looks: treat them as biometric data of the people whom they imitate.",
+    ]
+    if findings.likeness:
+        last = findings.likeness[-1]
+        by = _MODELS[last.model]
+        if last.recognised is not None:
+            assert last.own is not None
+            assert last.others is not None
+            verdict = "exceeds" if last.recognised else "does not exceed"
+            facts.append(
+                f"Under {by} the mean cosine of an image to photographs of its own person, {number(last.own.mean, 3)}, "
+                f"{verdict} {number(last.others.quantile_95, 3)}, the 95 % quantile of the cosines to other people."
+            )
+        if findings.judge is None:
+            facts.append(
+                "No second model was given. The inverted model itself was led to find these images alike, so that its "
+                "own cosines show that the descent worked, and nothing else."
+            )
+    return tag("ul", *(tag("li", fact) for fact in facts))
+
+
+def images(shown: Sequence[Shown]) -> Markup:
+    """Every image, below the photograph that it stands for."""
+    boxes = []
+    for one in shown:
+        own = "" if one.own is None else f"own {one.own:.2f}"
+        other = "" if one.other is None else f", others {one.other:.2f}"
+        boxes.append(
+            tag(
+                "figure",
+                *([tag("img", src=one.photograph, alt=f"Photograph of {one.person}.")] if one.photograph else []),
+                tag("img", src=one.generated, alt=f"Generated image for {one.person}."),
+                tag("figcaption", one.person, Markup(" "), tag("span", own + other)),
+                class_="face",
+            )
+        )
+    return tag("div", *boxes, class_="faces")
+
+
+def likeness(findings: InversionFindings, uri: str | None) -> Markup:
+    """Cosines with photographs, under each model."""
+    rows = [row for entry in findings.likeness for row in _rows(entry)]
+    note = (
+        "The mean over comparisons, and the value that a twentieth of them exceeds. The rows of photographs are "
+        "what the same model makes of two real images."
+    )
+    header = ["Compared", "Under", "Comparisons", "Mean cosine", "95 % quantile"]
+    parts = [table("Cosines", header, rows, note)]
+    accepted = [row for entry in findings.likeness for row in _accepted(entry)]
+    if accepted:
+        told = (
+            "One photograph of the person for each image, not the one it was drawn to; the threshold is that of pairs "
+            "of photographs of two people. Bounds are exact binomial ones."
+        )
+        header = ["Accepted", "Under", "FAR", "Threshold", "Images", "Share", "95 % bounds"]
+        parts.append(table("Images accepted as their person", header, accepted, told))
+    if uri is not None:
+        last = findings.likeness[-1]
+        caption = (
+            f"Cosines of generated images under {_MODELS[last.model]}; dashed, the 95 % quantile of those to others."
+        )
+        parts.append(
+            tag("div", picture(uri, "Histogram of cosines to the own person and to others.", caption), class_="plots")
+        )
+    return joined(*parts)
+
+
+def _rows(entry: Likeness) -> list[list[str]]:
+    under = _MODELS[entry.model]
+    lines: list[tuple[str, Cosines | None]] = [
+        ("generated, the photograph it was drawn to", entry.same_photo),
+        ("generated, photographs of its person", entry.same_person),
+        ("generated, photographs of others", entry.others),
+        ("photograph, others of its person", entry.real_same_person),
+        ("photograph, photographs of others", entry.real_others),
+    ]
+    return [
+        [compared, under, f"{found.count:,}", number(found.mean, 3), number(found.quantile_95, 3)]
+        for compared, found in lines
+        if found is not None
+    ]
+
+
+def _accepted(entry: Likeness) -> list[list[str]]:
+    return [
+        [
+            what,
+            _MODELS[entry.model],
+            point.far_target + ("*" if point.below_resolution else ""),
+            number(point.threshold, 3),
+            f"{point.genuine_accepted} of {point.genuine_total}",
+            number(point.tar, 3),
+            f"{number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)}",
+        ]
+        for what, points in (("generated", entry.points), ("photograph", entry.real_points))
+        for point in points
+    ]
+
+
+def distances(findings: InversionFindings) -> Markup:
+    """Distances of the set of generated images from photographs."""
+    rows = [
+        [one.name, _MODELS[one.space], f"{one.images:,}", number(one.generated, 4), number(one.real, 4)]
+        for one in findings.distances
+    ]
+    note = (
+        "Between unit embeddings. A Frechet distance takes more images than dimensions; the kernel distance (cubic, "
+        "without bias) takes fewer and can be negative. Both depend on the number of images: compare "
+        "with the last column."
+    )
+    return table(
+        "Distance from photographs of other people",
+        ["Distance", "Space", "Images", "Generated", "Photographs"],
+        rows,
+        note,
+    )
+
+
+def pairs(findings: InversionFindings) -> Markup:
+    """Accuracy on the pairs of a list."""
+    rows = [
+        [
+            one.sides,
+            _MODELS[one.model],
+            f"{one.pairs:,}",
+            str(one.folds),
+            number(one.mean, 4),
+            number(one.standard_error, 4),
+        ]
+        for one in findings.pairs
+    ]
+    header = ["Sides", "Under", "Pairs", "Folds", "Accuracy", "Standard error"]
+    return table("Accuracy on listed pairs (ArcFace, table 11)", header, rows)
+
+
+def settings(findings: InversionFindings) -> Markup:
+    """The numbers of the inversion."""
+    rows = [[name.replace("_", " "), str(value)] for name, value in findings.settings.items()]
+    return table("Numbers", ["Setting", "Value"], rows)

@@ -1,0 +1,71 @@
+"""The verb `invert`: what it prints, its dry run, and the line of an error."""
+
+from pathlib import Path
+
+import pytest
+
+from tiny_inversion import make
+
+pytestmark = pytest.mark.usefixtures("process_as_it_was")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, its data, other people, and a judge."""
+    folder = tmp_path_factory.mktemp("made")
+    make(folder)
+    return folder
+
+
+def test_a_dry_run_an_inversion_and_the_same_again(run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["invert", made / "run", "--faces", made / "others.yaml", "--judge", made / "judge.yaml", "--count", 3]
+    asked += ["--steps", 4, "--no-flip", "--save-every", 2]
+    code, output, errors = run(*asked, "--dry-run")
+    assert (code, errors) == (0, "")
+    assert output.startswith("3 images in 1 batch of 4 steps: 0.0")
+    assert list(tmp_path.iterdir()) == []
+    code, output, _ = run(*asked, "--out", "out")
+    assert code == 0
+    lines = output.splitlines()
+    assert lines[0].startswith("3 images in 1 batch of 4 steps")
+    assert [line.split("|")[1].strip() for line in lines[3:5]] == ["the model itself", "the judge"]
+    assert "the 95 % quantile of those to others" in lines[-2]
+    assert lines[-1] == "out: index.html, grid.png, images (marked as generated), inversion.json"
+    code, _, errors = run(*asked, "--out", "out")
+    assert (code, errors.splitlines()[-1]) == (
+        2, "verisphere: out: a folder that is not empty; a result needs a new folder"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--faces", "others.yaml"], "--out is missing"),
+        (["--out", "out"], "nobody to draw images to"),
+        (["--faces", "others.yaml", "--out", "out", "--rate", "0"], "rate is 0"),
+        (
+            ["--faces", "others.yaml", "--out", "out", "--recipe", "inversions/smal"],
+            "inversions/smal: there is no such",
+        ),
+        (["--faces", "nowhere.zip", "--out", "out"], "nowhere.zip"),
+    ],
+)
+def test_an_error_is_one_line(run, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str):
+    monkeypatch.chdir(made)
+    code, output, errors = run("invert", "run", *words)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert message in errors
+    assert not (made / "out").exists()
+
+
+def test_a_network_without_gradient_or_batch_norm_is_named(
+    run, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("pixels.yaml").write_text("class_path: verisphere.backbones.Pixels\ninit_args: {side: 8}\n")
+    words = ["--faces", made / "others.yaml", "--count", 2, "--steps", 1, "--out", "out"]
+    code, _, errors = run("invert", "pixels.yaml", *words)
+    assert code == 2
+    assert "has no batch norm with running statistics" in errors
+    assert not Path("out").exists()
