@@ -1,11 +1,15 @@
-"""Inversion: `invert`."""
+"""Inversion: `invert`, and the test `leak` that is made of it."""
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Verbs, add_device, add_trust_code, new_verb
 from verisphere.words import printable
+
+if TYPE_CHECKING:
+    from verisphere.invert.inversion import Inversion
 
 _SMALL = "inversions/small"
 #: Numbers of an inversion, with the type and the meaning of each.
@@ -32,13 +36,11 @@ def invert(options: argparse.Namespace) -> str:
     from verisphere.device import choose_device
     from verisphere.files.disk import refuse_overwriting
     from verisphere.invert.run import Asked, prepare, run_inversion
-    from verisphere.invert.settings import read_settings
     from verisphere.invert.text import findings_text
 
-    given = {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
     asked = Asked(
         options.model,
-        read_settings(options.recipe, given),
+        _settings(options),
         faces=options.faces,
         people=options.people,
         embeddings=options.embeddings,
@@ -65,6 +67,13 @@ def invert(options: argparse.Namespace) -> str:
     findings = run_inversion(asked, prepared, options.out, device, save_every=options.save_every, progress=progress())
     out = printable(str(options.out))
     return f"{findings_text(findings)}\n{out}: index.html, grid.png, images (marked as generated), inversion.json"
+
+
+def _settings(options: argparse.Namespace) -> "Inversion":
+    from verisphere.invert.settings import read_settings
+
+    given = {name: value for name in (*_FIELDS, *_SWITCHES) if (value := getattr(options, name)) is not None}
+    return read_settings(options.recipe, given)
 
 
 def add_invert(verbs: Verbs) -> None:
@@ -106,6 +115,16 @@ def add_invert(verbs: Verbs) -> None:
     verb.add_argument(
         "--pairs", type=Path, metavar="LIST", help="generate the images of these pairs, and report their accuracy"
     )
+    _add_numbers(verb)
+    verb.add_argument(
+        "--save-every", type=int, default=50, metavar="STEPS", help="steps between two states that are kept (50)"
+    )
+    verb.add_argument("--dry-run", action="store_true", help="say what memory and work it takes, and make nothing")
+    add_trust_code(verb)
+    add_device(verb)
+
+
+def _add_numbers(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--count", type=int, default=16, metavar="N", help="images to make (16)")
     verb.add_argument(
         "--recipe",
@@ -120,9 +139,69 @@ def add_invert(verbs: Verbs) -> None:
         verb.add_argument(flag, type=kind, choices=choices, help=meaning, metavar=None if choices else "N")
     for name, meaning in _SWITCHES.items():
         verb.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=meaning)
-    verb.add_argument(
-        "--save-every", type=int, default=50, metavar="STEPS", help="steps between two states that are kept (50)"
+
+
+def leak(options: argparse.Namespace) -> str:
+    """Test what a model reveals: faces recovered from it, its head or embeddings, matched by a second model."""
+    from verisphere.device import choose_device
+    from verisphere.files.disk import refuse_overwriting
+    from verisphere.invert.leak import LEAK_JSON, LeakAsked, leak_text, run_leak
+
+    asked = LeakAsked(
+        options.model,
+        options.judge,
+        _settings(options),
+        options.faces,
+        options.people,
+        options.head,
+        options.trained,
+        options.count,
+        tuple(options.far or ("1e-1", "1e-2")),
+        options.trust_code,
     )
-    verb.add_argument("--dry-run", action="store_true", help="say what memory and work it takes, and make nothing")
+    inputs = [options.model, options.judge, options.faces, options.people, options.head, options.trained]
+    refuse_overwriting(options.out, inputs)
+    figures = run_leak(asked, options.out, choose_device(options.device), progress())
+    file = printable(str(options.out / LEAK_JSON))
+    return f"{leak_text(figures)}\n{file}: for the model card, verisphere export RUN --leak {file} ..."
+
+
+def add_leak(verbs: Verbs) -> None:
+    """What `leak` takes."""
+    verb = new_verb(
+        verbs,
+        "leak",
+        leak,
+        examples=(
+            "verisphere leak model --judge other --faces others.zip --out leak",
+            "verisphere leak model --judge other --faces others.zip --head runs/first --trained faces.zip --out leak",
+        ),
+        less_memory="lower --batch-size",
+    )
+    verb.add_argument(
+        "model", type=Path, metavar="FOLDER", help="model folder or run whose network can be differentiated"
+    )
+    verb.add_argument(
+        "--out", type=Path, required=True, metavar="OUT", help="folder of the test; given again, it goes on"
+    )
+    verb.add_argument(
+        "--judge", type=Path, required=True, metavar="MODEL", help="a second, independently trained model"
+    )
+    verb.add_argument(
+        "--faces",
+        type=Path,
+        required=True,
+        metavar="FACES",
+        help="photographs, two or more of a person, as embed takes them",
+    )
+    verb.add_argument("--people", type=Path, metavar="LIST", help="only the people of this list, of --faces")
+    verb.add_argument(
+        "--head", type=Path, metavar="RUN", help="also attack the class centers of this run; with --trained"
+    )
+    verb.add_argument(
+        "--trained", type=Path, metavar="FACES", help="photographs of the people whom the run was trained on"
+    )
+    verb.add_argument("--far", action="append", metavar="F", help="target FAR; repeat (1e-1 1e-2)")
+    _add_numbers(verb)
     add_trust_code(verb)
     add_device(verb)

@@ -83,6 +83,8 @@ def export(options: argparse.Namespace) -> str:
     common = {
         name: vars(options)[name] for name in ("name", "calibration", "evaluation", "flip", "template", "trust_code")
     }
+    if options.leak is not None and options.precision is not None:
+        raise ValueError("--leak is of the network in float32; leave it out with --precision")
     if options.precision is None:
         for_precision = {"--measured-on": options.measured_on, "--far": options.far, "--people": options.people}
         for flag, value in for_precision.items():
@@ -90,7 +92,9 @@ def export(options: argparse.Namespace) -> str:
                 raise ValueError(
                     f"{flag} is for --precision, whose drop of TAR it measures; leave it out, or give both"
                 )
-        return export_model(options.run, options.out, **common, with_head=options.with_head, progress=progress()).text()
+        return export_model(
+            options.run, options.out, **common, leak=options.leak, with_head=options.with_head, progress=progress()
+        ).text()
     if options.with_head:
         raise ValueError(f"--with-head ships a head in float32; a model in {options.precision} has none: leave it out")
     if options.measured_on is None:
@@ -133,6 +137,7 @@ def add_export(verbs: Verbs) -> None:
         metavar="FILE",
         help="figures for the card, from evaluate --json; repeat for several",
     )
+    verb.add_argument("--leak", type=Path, metavar="FILE", help="what the model reveals, for the card, from leak")
     verb.add_argument(
         "--flip",
         action=argparse.BooleanOptionalAction,

@@ -19,7 +19,7 @@ from verisphere.cli.cleaning import add_clean
 from verisphere.cli.data import add_data
 from verisphere.cli.evaluation import add_evaluate
 from verisphere.cli.images import add_align, add_embed, add_render
-from verisphere.cli.inverting import add_invert
+from verisphere.cli.inverting import add_invert, add_leak
 from verisphere.cli.memory import LESS_MEMORY, memory_line, memory_ran_out
 from verisphere.cli.messages import fail, message_of, several, show, show_traceback
 from verisphere.cli.parsing import Parser
@@ -45,6 +45,7 @@ VERBS = (
     add_search,
     add_clean,
     add_invert,
+    add_leak,
     add_adopt,
     add_embed,
     add_evaluate,

@@ -81,8 +81,8 @@ def render_inversion_page(contents: InversionPage, plots: Mapping[str, bytes]) -
 def what(findings: InversionFindings) -> Markup:
     """Whom the images were drawn to, and whether they are recognised."""
     facts = [
-        f"{len(findings.images):,} images were made from noise by gradient descent on their pixels, as in {_PAPER}, toward "
-        f"{_TARGETS[findings.target]}. No photograph was used to make them but by way of these numbers.",
+        f"{len(findings.images):,} images were made from noise by gradient descent on their pixels, as in {_PAPER}, "
+        f"toward {_TARGETS[findings.target]}. No photograph was used to make them but by way of these numbers.",
         "They show what the model and these numbers reveal of people. They are not photographs, and no evidence of how "
         "anybody looks: treat them as biometric data of the people whom they imitate.",
     ]

@@ -15,6 +15,7 @@ from verisphere.report.calibration_tables import thresholds_table
 from verisphere.report.markdown import link, plain
 from verisphere.report.tables import number, operating_points_table, small, table
 from verisphere.ship.card_files import Figures, read_figures, read_settings
+from verisphere.ship.card_leak import LEAK, leak_section
 from verisphere.ship.card_precision import PRECISION, precision_section
 from verisphere.ship.card_words import (
     DIGITS,
@@ -57,6 +58,7 @@ def model_card(about: Mapping[str, Any], folder: Path) -> str:
         _evaluations(figures, source),
         _limits(about),
         _privacy(recipe, calibrated, figures, source),
+        leak_section(folder, source(LEAK) if LEAK in source else None),
         _use(about),
         _files(files),
     ]

@@ -35,10 +35,12 @@ from verisphere.report.tables import number, table
 from verisphere.ship.calibrate import Calibration, read_calibration
 from verisphere.ship.card import CALIBRATION, HEAD, ONNX, RECIPE, model_card
 from verisphere.ship.card_files import read_settings
+from verisphere.ship.card_leak import LEAK
 from verisphere.ship.export_inputs import (
     check_measured_flip,
     check_precision,
     check_same_figures,
+    check_same_leak,
     check_same_model,
     check_same_template,
     copies_of_results,
@@ -98,6 +100,7 @@ def export_model(
     name: str | None = None,
     calibration: Path | None = None,
     evaluation: Sequence[Path] = (),
+    leak: Path | None = None,
     flip: bool | None = None,
     with_head: bool = False,
     template: str | None = None,
@@ -112,6 +115,7 @@ def export_model(
         name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
         evaluation: figures for the card, files of `verisphere evaluate --json`.
+        leak: what the model reveals, for the card, a file of `verisphere leak`.
         flip: the model adds the embedding of the mirror image; by default as in the calibration, without one as in the
             model folder, or False for a run. A smaller model keeps the flip with which it was measured.
         with_head: also ship the head, whose centers are biometric templates of the people trained on.
@@ -129,7 +133,7 @@ def export_model(
             the network; or the ONNX file differs from the network.
     """
     require_export()
-    refuse_place(out, [run], [calibration, *evaluation])
+    refuse_place(out, [run], [calibration, leak, *evaluation])
     if is_model_folder(run):
         before = read_model_json(run / NAME)
         if before.adopted is None and before.reduced is None:
@@ -138,7 +142,7 @@ def export_model(
             kind = "an adopted model" if before.reduced is None else f"a model in {before.reduced.precision}"
             raise ValueError(f"{run}: {kind} has no head; leave --with-head out")
         check_same_template(template, run, before)
-        return _export_folder(run, out, name, calibration, evaluation, flip, trust_code, progress)
+        return _export_folder(run, out, name, calibration, evaluation, leak, flip, trust_code, progress)
     checkpoint = read_checkpoint(run)
     calibrated = None if calibration is None else read_calibration(calibration)
     if calibration is not None and calibrated is not None:
@@ -147,7 +151,9 @@ def export_model(
     for path in evaluation:
         check_same_figures(checkpoint.sha256.get("backbone", ""), checkpoint.path, path)
     added = shipped_flip(flip, calibrated, calibration)
-    copies = _copies(checkpoint, calibration, evaluation, with_head)
+    if leak is not None:
+        check_same_leak(checkpoint.sha256["backbone"], checkpoint.path, leak)
+    copies = _copies(checkpoint, calibration, evaluation, leak, with_head)
     backbone, description = described_run(checkpoint, name, template, trust_code)
     thresholds = () if calibrated is None else calibrated.thresholds
     description = replace(description, flip=added, thresholds=thresholds)
@@ -194,6 +200,7 @@ def _export_folder(
     name: str | None,
     calibration: Path | None,
     evaluation: Sequence[Path],
+    leak: Path | None,
     flip: bool | None,
     trust_code: bool,
     progress: Progress,
@@ -209,7 +216,9 @@ def _export_folder(
         check_same_figures(model.sha256, folder, path)
     added = shipped_flip(flip, calibrated, calibration, before.flip)
     check_measured_flip(added, folder, before)
-    copies = carried(folder, before) | copies_of_results(calibration, evaluation)
+    if leak is not None:
+        check_same_leak(model.sha256, folder, leak)
+    copies = carried(folder, before) | copies_of_results(calibration, evaluation, leak)
     about = replace(
         before,
         name=before.name if name is None else name,
@@ -239,7 +248,7 @@ def _export_folder(
 
 def carried(folder: Path, description: Description) -> dict[str, Path]:
     """The files of a model folder that belong to its network, by their names: the weights, and what describes them."""
-    made_anew = {CARD, CALIBRATION, ONNX, HEAD}
+    made_anew = {CARD, CALIBRATION, LEAK, ONNX, HEAD}
     return {
         name: folder / name
         for name in description.files
@@ -302,7 +311,11 @@ def _write(
 
 
 def _copies(
-    checkpoint: Checkpoint, calibration: Path | None, evaluation: Sequence[Path], with_head: bool
+    checkpoint: Checkpoint,
+    calibration: Path | None,
+    evaluation: Sequence[Path],
+    leak: Path | None,
+    with_head: bool,
 ) -> dict[str, Path]:
     """The files that are copied into the folder, by their names there; each is checked before any work.
 
@@ -318,7 +331,7 @@ def _copies(
     if recipe.is_file():
         read_settings(recipe)
         copies[RECIPE] = recipe
-    return copies | copies_of_results(calibration, evaluation)
+    return copies | copies_of_results(calibration, evaluation, leak)
 
 
 def run_folder(checkpoint: Checkpoint) -> Path:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from verisphere.files.calibration import Calibration
 from verisphere.files.disk import real_path, refuse_overwriting
+from verisphere.files.leak_figures import read_leak
 from verisphere.models.model_json import Description
 from verisphere.ship.card import CALIBRATION
 from verisphere.ship.card_files import read_figures
+from verisphere.ship.card_leak import LEAK
 from verisphere.words import SMALLER_PRECISIONS
 
 #: The part of a folder by which a run is known.
@@ -98,6 +100,19 @@ def check_same_figures(weights: str, model: Path, file: Path) -> None:
             )
 
 
+def check_same_leak(weights: str, model: Path, file: Path) -> None:
+    """Refuse a test of what another model reveals; the arguments are those of `check_same_model`.
+
+    Raises:
+        ValueError: the test is of other weights, or the file holds none.
+    """
+    tested = read_leak(file).sha256
+    if tested != weights:
+        raise ValueError(
+            f"{file}: what the weights {tested[:12]}... reveal, but {model} has {weights[:12]}...; test this model"
+        )
+
+
 def shipped_flip(
     asked: bool | None, calibration: Calibration | None, file: Path | None, otherwise: bool = False
 ) -> bool:
@@ -155,8 +170,10 @@ def check_same_template(asked: str | None, folder: Path, before: Description) ->
         )
 
 
-def copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> dict[str, Path]:
-    """The calibration and the figures that are copied into a folder, by their names there.
+def copies_of_results(
+    calibration: Path | None, evaluation: Sequence[Path], leak: Path | None = None
+) -> dict[str, Path]:
+    """The calibration, the figures and the test of leaks that are copied into a folder, by their names there.
 
     Raises:
         FileNotFoundError, ValueError: a file is missing or has another format; or two would have one name.
@@ -168,4 +185,6 @@ def copies_of_results(calibration: Path | None, evaluation: Sequence[Path]) -> d
         if name in copies:
             raise ValueError(f"{path}: two evaluations would be called {name}; rename one of the files")
         copies[name] = path
+    if leak is not None:
+        copies[LEAK] = leak
     return copies

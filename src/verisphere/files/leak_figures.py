@@ -1,0 +1,78 @@
+"""leak.json: how well faces that were recovered from a model match their people."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verisphere.files.documents import read_json_file
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import from_json
+from verisphere.vocabulary import OperatingPoint
+
+FORMAT = 1
+SOURCES = ("photographs", "embeddings", "head", "folder")
+
+
+@dataclass(frozen=True)
+class LeakRow:
+    """Faces recovered from one source, compared with photographs by the judge.
+
+    Attributes:
+        source: `folder` (the network alone), `head` (its class centers), `embeddings` (of photographs), or
+            `photographs` (real ones, for comparison).
+        mean: mean cosine with other photographs of the person.
+        others: mean cosine with photographs of other people.
+        points: the share accepted as their person at each FAR, one comparison for each face.
+    """
+
+    source: str
+    mean: float
+    others: float
+    points: tuple[OperatingPoint, ...]
+
+
+@dataclass(frozen=True)
+class LeakFigures:
+    """What a model reveals of people.
+
+    Attributes:
+        format: of the file.
+        model: name of the model.
+        sha256: digest of its weights, in hexadecimal.
+        judge: name of the second model.
+        judge_sha256: digest of its weights; None for an untrained network.
+        rows: one for each source that was tested.
+        settings: the numbers of the inversion.
+        version: version of verisphere.
+    """
+
+    format: int
+    model: str
+    sha256: str
+    judge: str
+    judge_sha256: str | None
+    rows: tuple[LeakRow, ...]
+    settings: dict[str, Any]
+    version: str
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise ValueError(f"format is {self.format}; this version reads {FORMAT}")
+        if not self.rows:
+            raise ValueError("rows is empty; a test of leaks has at least one")
+        for row in self.rows:
+            if row.source not in SOURCES:
+                raise ValueError(f"rows: source is {row.source!r}; allowed are {', '.join(SOURCES)}")
+            if row.source != "photographs" and not row.points:
+                raise ValueError(f"rows: {row.source} has no points")
+
+
+def read_leak(path: Path) -> LeakFigures:
+    """Read what `verisphere leak` has written.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it has another format; names the field.
+    """
+    with errors_naming(path):
+        return from_json(LeakFigures, read_json_file(path))

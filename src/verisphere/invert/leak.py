@@ -1,0 +1,172 @@
+"""A test of what a model reveals: faces recovered from what an attacker may have, matched by a second model.
+
+Three attackers are told apart: one who has the network alone (`folder`), one who has its class centers too (`head`),
+and one who has the network and embeddings of photographs (`embeddings`). Each has inversions made; the judge decides at
+the threshold of a FAR, one photograph of the person for each face, which no face was drawn to.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from verisphere import __version__
+from verisphere.files.disk import write_whole
+from verisphere.files.documents import read_json_file
+from verisphere.files.errors import errors_naming
+from verisphere.files.json_values import from_json
+from verisphere.files.leak_figures import FORMAT, LeakFigures, LeakRow
+from verisphere.files.lock import alone_in
+from verisphere.files.results import json_text
+from verisphere.invert.inversion import Inversion
+from verisphere.invert.likeness import JUDGE
+from verisphere.invert.run import INVERSION_JSON, Asked, prepare, run_inversion
+from verisphere.models.embed import open_model
+from verisphere.report.inversion_findings import InversionFindings
+from verisphere.report.tables import number, table
+from verisphere.vocabulary import Progress, quietly
+
+log = logging.getLogger(__name__)
+
+LEAK_JSON = "leak.json"
+_SOURCES = {
+    "photographs": "photographs themselves",
+    "embeddings": "embeddings of photographs",
+    "head": "the head's centers",
+    "folder": "the network alone",
+}
+
+
+@dataclass(frozen=True)
+class LeakAsked:
+    """What is to be tested.
+
+    Attributes:
+        model: the model: a run, or a model folder.
+        judge: a second, independently trained model.
+        settings: the numbers of the inversions.
+        faces: photographs of people whom the model may never have seen.
+        people: list of the people of `faces` to use; None uses all.
+        head: the run whose class centers are attacked, or `model` itself; None tests no centers.
+        trained: photographs of the people whom the model was trained on; None tests no centers.
+        count: faces recovered from each source.
+        fars: target FARs.
+        trust: also build classes from outside verisphere, which runs their code.
+    """
+
+    model: Path
+    judge: Path
+    settings: Inversion
+    faces: Path
+    people: Path | None = None
+    head: Path | None = None
+    trained: Path | None = None
+    count: int = 16
+    fars: tuple[str, ...] = ("1e-1", "1e-2")
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.head is None) != (self.trained is None):
+            raise ValueError("--head and --trained belong together: centers, and photographs of their people")
+
+    def attacks(self) -> dict[str, Asked]:
+        """The inversion of each source."""
+        common = Asked(
+            self.model, self.settings, self.faces, self.people, judge=self.judge, count=self.count, fars=self.fars,
+            trust=self.trust,
+        )  # fmt: skip
+        attacks = {"embeddings": common}
+        if self.head is not None:
+            attacks["head"] = replace(common, model=self.head, faces=self.trained, people=None, centers=True)
+        return attacks | {"folder": replace(common, directions=True)}
+
+
+def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progress = quietly) -> LeakFigures:
+    """Make the inversions, each in a folder of its own, and write `leak.json`.
+
+    A test that was ended goes on where it was; an inversion that is whole is not made again.
+
+    Args:
+        asked: what is to be tested.
+        out: folder of the test.
+        device: where it is computed.
+        progress: reports the progress of each inversion.
+
+    Raises:
+        FileNotFoundError: a model or file is not there.
+        ValueError: the head is that of other weights; the people are too few; a test of something else is there.
+    """
+    model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
+    if model.sha256 is None:
+        raise ValueError(f"{asked.model}: an untrained network reveals nobody; name a run or a model folder")
+    if asked.head is not None and open_model(asked.head, device, asked.trust).sha256 != model.sha256:
+        raise ValueError(f"--head {asked.head}: has other weights than {asked.model}; name the run that it came from")
+    found = {}
+    with alone_in(out):
+        for source, attack in asked.attacks().items():
+            found[source] = _attacked(source, attack, model.sha256, out / source, device, progress)
+        result = LeakFigures(
+            FORMAT,
+            asked.model.name,
+            model.sha256,
+            asked.judge.name,
+            judge.sha256,
+            tuple(_rows(found)),
+            asdict(asked.settings),
+            __version__,
+        )
+        write_whole(out / LEAK_JSON, lambda partial: partial.write_text(json_text(result)))
+    return result
+
+
+def _attacked(
+    source: str, attack: Asked, sha256: str, folder: Path, device: torch.device, progress: Progress
+) -> InversionFindings:
+    """The findings of an inversion, from its folder where it is whole."""
+    path = folder / INVERSION_JSON
+    if path.is_file():
+        with errors_naming(path):
+            before = from_json(InversionFindings, read_json_file(path))
+        if (before.sha256, before.settings, len(before.images)) == (sha256, asdict(attack.settings), attack.count):
+            return before
+        raise ValueError(f"{folder}: an inversion of another model, or by other numbers; choose another --out")
+    log.info("faces from %s", _SOURCES[source])
+    return run_inversion(attack, prepare(attack, device, progress), folder, device, save_every=50, progress=progress)
+
+
+def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
+    """The rows, real photographs first."""
+    rows = []
+    for source, findings in found.items():
+        judged = next(entry for entry in findings.likeness if entry.model == JUDGE)
+        if judged.same_person is None or judged.others is None or not judged.points:
+            raise ValueError(
+                f"{_SOURCES[source]}: nobody has a second photograph to compare with; give photographs of more people"
+            )
+        if source == "embeddings" and judged.real_same_person is not None and judged.real_others is not None:
+            rows.append(
+                LeakRow("photographs", judged.real_same_person.mean, judged.real_others.mean, judged.real_points)
+            )
+        rows.append(LeakRow(source, judged.same_person.mean, judged.others.mean, judged.points))
+    return rows
+
+
+def leak_text(figures: LeakFigures) -> str:
+    """The figures as a table."""
+    fars = [point.far_target for point in figures.rows[0].points]
+    header = ["recovered from", "cosine, own", "cosine, others", *(f"TAR at FAR {far}, 95 %" for far in fars)]
+    rows = [
+        [
+            _SOURCES.get(row.source, row.source),
+            number(row.mean, 3),
+            number(row.others, 3),
+            *(
+                f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
+                for point in row.points
+            ),
+        ]
+        for row in figures.rows
+    ]
+    return f"{table(header, rows)}\nby {figures.judge}; by chance, a face of another person has a TAR of the FAR itself"
