@@ -41,6 +41,7 @@ from verisphere.files.ijb import IjbFiles
 from verisphere.files.image_lists import read_images
 from verisphere.files.label_lists import read_labels
 from verisphere.files.landmarks import read_landmarks
+from verisphere.files.leak_figures import read_leak
 from verisphere.files.metrics import METRICS, read_metrics
 from verisphere.files.onnx_graph import read_graph
 from verisphere.files.pair_lists.layouts import read_pairs
@@ -52,6 +53,8 @@ from verisphere.images.decode import decode
 from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.photos import Photos
+from verisphere.invert.leak import leak_text
+from verisphere.invert.settings import read_settings
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
@@ -333,6 +336,8 @@ READERS = {
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "searches": Reader(("search",), lambda folder: read_search(folder / "search.yaml"), ("search",), True),
     "folders of searches": Reader(("folder of a search",), _searched),
+    "numbers of an inversion": Reader(("inversion",), lambda folder: read_settings(folder / "inversion.yaml", {})),
+    "tests of leaks": Reader(("leak",), lambda folder: leak_text(read_leak(folder / "leak.json"))),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
     "all-pairs scans": Reader(("saved scan",), _saved_scan),
     "checkpoints": Reader(("checkpoint", "sharded checkpoint"), _checkpoint, reseal=reseal_checkpoint),

@@ -13,7 +13,9 @@ from fuzz.containers import Files, files_of, reseal_model, reseal_onnx
 from fuzz.seeds_from_elsewhere import models_of_others, packs, vectors
 from fuzz.seeds_of_protocols import features, pair_lists, templates
 from verisphere.cli import main
+from verisphere.decide import operating_point
 from verisphere.files.embeddings import write_embeddings
+from verisphere.files.leak_figures import LeakFigures, LeakRow
 from verisphere.files.results import json_text
 from verisphere.files.scan_state import ScanState
 from verisphere.measure.precision import PrecisionDrop, RangeImages, precision_drop
@@ -211,8 +213,17 @@ def _recipes() -> dict[str, Files]:
             "search.json": _search_json(),
             "reward.json": b'{"reward": 0.5, "replicates": [0.25, null]}',
         },
+        "inversion": {"inversion.yaml": b"steps: 3\nrate: 0.1\ndecay: cosine\nflip: true\n"},
+        "leak": {"leak.json": _leak_json()},
         "experiment": {"plan.yaml": PLAN.encode(), "recipe.yaml": RECIPE.encode()},
     }
+
+
+def _leak_json() -> bytes:
+    """A test of leaks with one attacker."""
+    point = operating_point([0.9, 0.1], [0.5, 0.4, 0.2, 0.1], "0.25")
+    rows = (LeakRow("photographs", 0.5, 0.0, ()), LeakRow("head", 0.25, 0.125, (point,)))
+    return json_text(LeakFigures(1, "a", "0" * 64, "b", None, rows, {"steps": 3}, "0")).encode()
 
 
 def _search_json() -> bytes:

@@ -13,6 +13,7 @@ from verisphere.train.dry_run.measured import saved_bytes
 
 _FEW, _MORE = 2, 4
 _FLOAT = 4
+_BACKWARD = 2  # what the backward holds at most, as a multiple of what the forward keeps for it
 _OF_IMAGES = 6  # values, their gradient, two of Adam, what the network takes, and one at work
 _STEP = 2  # work of a step as a multiple of a forward: images need gradients, weights do not
 
@@ -77,6 +78,6 @@ def plan_of(backbone: Backbone, images: int, settings: Inversion) -> Plan:
     an_image = (more - few) // (_MORE - _FEW)
     height, width = backbone.input_size
     weights = sum(tensor.nbytes for tensor in states)
-    held = few + (batch - _FEW) * an_image + batch * _OF_IMAGES * 3 * height * width * _FLOAT
+    held = _BACKWARD * (few + (batch - _FEW) * an_image) + batch * _OF_IMAGES * 3 * height * width * _FLOAT
     work = counter.get_total_flops() // _MORE * _STEP * settings.steps * images
     return Plan(images, -(-images // settings.batch_size), settings.steps, weights + held, work)
