@@ -54,7 +54,7 @@ from verisphere.images.detect.weights import decompress, unpickle
 from verisphere.images.detect.yunet import _ends as yunet_ends
 from verisphere.images.photos import Photos
 from verisphere.invert.leak import leak_text
-from verisphere.invert.settings import read_settings
+from verisphere.invert.settings import read_settings as read_inversion
 from verisphere.measure.ijb import IjbOptions, evaluate_ijb
 from verisphere.measure.precision import read_precision_drop
 from verisphere.models.checkpoint import SHARED, read_checkpoint
@@ -336,7 +336,7 @@ READERS = {
     "experiments": Reader(("experiment",), _experiment, ("plan",), True, ("evaluate: ", "arm ", "warm: ")),
     "searches": Reader(("search",), lambda folder: read_search(folder / "search.yaml"), ("search",), True),
     "folders of searches": Reader(("folder of a search",), _searched),
-    "numbers of an inversion": Reader(("inversion",), lambda folder: read_settings(folder / "inversion.yaml", {})),
+    "numbers of an inversion": Reader(("inversion",), lambda folder: read_inversion(folder / "inversion.yaml", {})),
     "tests of leaks": Reader(("leak",), lambda folder: leak_text(read_leak(folder / "leak.json"))),
     "folders of experiments": Reader(("folder of an experiment",), _experiment, ("experiment",)),
     "all-pairs scans": Reader(("saved scan",), _saved_scan),

@@ -60,11 +60,14 @@ class LeakFigures:
             raise ValueError(f"format is {self.format}; this version reads {FORMAT}")
         if not self.rows:
             raise ValueError("rows is empty; a test of leaks has at least one")
+        fars = [point.far_target for point in self.rows[-1].points]
         for row in self.rows:
             if row.source not in SOURCES:
                 raise ValueError(f"rows: source is {row.source!r}; allowed are {', '.join(SOURCES)}")
             if row.source != "photographs" and not row.points:
                 raise ValueError(f"rows: {row.source} has no points")
+            if row.points and [point.far_target for point in row.points] != fars:
+                raise ValueError(f"rows: the FARs of {row.source} are not {', '.join(fars)}, those of the last")
 
 
 def read_leak(path: Path) -> LeakFigures:

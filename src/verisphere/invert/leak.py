@@ -155,7 +155,7 @@ def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:
 
 def leak_text(figures: LeakFigures) -> str:
     """The figures as a table."""
-    fars = [point.far_target for point in figures.rows[0].points]
+    fars = [point.far_target for point in figures.rows[-1].points]
     header = ["recovered from", "cosine, own", "cosine, others", *(f"TAR at FAR {far}, 95 %" for far in fars)]
     rows = [
         [
@@ -166,6 +166,7 @@ def leak_text(figures: LeakFigures) -> str:
                 f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
                 for point in row.points
             ),
+            *("-" for _ in fars[len(row.points) :]),  # photographs of which nobody has two
         ]
         for row in figures.rows
     ]
