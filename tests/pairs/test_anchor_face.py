@@ -554,7 +554,7 @@ PAPER = {
 
 
 def test_every_recipe_is_known():
-    assert {path.stem for path in RECIPES.glob("*.yaml")} == set(PAPER)
+    assert {path.stem for path in RECIPES.glob("*.yaml") if not path.stem.startswith("baseline_")} == set(PAPER)
 
 
 @pytest.mark.parametrize("name", PAPER)
