@@ -2,12 +2,13 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
 
-from verisphere.files.json_values import from_json
+from verisphere.files.json_values import as_kind, from_json
 from verisphere.files.results import json_text
 from verisphere.vocabulary import OperatingPoint
 
@@ -88,3 +89,16 @@ def test_what_does_not_fit_is_named(change, message):
 def test_only_an_object_makes_a_dataclass(value):
     with pytest.raises(ValueError, match=r"it is .*, not an object"):
         from_json(Table, value)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(0.5, 0.5), (1, 1.0), ("balanced", "balanced"), (None, None)])
+def test_a_choice_takes_what_any_of_its_kinds_takes(value: object, wanted: object):
+    assert as_kind(float | Literal["balanced"] | None, value, "balance") == wanted
+    with pytest.raises(ValueError, match="balance is 'even', not a number"):
+        as_kind(float | Literal["balanced"], "even", "balance")
+
+
+def test_a_mapping_is_checked_entry_by_entry():
+    assert as_kind(Mapping[str, float], {"a": 1}, "margins") == {"a": 1.0}
+    with pytest.raises(ValueError, match=r"margins\.a is 'x', not a number"):
+        as_kind(Mapping[str, float], {"a": "x"}, "margins")

@@ -163,3 +163,15 @@ def test_a_loss_that_is_not_finite_names_the_step():
 def test_a_number_out_of_range_is_refused(field: str, value: object):
     with pytest.raises(ValueError, match=field):
         Inversion(**{field: value})
+
+
+class WithoutGradient(Small):
+    """A network whose embeddings carry no gradient, as those of a graph that another program runs."""
+
+    def embed(self, images: Tensor) -> Tensor:
+        return super().embed(images).detach()
+
+
+def test_a_network_without_gradient_is_refused():
+    with pytest.raises(ValueError, match="WithoutGradient gives embeddings without a gradient"):
+        invert(WithoutGradient(), TowardEmbeddings(targets()), SHORT)

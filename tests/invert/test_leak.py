@@ -52,13 +52,24 @@ def test_whole_inversions_are_not_made_again(tiny: Path, tested: Path, monkeypat
     again = asked(tiny, head=tiny / "run", trained=tiny / "data.yaml")
     run_leak(again, tested, CPU)
     assert (tested / "leak.json").read_bytes() == before
-    with pytest.raises(ValueError, match="embeddings: an inversion of another model, or by other numbers"):
-        run_leak(replace(again, count=3), tested, CPU)
+    for changes, named in (
+        ({"count": 3}, "count"),
+        ({"fars": ("1e-1", "1e-2")}, "far"),
+        ({"settings": replace(SHORT, steps=5)}, "settings"),
+        ({"faces": tiny / "data.yaml"}, "faces"),
+        ({"head": None, "trained": None}, "trained"),
+    ):
+        with pytest.raises(ValueError, match=f"holds another test of leaks, by its {named}; choose another"):
+            run_leak(replace(again, **changes), tested, CPU)
 
 
 def test_what_is_refused(tiny: Path, tmp_path: Path):
     with pytest.raises(ValueError, match="--head and --trained belong together"):
         asked(tiny, head=tiny / "run")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").touch()
+    with pytest.raises(ValueError, match="full: it holds something, and no test of leaks"):
+        run_leak(asked(tiny), tmp_path / "full", CPU)
     with pytest.raises(ValueError, match="an untrained network reveals nobody"):
         run_leak(asked(tiny, model=tiny / "judge.yaml"), tmp_path / "out", CPU)
 

@@ -3,8 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _LARGEST_WHOLE_NUMBER = 10**308  # of a whole number that stands for a float
@@ -59,13 +60,13 @@ def _value(hint: Any, value: object, where: str) -> Any:
         return from_json(hint, value, where)
     if origin is Literal and type(value) is str and value in options:
         return value
-    if origin is UnionType:
+    if origin in (UnionType, Union):
         if value is None and NoneType in options:
             return None
-        return _value(next(option for option in options if option is not NoneType), value, where)
+        return _of_one_kind([option for option in options if option is not NoneType], value, where)
     if origin in (tuple, Sequence) and type(value) is list:
         return tuple(_value(options[0], entry, f"{where}[{place}]") for place, entry in enumerate(value))
-    if origin is dict and isinstance(value, Mapping):
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
         return {name: _value(options[1], entry, f"{where}.{name}") for name, entry in value.items()}
     if origin is Any or type(value) is origin:
         return value
@@ -73,6 +74,14 @@ def _value(hint: Any, value: object, where: str) -> Any:
         return float(value)
     allowed = " or ".join(map(repr, options)) if origin is Literal else _KIND_IN_WORDS.get(origin, str(origin))
     raise ValueError(f"{where} is {shown(value)}, not {allowed}")
+
+
+def _of_one_kind(hints: Sequence[Any], value: object, where: str) -> Any:
+    """A value for the first of some annotations that takes it; where none does, the error is that of the first."""
+    for hint in hints:
+        with suppress(ValueError):
+            return _value(hint, value, where)
+    return _value(hints[0], value, where)
 
 
 def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:

@@ -36,7 +36,7 @@ class LeakFigures:
     """What a model reveals of people.
 
     Attributes:
-        format: of the file.
+        format: number of the format.
         model: name of the model.
         sha256: digest of its weights, in hexadecimal.
         judge: name of the second model.

@@ -69,7 +69,7 @@ class GeneratedPairs:
         Args:
             model: which model made the embeddings.
             generated: embeddings of the generated images, in the order of `photos`.
-            photographs: those of the photographs.
+            photographs: embeddings of the photographs, in the same order.
         """
         rows = np.concatenate([generated, photographs]).astype(np.float32)
         names = [f"{kind}-{place}" for kind in ("generated", "photo") for place in range(len(generated))]

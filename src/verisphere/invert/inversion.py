@@ -138,7 +138,8 @@ class TowardCenters(Identity):
 
     def loss(self, embeddings: Float[Tensor, "batch dim"], places: range) -> Float[Tensor, ""]:
         """The mean of the training loss."""
-        return self._head(embeddings, self._labels[places.start : places.stop].to(embeddings.device)).loss
+        labels = self._labels[places.start : places.stop].to(embeddings.device)
+        return self._head.to(embeddings.device)(embeddings, labels).loss
 
 
 def invert(

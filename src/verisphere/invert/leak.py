@@ -5,15 +5,17 @@ and one who has the network and embeddings of photographs (`embeddings`). Each h
 the threshold of a FAR, one photograph of the person for each face, which no face was drawn to.
 """
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from verisphere import __version__
-from verisphere.files.disk import write_whole
+from verisphere.files.disk import real_path, write_whole
 from verisphere.files.documents import read_json_file
 from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import from_json
@@ -30,7 +32,7 @@ from verisphere.vocabulary import Progress, quietly
 
 log = logging.getLogger(__name__)
 
-LEAK_JSON = "leak.json"
+LEAK_JSON, _ASKED = "leak.json", "asked.json"
 _SOURCES = {
     "photographs": "photographs themselves",
     "embeddings": "embeddings of photographs",
@@ -105,8 +107,9 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
         raise ValueError(f"--head {asked.head}: has other weights than {asked.model}; name the run that it came from")
     found = {}
     with alone_in(out):
+        _check_same(out, _described(asked, model.sha256, judge.sha256))
         for source, attack in asked.attacks().items():
-            found[source] = _attacked(source, attack, model.sha256, out / source, device, progress)
+            found[source] = _attacked(source, attack, out / source, device, progress)
         result = LeakFigures(
             FORMAT,
             asked.model.name,
@@ -121,19 +124,47 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
     return result
 
 
-def _attacked(
-    source: str, attack: Asked, sha256: str, folder: Path, device: torch.device, progress: Progress
-) -> InversionFindings:
+def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[str, Any]:
+    """What the faces of a test and their figures depend on, as JSON values."""
+    paths = {name: getattr(asked, name) for name in ("faces", "people", "trained")}
+    return {
+        "model": sha256,
+        "judge": judge_sha256,
+        "judge file": str(real_path(asked.judge)),
+        **{name: None if path is None else str(real_path(path)) for name, path in paths.items()},
+        "settings": asdict(asked.settings),
+        "count": asked.count,
+        "far": list(asked.fars),
+    }
+
+
+def _check_same(out: Path, described: dict[str, Any]) -> None:
+    """Keep what a test is of, and refuse to go on with another one in its folder.
+
+    Raises:
+        ValueError: the folder holds another test, or something else; names what differs.
+    """
+    path = out / _ASKED
+    if not path.is_file():
+        if any(entry.name != ".lock" for entry in out.iterdir()):
+            raise ValueError(f"{out}: it holds something, and no test of leaks; choose another --out")
+        write_whole(path, lambda partial: partial.write_text(json.dumps(described, indent=2) + "\n"))
+        return
+    before = read_json_file(path)
+    differing = [name for name in described if not isinstance(before, dict) or before.get(name) != described[name]]
+    if differing:
+        raise ValueError(f"{out}: holds another test of leaks, by its {', '.join(differing)}; choose another --out")
+
+
+def _attacked(source: str, attack: Asked, folder: Path, device: torch.device, progress: Progress) -> InversionFindings:
     """The findings of an inversion, from its folder where it is whole."""
     path = folder / INVERSION_JSON
     if path.is_file():
         with errors_naming(path):
-            before = from_json(InversionFindings, read_json_file(path))
-        if (before.sha256, before.settings, len(before.images)) == (sha256, asdict(attack.settings), attack.count):
-            return before
-        raise ValueError(f"{folder}: an inversion of another model, or by other numbers; choose another --out")
-    log.info("faces from %s", _SOURCES[source])
-    return run_inversion(attack, prepare(attack, device, progress), folder, device, save_every=50, progress=progress)
+            return from_json(InversionFindings, read_json_file(path))
+    prepared = prepare(attack, device, progress)
+    log.info("faces from %s: %s", _SOURCES[source], prepared.plan.text())
+    return run_inversion(attack, prepared, folder, device, save_every=50, progress=progress)
 
 
 def _rows(found: dict[str, InversionFindings]) -> Sequence[LeakRow]:

@@ -52,7 +52,7 @@ def chosen_people(faces: Faces, count: int, seed: int) -> list[str]:
     Args:
         faces: the set.
         count: how many people.
-        seed: of the draw.
+        seed: seed by which people are drawn.
 
     Raises:
         ValueError: there are fewer people.
@@ -75,7 +75,7 @@ def photographs_of(
         faces: the set.
         people: the person of each image.
         count: number of other people that a distance needs.
-        seed: of the choice of other people.
+        seed: seed by which other people are chosen.
         given: the photographs that images are drawn to; None takes the first of each person, for a closed set.
 
     Raises:

@@ -26,7 +26,7 @@ class Plan:
         images: number of images.
         batches: number of batches.
         steps: steps of each batch.
-        bytes: of the weights, and of the largest batch with all that its backward needs.
+        bytes: bytes that the weights take, and the largest batch with all that its backward needs.
         flops: floating-point operations of all steps.
     """
 

@@ -108,7 +108,7 @@ class Prepared:
         names: name of each image.
         people: person of each image.
         target: see `InversionFindings`.
-        digest: of what the images are drawn to, in hexadecimal.
+        digest: SHA-256 of what the images are drawn to, in hexadecimal.
         photographs: what they are compared with; None without photographs.
         pairs: the pairs of a list; None without one.
         plan: memory and work.

@@ -48,10 +48,7 @@ def build_named(description: Mapping[str, Any], kind: type[T], house: str, what:
     if not (isinstance(named, type) and issubclass(named, kind)):
         raise ValueError(f"{shown(path)} is not a {what}")
     try:
-        given = {
-            name: build_named(value, kind, house, what, trust) if names_class(value) else value
-            for name, value in dict(**arguments).items()
-        }
+        given = {name: _built(value, kind, house, what, trust) for name, value in dict(**arguments).items()}
         if path.startswith(house):
             given = _of_their_kinds(named, kind, given)
         build: Callable[..., T] = named
@@ -59,6 +56,13 @@ def build_named(description: Mapping[str, Any], kind: type[T], house: str, what:
     except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{what} {shown(path)} with {shown(arguments)} cannot be built: {reason}") from None
+
+
+def _built(value: Any, kind: type[T], house: str, what: str, trust: bool) -> Any:
+    """An argument, or what it describes; in a list each entry, such as the losses of a weighted sum."""
+    if isinstance(value, list):
+        return [_built(entry, kind, house, what, trust) for entry in value]
+    return build_named(value, kind, house, what, trust) if names_class(value) else value
 
 
 def _of_their_kinds(named: type, kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,6 +73,11 @@ def _of_their_kinds(named: type, kind: type, given: Mapping[str, Any]) -> dict[s
     """
     hints, known = get_type_hints(named.__init__), inspect.signature(named).parameters  # type: ignore[misc]
     return {
-        name: value if isinstance(value, kind) or name not in known else as_kind(hints[name], value, name)
+        name: value if _is_built(value, kind) or name not in known else as_kind(hints[name], value, name)
         for name, value in given.items()
     }
+
+
+def _is_built(value: Any, kind: type) -> bool:
+    """Whether a value is an object that was described, or a list of such."""
+    return isinstance(value, kind) or (isinstance(value, list) and any(isinstance(entry, kind) for entry in value))

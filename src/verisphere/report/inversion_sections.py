@@ -136,7 +136,8 @@ def likeness(findings: InversionFindings, uri: str | None) -> Markup:
     if accepted:
         told = (
             "One photograph of the person for each image, not the one it was drawn to; the threshold is that of pairs "
-            "of photographs of two people. Bounds are exact binomial ones."
+            "of photographs of two people. Bounds are exact binomial ones. "
+            "A FAR with * is below what so few pairs resolve."
         )
         header = ["Accepted", "Under", "FAR", "Threshold", "Images", "Share", "95 % bounds"]
         parts.append(table("Images accepted as their person", header, accepted, told))
