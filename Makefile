@@ -13,7 +13,10 @@ SEED ?= 16
 INPUTS ?= 10000
 OPTIONS ?=
 
-.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures reference clean gone
+# Of `make lock`: extras in requirements.lock; not in it are `insightface` and `track`, which constraints.txt lacks too.
+LOCKED := detect export heif data clean tune
+
+.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures reference dist lock clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -67,6 +70,22 @@ figures: $(VENV)/.core
 # The pages of docs/reference, and the fields that `train --help` lists, from the docstrings.
 reference: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m reference
+
+# The wheel, the sdist, the bill of materials and their digests: the same bytes from the same commit (docs/releasing.md).
+dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+dist: $(VENV)/.dev
+	@test -z "$$(git status --porcelain)" || \
+		{ echo "dist/ is made of the last commit, and there are changes after it; commit them first" >&2; exit 1; }
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	version=$$(ls dist/*.tar.gz | sed 's,dist/verisphere-\(.*\).tar.gz,\1,') && \
+		$(BIN)/python release/sbom.py $$version $$SOURCE_DATE_EPOCH dist/verisphere-$$version.cdx.json
+	cd dist && sha256sum verisphere-* > SHA256SUMS
+
+# requirements.lock: the versions of constraints.txt with the digests of their files on the public index.
+lock: $(VENV)/.dev
+	$(BIN)/uv pip compile --no-config --universal --python-version 3.11 --generate-hashes --no-header --quiet \
+		--constraint constraints.txt $(addprefix --extra ,$(LOCKED)) pyproject.toml --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV)

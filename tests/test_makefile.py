@@ -113,3 +113,15 @@ def test_a_python_that_is_too_old(checkout: Checkout):
     assert failed.returncode == 2
     assert failed.stderr.startswith("verisphere needs Python 3.11 or newer")
     assert not checkout.environment.exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_a_release_is_not_made_beside_changes_that_are_not_committed(checkout: Checkout):
+    own = ["git", "-c", "user.name=nobody", "-c", "user.email=nobody@localhost", "-C", str(checkout.folder)]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*own, *arguments], check=True, timeout=60)
+    (checkout.folder / "further.txt").touch()
+    done = checkout.make("dist")
+    assert done.returncode == 2
+    assert "made of the last commit, and there are changes after it; commit them first" in done.stderr
+    assert not (checkout.folder / "dist").exists()

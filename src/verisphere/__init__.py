@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from verisphere.ship.arrays import calibrate
     from verisphere.vocabulary import Embeddings, OperatingPoint
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Embeddings",
     "Head",
