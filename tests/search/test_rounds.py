@@ -60,3 +60,10 @@ def test_another_wins_where_a_redrawing_has_no_figure():
     # of three redrawings that count the first is lost; in the last nobody else has a figure
     assert another_wins([best, redrawn(0.6, 0.9, 0.4, NAN)], 0) == pytest.approx(1 / 3)
     assert another_wins([redrawn(NAN, NAN), redrawn(0.6, 0.9)], 0) == 0.0
+
+
+def test_of_equal_rewards_none_that_diverged_is_told_first():
+    of_round = a_round(None, 0.5, None, 0.5)
+    draws, rewards = of_round.told
+    assert rewards.tolist() == [0.5] * 4
+    assert draws.tolist() == of_round.draws[[1, 3, 0, 2]].tolist()

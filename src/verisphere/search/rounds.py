@@ -48,6 +48,12 @@ class Round:
         return np.array([start.draw for start in self.starts], np.float64)
 
     @property
+    def told(self) -> tuple[Draws, Rewards]:
+        """Draws and rewards for a method; trainings that diverged come last, so that none is the first of the best."""
+        order = sorted(range(len(self.measured)), key=lambda place: self.measured[place] is None)
+        return self.draws[order], self.rewards[order]
+
+    @property
     def ranking(self) -> list[int]:
         """The candidates, the best first; of equal rewards the earlier one, and those that diverged at the end."""
         return sorted(range(len(self.measured)), key=lambda place: _order(self.measured[place]))

@@ -86,7 +86,7 @@ class EachEpoch(SearchSchedule):
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
         """Candidates that continue the best one."""
         if rounds:
-            method.tell(rounds[-1].draws, rounds[-1].rewards)
+            method.tell(*rounds[-1].told)
         if is_over(rounds, self.epochs):
             return ()
         best = rounds[-1].best if rounds else None
@@ -119,7 +119,7 @@ class WholeTrainings(SearchSchedule):
         """The next trainings, from the beginning to the end."""
         known = [reward for entry in rounds for reward in entry.measured if reward is not None]
         if rounds and rounds[-1].ranked:
-            method.tell(rounds[-1].draws, rounds[-1].rewards)
+            method.tell(*rounds[-1].told)
         elif known:  # all trainings of the round diverged
             method.tell(rounds[-1].draws, np.full(len(rounds[-1].starts), min(known)))
         count = min(self.trainings - len(rounds) * self.at_once, self.at_once)
