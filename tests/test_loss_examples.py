@@ -12,8 +12,9 @@ from loss_examples import EXAMPLES, KINDS, asked
 from verisphere import losses
 
 TESTS = Path(__file__).parent
-#: What is exported and is no loss to train with.
-NO_LOSS = {"ClassLoss", "Rows"}
+#: What is exported and is no loss to train with, or needs a teacher: tests/losses/test_similarity_kl.py asks the latter
+#: on every engine.
+NO_LOSS = {"ClassLoss", "Rows", "SimilarityKL"}
 #: Suites that ask each example in a test of its own. The tests that start processes go over the table themselves, and
 #: assert that they have: tests/head/test_sharded.py, tests/head/test_sampled.py, tests/train/dry_run/test_dry_run.py.
 SUITES = ["losses/test_class_loss.py", "head/test_engines.py", "head/test_sampled.py"]

@@ -79,7 +79,7 @@ class ChunkTerms:
         self,
         product: Float[Tensor, "batch centers"],
         inverse: Float[Tensor, "centers"] | None,
-        context: tuple[Float[Tensor, "batch 1"], ...],
+        context: tuple[Float[Tensor, "batch _"], ...],
     ) -> Float[Tensor, "batch classes"]:
         """Logits or terms of the chunk's classes, including the own class."""
         cosine = product.to(self.dtype)
@@ -92,7 +92,7 @@ class ChunkTerms:
         product: Float[Tensor, "batch centers"],
         inverse: Float[Tensor, "centers"] | None,
         own_column: Int32[Tensor, "batch"],
-        context: tuple[Float[Tensor, "batch 1"], ...],
+        context: tuple[Float[Tensor, "batch _"], ...],
     ) -> Float[Tensor, "batch"]:
         """The highest logit of each row, the own class excluded; minus infinity where it is the only class."""
         logits = self.others(product, inverse, context)
@@ -104,7 +104,7 @@ class ChunkTerms:
         inverse: Float[Tensor, "centers"] | None,
         own_column: Int32[Tensor, "batch"],
         shift: Float[Tensor, "batch"],
-        context: tuple[Float[Tensor, "batch 1"], ...],
+        context: tuple[Float[Tensor, "batch _"], ...],
         class_weight: Float[Tensor, "classes"] | None = None,
     ) -> tuple[Float[Tensor, "batch"], Float[Tensor, "batch centers"], tuple[Float[Tensor, "batch 1"], ...]]:
         """Row sums, and their derivatives in the products (of their type) and in the context's differentiated items.
@@ -114,7 +114,7 @@ class ChunkTerms:
             inverse: one over the lengths of the centers; None where the loss compares products.
             own_column: column of the own class; a number outside the chunk where another chunk has it.
             shift: subtracted from the logits before the exponential; unused by a loss that sums.
-            context: items of the loss's context, one column each.
+            context: items of the loss's context, one column each, and then the cosines of a teacher that the loss reads.
             class_weight: how often each class counts in a sum; None counts each once, and so does a softmax.
         """
 

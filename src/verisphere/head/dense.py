@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.interface import ViewRequest, WholeEngine, WholeView
+from verisphere.head.interface import Teacher, ViewRequest, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
 from verisphere.losses.class_loss import ClassLoss, compared_rows, reduced_others
 
@@ -20,6 +20,7 @@ def dense_rest(
     subcenters: SubCenters,
     *context: Float[Tensor, "batch"],
     class_weights: Float[Tensor, "classes"] | None = None,
+    teacher: Teacher | None = None,
 ) -> Float[Tensor, "batch"]:
     """Reduce the other classes of each row as `loss.reduce` says: minus infinity or 0 where there are none.
 
@@ -31,10 +32,12 @@ def dense_rest(
         subcenters: how the cosines of a class become one.
         context: items of the loss's context, one number a row each.
         class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
+        teacher: the teacher, for a loss that reads one.
     """
     product = _Product.apply(query, compared_rows(centers, loss.similarity).flatten(0, 1))
     cosine = subcenters.pooled(product.unflatten(1, centers.shape[:2]))  # (batch, classes)
-    return reduced_others(loss, cosine, labels, *context, class_weights=class_weights)
+    of_teacher = teacher.rows @ teacher.centers.T if loss.teacher and teacher is not None else None
+    return reduced_others(loss, cosine, labels, *context, class_weights=class_weights, teacher=of_teacher)
 
 
 class _Product(torch.autograd.Function):
@@ -68,7 +71,14 @@ class DenseView(WholeView):
         """See `dense_rest`."""
         request = self.request
         rest = dense_rest(
-            loss, query, self.centers, request.labels, request.subcenters, *context, class_weights=request.class_weights
+            loss,
+            query,
+            self.centers,
+            request.labels,
+            request.subcenters,
+            *context,
+            class_weights=request.class_weights,
+            teacher=request.teacher,
         )
         # The backward reaches all of these as that of the streamed engine does, also what `others` leaves unused: their
         # gradients may be all-reduced over ranks whose engines differ, and every rank must join each all-reduce.

@@ -9,12 +9,22 @@ from torch import Tensor, nn
 
 from verisphere.compiling import left_eager
 from verisphere.head.auto import Auto
-from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, prepare
+from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, check_teacher, prepare
 from verisphere.head.deferred import DeferredTensor
-from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest, check_engine
+from verisphere.head.interface import (
+    Batch,
+    DeferredGradient,
+    Engine,
+    SGDStep,
+    Teacher,
+    View,
+    ViewRequest,
+    check_engine,
+)
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
+from verisphere.losses.similarity_kl import TeacherNormaliser
 from verisphere.score.cosine import unit
 from verisphere.vocabulary import NO_CLASS, check_whole
 
@@ -86,6 +96,8 @@ class Head(nn.Module):
         held: the classes whose centers this rank holds.
         draws: random state of the engine; None for an engine without randomness.
         noise: the random numbers that the loss asks for; None for a loss that asks for none.
+        teacher: (held, d') centers of the teacher, each of length 1, where the loss compares with one; see
+            `set_teacher`. It is not a part of the state.
         deferred: whether the gradient of `centers` is deferred to `step`, if the engine can. `HeadSGD` sets it.
             `centers.grad` is then a `DeferredTensor`, which stands for a gradient that has not been computed.
 
@@ -138,6 +150,8 @@ class Head(nn.Module):
         self._deferred: DeferredTensor | None = None
         self.held = self.engine.held(classes)
         self.centers = nn.Parameter(torch.empty(len(self.held), centers.count, size + loss.class_bias))
+        self.teacher: Tensor | None
+        self.register_buffer("teacher", None, persistent=False)
         self.reset_parameters()
         prepare(loss, self, classes)
 
@@ -157,12 +171,35 @@ class Head(nn.Module):
         if self.loss.class_bias:
             nn.init.zeros_(self.centers[..., -1])
 
+    def set_teacher(self, centers: Float[Tensor, "held teacher_dim"]) -> None:
+        """Set the teacher's class centers, for a loss that compares with a teacher; only their directions count.
+
+        Args:
+            centers: one for each class that this rank holds, in the order of the classes.
+
+        Raises:
+            ValueError: another number of centers, or one that has no direction.
+        """
+        if centers.ndim != 2 or len(centers) != len(self.held):
+            raise ValueError(
+                f"centers have shape {tuple(centers.shape)}; a teacher has one center for each of the "
+                f"{len(self.held)} classes held here"
+            )
+        self.teacher = unit(centers.detach().to(self.centers))
+        without = (~((self.teacher * self.teacher).sum(1) > 0.5)).nonzero()[:, 0]
+        if len(without):
+            raise ValueError(
+                f"{len(without)} of the teacher's centers are not finite or of length 0, the first is that of class "
+                f"{self.held[int(without[0])]}"
+            )
+
     @left_eager
     def forward(
         self,
         embeddings: Float[Tensor, "batch dim"],
         labels: Integer[Tensor, "batch"],
         weights: Float[Tensor, "batch"] | None = None,
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
     ) -> HeadOutput:
         """The mean loss of a batch and the loss of each row.
 
@@ -173,15 +210,17 @@ class Head(nn.Module):
             labels: class numbers, of any integer type; -1 means 'no known class' and is for `sum` losses only.
             weights: a constant for each row (no gradient flows into it); the mean divides by the batch size, not by
                 the sum of the weights.
+            teacher: the teacher's embedding of each row, any length, for a loss that compares with a teacher.
 
         Raises:
-            ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, or
+            ValueError: an empty batch, a teacher that is missing or not asked for, shapes that disagree, embeddings of another size, labels out of range, or
                 `torch.export`; or the gradient is deferred although several ranks hold all classes.
             TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
         """
         if torch.compiler.is_exporting() or torch.jit.is_tracing():
             raise ValueError("a head is a part of the training and cannot be exported: export the backbone alone")
         check_rows(embeddings, labels, weights, self.size)
+        check_teacher(self.loss, self.teacher, teacher, len(labels))
         if torch.is_grad_enabled():
             if self.deferred:
                 check_ranks(self.held, self.classes)
@@ -190,7 +229,8 @@ class Head(nn.Module):
         labels = labels.long()
         with torch.autocast(embeddings.device.type, enabled=False):
             precision = torch.promote_types(torch.promote_types(embeddings.dtype, self.centers.dtype), torch.float32)
-            batch = self.engine.batch(embeddings.to(precision), labels, weights)
+            of_teacher = None if teacher is None else unit(teacher.detach().to(precision))
+            batch = self.engine.batch(embeddings.to(precision), labels, weights, of_teacher)
             check_labels(
                 batch.labels, self.classes, self.loss
             )  # the whole batch, so that all ranks raise the same error
@@ -210,7 +250,10 @@ class Head(nn.Module):
         """The loss of each row, and the spread of the sub-centers where it has a weight."""
         similarity, dtype = self.loss.similarity, batch.embeddings.dtype
         defer = self._defer if self.deferred else None
-        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer)
+        teacher = None
+        if batch.teacher is not None and self.teacher is not None:
+            teacher = Teacher(batch.teacher, self.teacher.to(dtype))
+        request = ViewRequest(batch.labels, self.subcenters, similarity, dtype, defer, teacher=teacher)
         view = self.engine.view(self.centers, request)
         query = compared_rows(batch.embeddings, similarity)
         if self.loss.class_bias:
@@ -265,11 +308,17 @@ class Head(nn.Module):
         nearest = view.nearest(query, count) if count else None
         noise = None if self.noise is None else self.noise(own)
         length = torch.linalg.vector_norm(batch.replicated, dim=1)
-        rows = Rows(own, length, unit(batch.replicated), batch.labels, nearest, noise)
+        rows = Rows(own, length, unit(batch.replicated), batch.labels, nearest, noise, self._of_teacher(view, query))
         if self.training:
             with torch.no_grad():
                 self.loss.observe(rows)
         return rows
+
+    @torch.no_grad()
+    def _of_teacher(self, view: View, query: Float[Tensor, "batch columns"]) -> Float[Tensor, "batch"] | None:
+        """See `Rows.teacher`; None for a loss that reads no teacher."""
+        scales = {term.scale for _, term in self.loss.terms if term.teacher}
+        return view.rest(TeacherNormaliser(scales.pop()), query.detach(), ()) if scales else None
 
     def step(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None = None) -> bool:
         """Update the centers by SGD after a backward that was `deferred`: chunk by chunk, without their gradient.

@@ -67,6 +67,19 @@ class DeferredGradient(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Teacher:
+    """What a teacher says of a batch: its embeddings and class centers, by which its similarities are computed.
+
+    Attributes:
+        rows: embeddings of the global batch, each of length 1, without gradient.
+        centers: a center of length 1 for each class that the engine holds.
+    """
+
+    rows: Float[Tensor, "batch teacher_dim"]
+    centers: Float[Tensor, "classes teacher_dim"]
+
+
+@dataclass(frozen=True, eq=False)
 class ViewRequest:
     """What a head asks of an engine for one batch.
 
@@ -79,6 +92,7 @@ class ViewRequest:
             the gradient to autograd all the same. None: the gradient goes to autograd.
         class_weights: how often each class counts in a sum over the classes, and in the mean of `View.spread`; None
             counts each once. A softmax counts each class once whatever the weights are.
+        teacher: the teacher, for a loss that reads one.
     """
 
     labels: Int64[Tensor, "batch"]
@@ -87,6 +101,7 @@ class ViewRequest:
     dtype: torch.dtype
     defer: Callable[[DeferredGradient], None] | None = None
     class_weights: Float[Tensor, "classes"] | None = None
+    teacher: Teacher | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +115,7 @@ class Batch:
         labels: class of each row.
         weights: weight of each row, without gradient.
         local_rows: the rows that this rank contributed.
+        teacher: the teacher's embedding of each row, without gradient; None without a teacher.
     """
 
     embeddings: Float[Tensor, "batch dim"]
@@ -107,6 +123,7 @@ class Batch:
     labels: Int64[Tensor, "batch"]
     weights: Float[Tensor, "batch"] | None
     local_rows: slice
+    teacher: Float[Tensor, "batch teacher_dim"] | None = None
 
 
 @dataclass(frozen=True)
@@ -216,6 +233,7 @@ class Engine(Protocol):
         embeddings: Float[Tensor, "rows dim"],
         labels: Int64[Tensor, "rows"],
         weights: Float[Tensor, "rows"] | None,
+        teacher: Float[Tensor, "rows teacher_dim"] | None = None,
     ) -> Batch:
         """Gather the global batch from the rows of each rank."""
         ...
@@ -264,9 +282,10 @@ class WholeEngine:
         embeddings: Float[Tensor, "rows dim"],
         labels: Int64[Tensor, "rows"],
         weights: Float[Tensor, "rows"] | None,
+        teacher: Float[Tensor, "rows teacher_dim"] | None = None,
     ) -> Batch:
         """These rows are the whole batch."""
-        return Batch(embeddings, embeddings, labels, weights, slice(0, len(labels)))
+        return Batch(embeddings, embeddings, labels, weights, slice(0, len(labels)), teacher)
 
 
 class WholeView:

@@ -14,6 +14,7 @@ from verisphere.head.chunk import ChunkTerms, add_to_momentum, inverse_length, w
 from verisphere.head.interface import SGDStep
 from verisphere.head.subcenters import spread
 from verisphere.losses.class_loss import ClassLoss
+from verisphere.vocabulary import NO_CLASS
 
 #: A float32 exponential has room for about +-87. Logits in [-64, 64] less (64 - 60 + log N) add up to at most exp(60)
 #: over N classes, and with up to a hundred million of them each is above exp(-87): a loss with such a bound needs no
@@ -37,6 +38,7 @@ class Chunk:
         stored: the centers as stored, K rows a class, in the dtype to compute in.
         inverse: one over the lengths of the centers; None where the loss compares products.
         class_weight: how often each class counts in a sum or a mean over the classes; None counts each once.
+        teacher: the teacher's centers of these classes; None without a teacher.
     """
 
     index: int
@@ -44,6 +46,7 @@ class Chunk:
     stored: Float[Tensor, "centers columns"]
     inverse: Float[Tensor, "centers"] | None
     class_weight: Float[Tensor, "classes"] | None = None
+    teacher: Float[Tensor, "classes teacher_dim"] | None = None
 
     def by_class(self, subcenters: int) -> Float[Tensor, "classes subcenters columns"]:
         """The centers, grouped by class."""
@@ -65,6 +68,7 @@ class Chunks:
         cosine: whether centers are compared by direction.
         compiled: whether element-wise work is compiled.
         class_weights: how often each class counts in a sum or a mean over the classes; None counts each once.
+        teacher: the teacher's centers; None without a teacher.
     """
 
     def __init__(
@@ -75,10 +79,11 @@ class Chunks:
         cosine: bool,
         compiled: bool = False,
         class_weights: Float[Tensor, "classes"] | None = None,
+        teacher: Float[Tensor, "classes teacher_dim"] | None = None,
     ) -> None:
         self.centers, self.dtype, self.cosine, self.compiled = centers, dtype, cosine, compiled
         self.size = ceil(len(centers) / ceil(len(centers) / at_most))
-        self._class_weights = class_weights
+        self._class_weights, self._teacher = class_weights, teacher
         #: Divisor of a mean over the classes.
         self.total = float(len(centers)) if class_weights is None else class_weights.sum()
         self._inverse: list[Tensor] = []
@@ -89,7 +94,8 @@ class Chunks:
             if self.cosine and index == len(self._inverse):
                 self._inverse.append(inverse_length(stored))
             weight = None if self._class_weights is None else self._class_weights[first : first + self.size]
-            yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None, weight)
+            teacher = None if self._teacher is None else self._teacher[first : first + self.size]
+            yield Chunk(index, first, stored, self._inverse[index] if self.cosine else None, weight, teacher)
 
     def run(self, function: Callable[..., Any], loss: type | None = None) -> Callable[..., Any]:
         """The element-wise function to call: compiled, where these chunks are, for this type of loss."""
@@ -112,6 +118,7 @@ class OtherClasses:
         context: items of the loss's context, one number a row each.
         product_dtype: type of the operands and results of products.
         keep: whether pass 1 keeps its derivatives for pass 2, which otherwise computes them again.
+        teacher: the teacher's embeddings of the batch, for a loss that reads them.
     """
 
     def __init__(
@@ -122,8 +129,12 @@ class OtherClasses:
         context: tuple[Float[Tensor, "batch"], ...],
         product_dtype: torch.dtype,
         keep: bool,
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
     ) -> None:
+        # no class is excluded where a teacher is compared with
+        labels = torch.full_like(labels, NO_CLASS) if terms.loss.teacher else labels
         self.terms, self._query, self._labels = terms, query, labels.to(torch.int32)
+        self._teacher = teacher.to(product_dtype) if terms.loss.teacher and teacher is not None else None
         self._context = tuple(item[:, None] for item in context)
         self._operand = query.to(product_dtype)
         self._kept: list[Tensor] | None = [] if keep else None
@@ -150,15 +161,16 @@ class OtherClasses:
         weighed, highest = chunks.run(ChunkTerms.weighed, kind), chunks.run(ChunkTerms.highest, kind)
         for chunk in chunks:
             product, operand, own_column = self._products(chunk)
+            context = self._context_of(chunk)
             if fixed is None:
-                higher = highest(self.terms, product, chunk.inverse, own_column, self._context).maximum(top)
+                higher = highest(self.terms, product, chunk.inverse, own_column, context).maximum(top)
                 rescale = (top - _finite(higher)).exp()
                 for total in (sums, by_query.T, *by_context):
                     total *= rescale
                 top = higher
             self._shifts.append(top)
             chunk_sums, by_product, chunk_by_context = weighed(
-                self.terms, product, chunk.inverse, own_column, _finite(top), self._context, chunk.class_weight
+                self.terms, product, chunk.inverse, own_column, _finite(top), context, self._class_weight(chunk)
             )
             sums += chunk_sums
             if rows:
@@ -195,8 +207,9 @@ class OtherClasses:
             product, _, own_column = self._products(chunk)
             shift = _finite(self._shifts[chunk.index])
             weighed = chunks.run(ChunkTerms.weighed, type(self.terms.loss))
+            context = self._context_of(chunk)
             _, by_product, _ = weighed(
-                self.terms, product, chunk.inverse, own_column, shift, self._context, chunk.class_weight
+                self.terms, product, chunk.inverse, own_column, shift, context, self._class_weight(chunk)
             )
         return by_product.T @ self._weighted_rows(chunk)
 
@@ -205,6 +218,16 @@ class OtherClasses:
         # A sum has no exponentials, so it needs no shift.
         shift = 0.0 if self.terms.loss.reduce == "sum" else known_shift(self.terms.loss, classes)
         return None if shift is None else self._query.new_full((len(self._query),), shift)
+
+    def _context_of(self, chunk: Chunk) -> tuple[Float[Tensor, "batch _"], ...]:
+        """The items of the context, and after them the teacher's cosines for a loss that reads them."""
+        if self._teacher is None or chunk.teacher is None:
+            return self._context
+        cosines = self._teacher @ chunk.teacher.to(self._teacher.dtype).T
+        return (*self._context, cosines.to(self.terms.dtype))
+
+    def _class_weight(self, chunk: Chunk) -> Float[Tensor, "classes"] | None:
+        return None if self.terms.loss.teacher else chunk.class_weight
 
     def _products(self, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
         operand = chunk.stored.to(self._operand.dtype)

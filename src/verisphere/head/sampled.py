@@ -114,7 +114,8 @@ class Sampled(WholeEngine):
     A loss that sums over the classes counts each random class (N - P) / (S - P) times, for S classes of which P are the
     batch's, so that its value and gradient are those of all N on average; so does the mean distance of sub-centers. A
     softmax counts each class once, as in the papers: its normaliser is that of the classes drawn. A loss that needs the
-    nearest other classes gets the nearest of those drawn. In evaluation mode all classes are used and nothing is drawn.
+    nearest other classes gets the nearest of those drawn, and one that compares with a teacher compares the two
+    softmaxes over those drawn. In evaluation mode all classes are used and nothing is drawn.
     Under `Sharded` each rank draws among the classes that it holds.
 
     With `HeadSGD` a step reads and writes the centers and momentum of the classes drawn, with weight decay, and no
@@ -185,7 +186,11 @@ class Sampled(WholeEngine):
         copies = centers.detach().index_select(0, classes)
         defer = None if request.defer is None else _deferring(request.defer, centers, classes, copies)
         rows = _Copies.apply(defer, classes, copies, centers)
-        return self.inner.view(rows, replace(request, labels=renamed, defer=defer, class_weights=weights))
+        teacher = request.teacher
+        if teacher is not None:
+            teacher = replace(teacher, centers=teacher.centers.index_select(0, classes))
+        drawn_only = replace(request, labels=renamed, defer=defer, class_weights=weights, teacher=teacher)
+        return self.inner.view(rows, drawn_only)
 
 
 @dataclass(frozen=True, eq=False)

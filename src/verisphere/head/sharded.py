@@ -37,6 +37,8 @@ class Sharded:
     | embeddings                         | gather   | 4 b d     | always                                             |
     | labels                             | gather   | 8 b       | always                                             |
     | weights                            | gather   | 4 b       | if given                                           |
+    | the teacher's embeddings of t      | gather   | 4 b t     | a term compares with a teacher                     |
+    | its sums over the classes          | sum      | 4 B       | a term compares with a teacher                     |
     | losses of the rows                 | sum      | 4 B       | `loss.partial_losses`, such as SphereFace2         |
     | own cosines                        | sum      | 4 B       | any other loss, and likewise the next four         |
     | own centers                        | sum      | 4 B c     | a term compares centers with them                  |
@@ -98,6 +100,7 @@ class Sharded:
         embeddings: Float[Tensor, "rows dim"],
         labels: Int64[Tensor, "rows"],
         weights: Float[Tensor, "rows"] | None,
+        teacher: Float[Tensor, "rows teacher_dim"] | None = None,
     ) -> Batch:
         """Gather the rows of all ranks, in the order of the ranks."""
         if world() != self.world:
@@ -124,6 +127,7 @@ class Sharded:
             collectives.gathered(labels, sizes),
             None if weights is None else collectives.gathered(weights, sizes),
             slice(first, first + len(labels)),
+            None if teacher is None else collectives.gathered(teacher, sizes),
         )
 
     def view(self, centers: Float[Tensor, "classes subcenters columns"], request: ViewRequest) -> "ShardedView":

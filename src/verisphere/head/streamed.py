@@ -86,7 +86,8 @@ class Streamed(WholeEngine):
         at_most = self.chunk or max(elements // (subcenters * max(rows, centers.shape[2])), 64)
         compiled = rows * centers.shape[:2].numel() >= COMPILED_ELEMENTS if self.compile is None else self.compile
         cosine = request.similarity == "cosine"
-        chunks = Chunks(centers.detach(), at_most, request.dtype, cosine, compiled, request.class_weights)
+        teacher = None if request.teacher is None else request.teacher.centers
+        chunks = Chunks(centers.detach(), at_most, request.dtype, cosine, compiled, request.class_weights, teacher)
         return StreamedView(self, chunks, centers, request)
 
 
@@ -128,9 +129,9 @@ class StreamedView(WholeView):
         with torch.autograd.graph.disable_saved_tensors_hooks(_NO_HOOKS):
             pass  # raises under such hooks
         tracked = torch.is_grad_enabled()
-        terms = ChunkTerms(
-            loss, self.request.subcenters, query.dtype, tuple(tracked and item.requires_grad for item in context)
-        )
+        differentiated = tuple(tracked and item.requires_grad for item in context)
+        # the teacher's cosines follow the context, as constants
+        terms = ChunkTerms(loss, self.request.subcenters, query.dtype, differentiated + (False,) * loss.teacher)
         product_dtype = query.dtype
         if self._engine.precision == "bfloat16" and query.dtype == torch.float32 and not loss.exact_products:
             product_dtype = torch.bfloat16
@@ -139,6 +140,7 @@ class StreamedView(WholeView):
         needed = 2 * len(query) * self._chunks.centers.shape[:2].numel()
         keep = (
             product_dtype == torch.bfloat16
+            and tracked
             and self._token.requires_grad
             and row_gradient is None
             and needed <= self._budget
@@ -146,7 +148,13 @@ class StreamedView(WholeView):
         if keep:
             self._budget -= needed
         others = OtherClasses(
-            terms, query.detach(), self.request.labels, tuple(item.detach() for item in context), product_dtype, keep
+            terms,
+            query.detach(),
+            self.request.labels,
+            tuple(item.detach() for item in context),
+            product_dtype,
+            keep,
+            None if self.request.teacher is None else self.request.teacher.rows,
         )
         return _Rest.apply(self._gradient, others, row_gradient, self._token, query, *context)
 
@@ -204,7 +212,8 @@ class _Rest(torch.autograd.Function):
         rest, by_query, by_context = others.first_pass(gradient.chunks, query.requires_grad, write)
         computed = iter(by_context)
         ctx.by_query = by_query
-        ctx.by_context = [next(computed) if want else None for want in others.terms.differentiated]
+        wanted = others.terms.differentiated[: len(context)]
+        ctx.by_context = [next(computed) if want else None for want in wanted]
         return rest
 
     @staticmethod

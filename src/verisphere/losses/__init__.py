@@ -27,6 +27,7 @@ from verisphere.losses.mv_softmax import MVSoftmax
 from verisphere.losses.noise_resistant import NoiseResistant
 from verisphere.losses.noise_tolerant import NoiseTolerant
 from verisphere.losses.search_softmax import SearchSoftmax
+from verisphere.losses.similarity_kl import SimilarityKL
 from verisphere.losses.softmax import Softmax
 from verisphere.losses.sphereface2 import SphereFace2
 from verisphere.losses.sphereface_r import SphereFaceR
@@ -59,6 +60,7 @@ __all__ = [
     "NormFace",
     "Rows",
     "SearchSoftmax",
+    "SimilarityKL",
     "Softmax",
     "SphereFace",
     "SphereFace2",

@@ -46,6 +46,8 @@ class Rows:
         noise: standard normal numbers, as constants; as many as `ClassLoss.noise` asks for. They are the same on every
             rank, and the only random numbers that a loss may use. None if no loss needs them, and in evaluation mode,
             where a loss uses the mean of its draws.
+        teacher: log of the sum over all classes of exp(`scale` * the teacher's cosine), with the scale of the terms
+            that read a teacher; as constants. None if no loss reads one.
     """
 
     own: Float[Tensor, "batch"]
@@ -54,6 +56,7 @@ class Rows:
     labels: Int64[Tensor, "batch"]
     nearest: Float[Tensor, "batch nearest"] | None = None
     noise: Float[Tensor, "batch noise"] | None = None
+    teacher: Float[Tensor, "batch"] | None = None
 
 
 class ClassLoss(nn.Module):
@@ -82,6 +85,9 @@ class ClassLoss(nn.Module):
             read `rows.own`; see `one_pass` and `partial_losses`.
         exact_products: whether `others` needs cosines in float32 at least, such as for an angle, whose slope 1 / sin
             near cosine 1 magnifies the rounding. Otherwise an engine may round products to bfloat16.
+        teacher: whether the term compares with a teacher (distillation). `others` then receives, after the context,
+            the teacher's cosine of each row and class as constants, and its terms are reduced over all classes, the own
+            class among them. A sum counts each class once, also those that an engine has drawn.
         scale: factor from cosine to logit.
         strength: share of the margin that the loss applies, see `set_strength`.
         classes: number of classes, set by `prepare`; 0 before.
@@ -98,6 +104,7 @@ class ClassLoss(nn.Module):
     noise: int = 0
     linear: bool = False
     exact_products: bool = False
+    teacher: bool = False
 
     def __init__(self, scale: float) -> None:
         super().__init__()
@@ -304,6 +311,7 @@ def reduced_others(
     labels: Int64[Tensor, "batch"],
     *context: Float[Tensor, "batch"],
     class_weights: Float[Tensor, "classes"] | None = None,
+    teacher: Float[Tensor, "batch classes"] | None = None,
 ) -> Float[Tensor, "batch"]:
     """The other classes of each row, reduced as `loss.reduce` says: minus infinity or 0 where there are none.
 
@@ -313,7 +321,11 @@ def reduced_others(
         labels: class of each row, which is excluded.
         context: items of the loss's context, one number a row each.
         class_weights: how often each class counts in a sum; None counts each once, and so does a softmax.
+        teacher: the teacher's cosines, for a loss that reads them; it reduces all classes, each counted once.
     """
+    if loss.teacher:
+        terms = loss.others(cosines, *(item[:, None] for item in context), teacher)
+        return terms.sum(1) if loss.reduce == "sum" else terms.logsumexp(1)
     terms = loss.others(cosines, *(item[:, None] for item in context))
     own_class = labels[:, None] == torch.arange(cosines.shape[1], device=labels.device)
     if loss.reduce == "sum":
@@ -355,11 +367,13 @@ def checked_cosines(
 
     Raises:
         ValueError: shapes that do not fit, numbers that are no cosines, labels out of range, or a loss that compares
-            centers with each other.
+            centers with each other, or with a teacher.
     """
     name = type(loss).__name__
     if any(term.query == "own_center" for _, term in loss.terms):
         raise ValueError(f"{name} cannot be computed from cosines alone; it compares the centers: use a head")
+    if any(term.teacher for _, term in loss.terms):
+        raise ValueError(f"{name} cannot be computed from cosines alone; it compares with a teacher: use a head")
     if cosines.ndim != 2 or not cosines.numel() or not cosines.is_floating_point():
         raise ValueError(
             f"cosines are {cosines.dtype} of shape {tuple(cosines.shape)}; they must be floating-point numbers "
