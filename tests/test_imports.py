@@ -21,6 +21,7 @@ FLOORS = (
     ("ship",),
     ("measure",),
     ("train",),
+    ("distill",),
     ("models",),
     ("head",),
     ("backbones", "pairs", "protocols", "losses", "report"),

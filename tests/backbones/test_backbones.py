@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.efficientnet import EfficientNet
 from verisphere.backbones.iresnet import IResNet, SEResNet
 from verisphere.backbones.mobilefacenet import MobileFaceNet, scaled_channels
 from verisphere.backbones.sfnet import SFNet
 from verisphere.images.augment import Augment, augment
+from verisphere.train.dry_run.measured import measure_backbone
 
 BACKBONES = {
     "MobileFaceNet": lambda: MobileFaceNet(embedding_size=32),
@@ -15,6 +17,7 @@ BACKBONES = {
     "IResNet": lambda: IResNet(18, embedding_size=32, dropout=0.1),
     "SEResNet": lambda: SEResNet(18, embedding_size=32),
     "SFNet": lambda: SFNet(20, embedding_size=32),
+    "EfficientNet": lambda: EfficientNet(embedding_size=32, drop=0.0),
 }
 
 
@@ -233,6 +236,9 @@ def test_channels_are_multiples_of_eight(width, expected):
         (lambda: MobileFaceNet(mean=float("nan")), "mean is nan; it must be a finite number"),
         (lambda: MobileFaceNet(face_width=100), "face_width is 100; it must be a multiple of 16"),
         (lambda: MobileFaceNet(face_height=2048), "face_height is 2048; .* at most 1,024"),
+        (lambda: EfficientNet(drop=1.0), "drop is 1.0; a probability below 1"),
+        (lambda: EfficientNet(width=17), "width is 17; allowed is more than 0"),
+        (lambda: EfficientNet(face_width=100), "face_width is 100; it must be a multiple of 16"),
         (lambda: SFNet(depth=36), "depth is 36; allowed are 20, 64"),
     ],
 )
@@ -244,3 +250,24 @@ def test_refusals_name_the_argument(build, message):
 def test_a_backbone_without_a_network_says_so():
     with pytest.raises(ValueError, match="Backbone computes no embeddings; name a backbone that derives from it"):
         Backbone(4)
+
+
+def test_efficientnet_has_the_weights_and_the_work_of_b0():
+    """The paper's 5.3 million weights, less its 1.281 million for 1,000 classes, are those of our stages."""
+    network = EfficientNet(512)
+    stages = sum(weight.numel() for part in (network.stem, network.blocks, network.mix) for weight in part.parameters())
+    assert stages == pytest.approx(5.3e6 - 1.281e6, rel=0.01)
+    assert (
+        0.75e9 < measure_backbone(network).flops < 0.8e9
+    )  # twice the paper's 0.39 billion multiply-adds; below 1 GFLOP
+
+
+def test_efficientnet_leaves_blocks_out_in_training_alone():
+    torch.manual_seed(0)
+    network = EfficientNet(32, width=0.25, drop=0.9, face_height=32, face_width=32)
+    images = faces(network, 4)
+    with torch.no_grad():
+        assert not torch.equal(network.train()(images), network(images))
+        assert torch.equal(network.eval()(images), network(images))
+    drops = [block.drop for block in network.blocks]
+    assert drops == pytest.approx([0.9 * place / 15 for place in range(16)])

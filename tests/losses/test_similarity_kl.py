@@ -171,7 +171,9 @@ def on_ranks() -> dict[str, float]:
         held = slice(head.held.start, head.held.stop)
         wanted = divergence(rows.detach(), centers[:, 0].detach(), of_teacher, teacher).mean()
         of_rows, of_centers = own.grad - rows.grad[mine], head.centers.grad - centers.grad[held]
-        found[name] = max(float((loss.detach() - wanted).abs()), float(of_rows.abs().max()), float(of_centers.abs().max()))
+        found[name] = max(
+            float((loss.detach() - wanted).abs()), float(of_rows.abs().max()), float(of_centers.abs().max())
+        )
     return found
 
 
@@ -188,7 +190,7 @@ def test_ranks_have_value_and_gradients_of_one(ranks):
 def test_bad_input_is_named():
     _, teacher, rows, of_teacher, labels = drawn()
     head = Head(SimilarityKL(SCALE), CLASSES, SIZE).double()
-    with pytest.raises(ValueError, match="call head.set_teacher"):
+    with pytest.raises(ValueError, match=r"call head\.set_teacher"):
         head(rows, labels, teacher=of_teacher)
     with pytest.raises(ValueError, match=r"one center for each of the 29 classes"):
         head.set_teacher(teacher[:5])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from verisphere.backbones import Backbone, GraphNetwork, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet
+from verisphere.backbones import Backbone, EfficientNet, GraphNetwork, IResNet, MobileFaceNet, Pixels, SEResNet, SFNet
 from verisphere.models import folder as model_folder
 from verisphere.models.folder import Model
 from verisphere.models.model_json import FileDigest
@@ -128,6 +128,7 @@ BACKBONES = {
     "MobileFaceNet": lambda: MobileFaceNet(16, 0.1, "relu"),
     "MobileFaceNet PReLU": lambda: MobileFaceNet(16, 0.1),
     "SFNet": lambda: SFNet(20, 16),
+    "EfficientNet": lambda: EfficientNet(16, width=0.25),
     "IResNet": lambda: IResNet(18, 16, dropout=0.4),
     "SEResNet": lambda: SEResNet(18, 16),
     "GraphNetwork": lambda: GraphNetwork(16, OPERATORS, 8, 6, 0.0, 1.0, "BGR", "NHWC"),

@@ -24,7 +24,9 @@ SYNTHETIC = sorted((FOLDER / "synthetic").glob("*.yaml"))
 
 #: Rows of the papers' tables that are more than a loss, and the comparisons of SphereFace2.
 ROWS = [
-    path for room in ("anchorface", "oneface", "sphereface2", "subcenter") for path in (FOLDER / room).glob("*.yaml")
+    path
+    for room in ("anchorface", "distillation", "oneface", "sphereface2", "subcenter")
+    for path in (FOLDER / room).glob("*.yaml")
 ]
 
 #: Rows of loss search's tables that are searches.
@@ -45,8 +47,8 @@ TABLES = {
     "sphereface2_table_4": 6,
 }
 
-#: Bases of other losses: a recipe names what is built on them.
-ABSTRACT = {"ClassLoss", "CombinedMargin"}
+#: Bases of other losses, and what a recipe asks for by another field (distill.kl).
+ABSTRACT = {"ClassLoss", "CombinedMargin", "SimilarityKL"}
 
 #: Recipes with a paper's numbers whose loss learns, on synthetic faces, under another name: it differs by a number or
 #: by a term that is in the other one too.

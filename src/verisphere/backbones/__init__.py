@@ -1,6 +1,7 @@
 """Backbones: networks from aligned images to embeddings, and the extraction of a whole set."""
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.backbones.efficientnet import EfficientNet
 from verisphere.backbones.extract import extract
 from verisphere.backbones.graph_network import GraphNetwork
 from verisphere.backbones.group_face import GroupFace
@@ -12,6 +13,7 @@ from verisphere.backbones.sfnet import SFNet
 
 __all__ = [
     "Backbone",
+    "EfficientNet",
     "GraphNetwork",
     "GroupFace",
     "IResNet",

@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float32, Int64
 
 from verisphere.clean.found import Found
 from verisphere.clean.nearest_class import NearestClass, nearest_is_own
-from verisphere.clean.run_head import RunHead, open_head
 from verisphere.clean.sub_classes import SubClasses, sub_classes
 from verisphere.collectives import on_every_rank, on_first_rank
 from verisphere.distributed import world
@@ -25,6 +24,7 @@ from verisphere.files.streamed_rows import StreamedRows, open_rows
 from verisphere.files.work_files import WorkFiles
 from verisphere.images.faces import Faces
 from verisphere.models.embed import EmbeddingModel, embed, open_model
+from verisphere.models.run_head import RunHead, open_head
 from verisphere.packs.columns import Texts, coded
 from verisphere.train.restore import data_digest
 from verisphere.train.run_folder import versions
@@ -34,6 +34,8 @@ from verisphere.vocabulary import NO_CLASS, NOBODY, Progress, printable, quietly
 BATCHES = 64
 _CPU = torch.device("cpu")
 _COSINES, _NEAREST = "cosines", "nearest"
+#: What needs no head, for the messages about a run that lacks one.
+WITHOUT_HEAD = "`verisphere clean --embeddings FILE` alone needs none"
 
 
 def found_in_run(
@@ -127,7 +129,7 @@ def found_by_centers(
         ValueError: the run has no head; the file is no embeddings file, was made by another network, or has other
             people than the run; a row is not finite or of length zero.
     """
-    head = open_head(run)
+    head = open_head(run, WITHOUT_HEAD)
     rows = open_rows(embeddings, ("names", "identities"))
     assert rows.identities is not None
     identities = coded(map(str, rows.identities))
@@ -159,7 +161,7 @@ def labels_of(identities: Sequence[str]) -> tuple[tuple[str, ...], Int64[np.ndar
 
 
 def _head_for(run: Path, faces: Faces) -> RunHead:
-    head = open_head(run)
+    head = open_head(run, WITHOUT_HEAD)
     head.check_people(faces.people, "the data")
     return head
 

@@ -56,8 +56,7 @@ def _found(
     options: argparse.Namespace, run: Path | None, data: Path | None, work: Path
 ) -> "tuple[Found, Faces | None]":
     """What the method that the arguments name finds, and the images where they are given."""
-    from verisphere.clean.from_run import found_in_run
-    from verisphere.clean.run_head import open_head
+    from verisphere.clean.from_run import WITHOUT_HEAD, found_in_run
     from verisphere.collectives import on_every_rank
     from verisphere.device import choose_device
     from verisphere.distributed import world
@@ -65,6 +64,7 @@ def _found(
     from verisphere.images.loader import MOST_WORKERS
     from verisphere.models.described_faces import open_faces
     from verisphere.models.embed import open_model
+    from verisphere.models.run_head import open_head
 
     device = choose_device(options.device)
     if data is None:
@@ -80,7 +80,7 @@ def _found(
         raise ValueError(f"--workers {workers}: allowed are 0 to {MOST_WORKERS} processes that read images")
 
     def opened() -> Any:
-        size = open_model(open_head(run).checkpoint.path, device, options.trust_code).backbone.input_size
+        size = open_model(open_head(run, WITHOUT_HEAD).checkpoint.path, device, options.trust_code).backbone.input_size
         return open_faces(data, None, size, options.trust_code)
 
     faces = on_every_rank(opened)

@@ -28,7 +28,7 @@ from verisphere.cli.renamed import check_renamed
 from verisphere.cli.searching import add_search
 from verisphere.cli.shipping import add_calibrate, add_export, add_identify, add_report, add_verify
 from verisphere.cli.threads import settle_threads
-from verisphere.cli.training import add_demo, add_experiment, add_train
+from verisphere.cli.training import add_demo, add_distill, add_experiment, add_train
 from verisphere.words import did_you_mean
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,7 @@ VERBS = (
     add_data,
     add_recipes,
     add_train,
+    add_distill,
     add_experiment,
     add_search,
     add_clean,

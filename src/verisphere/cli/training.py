@@ -1,12 +1,18 @@
-"""Training: `demo`, `train` and `experiment`."""
+"""Training: `demo`, `train`, `distill` and `experiment`."""
 
 import argparse
+import json
 from pathlib import Path
 
 from verisphere.cli.messages import progress, show
 from verisphere.cli.parsing import Verbs, add_device, new_verb, refuse_misspelt
 from verisphere.cli.threads import threads_argument
 from verisphere.words import printable
+
+_LESS_MEMORY = (
+    "lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: false; --dry-run "
+    "says beforehand what a training takes"
+)
 
 
 def demo(options: argparse.Namespace) -> str:
@@ -56,6 +62,17 @@ def add_demo(verbs: Verbs) -> None:
 
 def train(options: argparse.Namespace) -> str:
     """Train as a recipe says."""
+    return _train(options)
+
+
+def distill(options: argparse.Namespace) -> str:
+    """Train a network beside teachers: by L2 to their embeddings and KL to their class similarities."""
+    if options.teacher:
+        options.overrides = [f"--distill.teachers={json.dumps(options.teacher)}", *options.overrides]
+    return _train(options, distills=True)
+
+
+def _train(options: argparse.Namespace, distills: bool = False) -> str:
     from verisphere.distributed import world
     from verisphere.files.metrics import METRICS, read_metrics
     from verisphere.measure.validation import validation_figures
@@ -71,8 +88,13 @@ def train(options: argparse.Namespace) -> str:
         raise ValueError(f"--{of_dry_run[0]} belongs to --dry-run; a training finds out for itself")
     if options.out is None:
         raise ValueError("--out is missing: the folder of the run (or ask for --dry-run, which writes none)")
+    read = read_recipe(options.recipe, options.overrides)
+    if distills and not read.recipe.distill.teachers:
+        raise ValueError(
+            "--teacher is missing: a run, a model folder, an ONNX file or an embeddings file to learn from"
+        )
     train_run(
-        read_recipe(options.recipe, options.overrides),
+        read,
         options.out,
         measure=validation_figures,
         resume=options.resume,
@@ -111,6 +133,30 @@ def _dry_run(options: argparse.Namespace) -> str:
     )
 
 
+def add_distill(verbs: Verbs) -> None:
+    """What `distill` takes."""
+    verb = new_verb(
+        verbs,
+        "distill",
+        distill,
+        shared=True,
+        any_field=True,
+        examples=(
+            "verisphere distill distillation/lfw --teacher runs/lfw --out runs/student",
+            "verisphere distill photos --teacher model --data.path aligned --distill.kl 0 --out runs/student",
+        ),
+        less_memory=_LESS_MEMORY,
+    )
+    _add_training(verb)
+    verb.add_argument(
+        "--teacher",
+        action="append",
+        metavar="MODEL",
+        help="a run, an exported or adopted model, an ONNX file, or an embeddings file (.npz) of the training images; "
+        "repeat for several (those of the recipe)",
+    )
+
+
 def add_train(verbs: Verbs) -> None:
     """What `train` takes."""
     verb = new_verb(
@@ -123,9 +169,14 @@ def add_train(verbs: Verbs) -> None:
             "verisphere train photos --data.path aligned --out runs/first",
             "verisphere train photos --data.path aligned --out runs/first --resume",
         ),
-        less_memory="lower batch_size, raise accumulate (a batch in parts), or choose engine: streamed and in_memory: "
-        "false; --dry-run says beforehand what a training takes",
+        less_memory=_LESS_MEMORY,
     )
+    _add_training(verb)
+    _list_recipe_fields(verb)
+
+
+def _add_training(verb: argparse.ArgumentParser) -> None:
+    """What a training takes, with teachers or without."""
     verb.add_argument(
         "recipe",
         type=Path,
@@ -153,7 +204,6 @@ def add_train(verbs: Verbs) -> None:
     )
     verb.add_argument("--json", type=Path, metavar="OUT", help="with --dry-run: also write the figures as JSON")
     add_device(verb)
-    _list_recipe_fields(verb)
 
 
 def _list_recipe_fields(verb: argparse.ArgumentParser) -> None:

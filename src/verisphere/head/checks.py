@@ -75,36 +75,6 @@ def check_rows(
         raise ValueError(f"weights have shape {tuple(weights.shape)}; a batch of {len(labels)} takes one a row")
 
 
-def check_teacher(
-    loss: ClassLoss,
-    centers: Shaped[Tensor, "held teacher_dim"] | None,
-    rows: Shaped[Tensor, "*teacher"] | None,
-    batch: int,
-) -> None:
-    """Refuse a batch without the teacher that a loss compares with, or with one that no loss reads.
-
-    Raises:
-        ValueError: centers or rows of the teacher are missing, do not fit, or are not asked for; or the terms that read
-            it have different scales.
-    """
-    scales = {term.scale for _, term in loss.terms if term.teacher}
-    name = type(loss).__name__
-    if not scales:
-        if rows is not None:
-            raise ValueError(f"teacher was given, but {name} compares with none; SimilarityKL does")
-        return
-    if len(scales) > 1:
-        raise ValueError(f"terms of {name} compare with the teacher at the scales {sorted(scales)}; give them one")
-    if centers is None or rows is None:
-        lacking = "head.set_teacher(centers)" if centers is None else "head(embeddings, labels, teacher=...)"
-        raise ValueError(f"{name} compares with a teacher, of which something is missing: call {lacking}")
-    if rows.shape != (batch, centers.shape[1]):
-        raise ValueError(
-            f"teacher has shape {tuple(rows.shape)}; {batch} rows of a teacher with centers of {centers.shape[1]} "
-            f"numbers have ({batch}, {centers.shape[1]})"
-        )
-
-
 def check_labels(labels: Int64[Tensor, "batch"], classes: int, loss: ClassLoss) -> None:
     """Refuse class numbers of the global batch that a head with so many classes and this loss does not have.
 

@@ -114,7 +114,7 @@ class ChunkTerms:
             inverse: one over the lengths of the centers; None where the loss compares products.
             own_column: column of the own class; a number outside the chunk where another chunk has it.
             shift: subtracted from the logits before the exponential; unused by a loss that sums.
-            context: items of the loss's context, one column each, and then the cosines of a teacher that the loss reads.
+            context: items of the loss's context, one column each, and then a teacher's cosines if the loss reads them.
             class_weight: how often each class counts in a sum; None counts each once, and so does a softmax.
         """
 

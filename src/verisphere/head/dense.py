@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from verisphere.head.interface import Teacher, ViewRequest, WholeEngine, WholeView
+from verisphere.head.interface import ViewRequest, WholeEngine, WholeView
 from verisphere.head.subcenters import SubCenters, spread
+from verisphere.head.teacher import Teacher
 from verisphere.losses.class_loss import ClassLoss, compared_rows, reduced_others
 
 

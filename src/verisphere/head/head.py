@@ -9,20 +9,12 @@ from torch import Tensor, nn
 
 from verisphere.compiling import left_eager
 from verisphere.head.auto import Auto
-from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, check_teacher, prepare
+from verisphere.head.checks import check_ddp, check_labels, check_ranks, check_rows, prepare
 from verisphere.head.deferred import DeferredTensor
-from verisphere.head.interface import (
-    Batch,
-    DeferredGradient,
-    Engine,
-    SGDStep,
-    Teacher,
-    View,
-    ViewRequest,
-    check_engine,
-)
+from verisphere.head.interface import Batch, DeferredGradient, Engine, SGDStep, View, ViewRequest, check_engine
 from verisphere.head.noise import Noise
 from verisphere.head.subcenters import SubCenters
+from verisphere.head.teacher import Teacher, check_teacher, unit_centers
 from verisphere.losses.class_loss import ClassLoss, Rows, compared_rows
 from verisphere.losses.similarity_kl import TeacherNormaliser
 from verisphere.score.cosine import unit
@@ -180,18 +172,7 @@ class Head(nn.Module):
         Raises:
             ValueError: another number of centers, or one that has no direction.
         """
-        if centers.ndim != 2 or len(centers) != len(self.held):
-            raise ValueError(
-                f"centers have shape {tuple(centers.shape)}; a teacher has one center for each of the "
-                f"{len(self.held)} classes held here"
-            )
-        self.teacher = unit(centers.detach().to(self.centers))
-        without = (~((self.teacher * self.teacher).sum(1) > 0.5)).nonzero()[:, 0]
-        if len(without):
-            raise ValueError(
-                f"{len(without)} of the teacher's centers are not finite or of length 0, the first is that of class "
-                f"{self.held[int(without[0])]}"
-            )
+        self.teacher = unit_centers(centers, self.held, self.centers)
 
     @left_eager
     def forward(
@@ -213,8 +194,9 @@ class Head(nn.Module):
             teacher: the teacher's embedding of each row, any length, for a loss that compares with a teacher.
 
         Raises:
-            ValueError: an empty batch, a teacher that is missing or not asked for, shapes that disagree, embeddings of another size, labels out of range, or
-                `torch.export`; or the gradient is deferred although several ranks hold all classes.
+            ValueError: an empty batch, shapes that disagree, embeddings of another size, labels out of range, a teacher
+                that is missing or not asked for, or `torch.export`; or the gradient is deferred although several ranks
+                hold all classes.
             TypeError: labels that are not integers, or embeddings that are not floating-point numbers.
         """
         if torch.compiler.is_exporting() or torch.jit.is_tracing():

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from verisphere.head.nearest import nearest_others
 from verisphere.head.subcenters import SubCenters
+from verisphere.head.teacher import Teacher
 from verisphere.losses.class_loss import ClassLoss, Similarity, compared_rows
 from verisphere.vocabulary import NO_CLASS
 
@@ -64,19 +65,6 @@ class DeferredGradient(Protocol):
     def scale(self, factor: Float[Tensor, ""] | float) -> None:
         """Multiply the gradient by a number."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class Teacher:
-    """What a teacher says of a batch: its embeddings and class centers, by which its similarities are computed.
-
-    Attributes:
-        rows: embeddings of the global batch, each of length 1, without gradient.
-        centers: a center of length 1 for each class that the engine holds.
-    """
-
-    rows: Float[Tensor, "batch teacher_dim"]
-    centers: Float[Tensor, "classes teacher_dim"]
 
 
 @dataclass(frozen=True, eq=False)

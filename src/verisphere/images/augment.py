@@ -125,6 +125,15 @@ def augment(
         return centred.div_(scale).contiguous(memory_format=torch.channels_last)
 
 
+def mirrored_images(settings: Augment, seed: int, places: Sequence[int]) -> Bool[Tensor, " batch"]:
+    """Which images `augment` mirrors, by the same arguments.
+
+    >>> mirrored_images(Augment(flip=1.0), seed=0, places=range(2))
+    tensor([True, True])
+    """
+    return _draw(places, seed, torch.device("cpu"))["flip"] < settings.flip
+
+
 _OFF = Augment(flip=0.0)
 
 

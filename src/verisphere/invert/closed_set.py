@@ -8,7 +8,6 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
-from verisphere.clean.run_head import open_head
 from verisphere.files.class_paths import present_names
 from verisphere.files.documents import read_yaml_file
 from verisphere.files.errors import errors_naming
@@ -17,6 +16,7 @@ from verisphere.losses import ClassLoss
 from verisphere.models.checkpoint import load_into
 from verisphere.models.folder import is_model_folder, load
 from verisphere.models.named_class import build_named, names_class
+from verisphere.models.run_head import open_head
 from verisphere.train.recipe import Recipe
 
 _RECIPE, _HEAD = "recipe.yaml", "head.safetensors"

@@ -324,6 +324,7 @@ def reduced_others(
         teacher: the teacher's cosines, for a loss that reads them; it reduces all classes, each counted once.
     """
     if loss.teacher:
+        assert teacher is not None, "a head has checked it"
         terms = loss.others(cosines, *(item[:, None] for item in context), teacher)
         return terms.sum(1) if loss.reduce == "sum" else terms.logsumexp(1)
     terms = loss.others(cosines, *(item[:, None] for item in context))

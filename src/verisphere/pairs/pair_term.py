@@ -39,6 +39,7 @@ class Training:
         epochs: length of the training.
         unit: unit of the positions that the recipe states, such as `after`.
         steps_per_epoch: batches in an epoch; None if the data are unknown.
+        teacher_size: numbers in an embedding of the teacher; None without a teacher.
 
     Raises:
         ValueError: a count below 1.
@@ -52,6 +53,7 @@ class Training:
     epochs: float = inf
     unit: Literal["epochs", "steps"] = "epochs"
     steps_per_epoch: int | None = None
+    teacher_size: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("classes", "embedding_size", "batch_size"):
@@ -156,6 +158,7 @@ class Step:
         side: further columns of the backbone's output, with gradient.
         centers: (held, K, d) centers of the classes that this rank holds, as stored.
         held: the classes whose centers this rank holds.
+        teacher: embeddings of a teacher, without gradient; None without a teacher.
     """
 
     batch: GlobalBatch
@@ -167,6 +170,7 @@ class Step:
     side: Float[Tensor, "rows side"] | None = None
     centers: Float[Tensor, "held subcenters dim"] | None = None
     held: range = range(0)
+    teacher: Float[Tensor, "rows teacher_dim"] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,7 @@ class Objective(nn.Module):
         self.local_gradients = local_gradients
         self.terms = nn.ModuleList(terms)
         self._warned = False
+        self._compares = any(loss.teacher for _, loss in head.loss.terms)
 
     def forward(
         self,
@@ -83,21 +84,22 @@ class Objective(nn.Module):
         weights: Float[Tensor, " batch"] | None = None,
         position: Position = Position(),  # it is frozen
         domains: Int64[Tensor, " batch"] | None = None,
+        teacher: Float[Tensor, "batch teacher_dim"] | None = None,
     ) -> ObjectiveOutput:
         """The mean loss over the global batch, and the loss of each image of this rank."""
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.precision == torch.bfloat16):
             columns = self._run(images)
-        size = self.backbone.embedding_size
+        size, of_head = self.backbone.embedding_size, teacher if self._compares else None
         embeddings, side = columns[:, :size], columns[:, size:] if self.backbone.side_columns else None
         if not len(self.terms):
-            output = self.head(embeddings, labels, weights)
+            output = self.head(embeddings, labels, weights, of_head)
             return ObjectiveOutput(output.loss, output.per_sample)
         with torch.autocast(images.device.type, enabled=False):
-            of_terms = self._of_terms(embeddings, labels, position, domains, side)
+            of_terms = self._of_terms(embeddings, labels, position, domains, side, teacher)
         for given in of_terms:
             if given.weights is not None:
                 weights = given.weights if weights is None else weights * given.weights
-        output = self.head(embeddings, labels, weights)
+        output = self.head(embeddings, labels, weights, of_head)
         loss = output.loss
         for given in of_terms:
             if given.loss is not None:
@@ -115,6 +117,7 @@ class Objective(nn.Module):
         position: Position,
         domains: Int64[Tensor, " batch"] | None,
         side: Float[Tensor, "batch side"] | None,
+        teacher: Float[Tensor, "batch teacher_dim"] | None,
     ) -> list[PairOutput]:
         """The result of each term; none if an embedding has no direction, since terms compare directions."""
         batch = GlobalBatch.of(embeddings, labels)
@@ -136,5 +139,6 @@ class Objective(nn.Module):
             None if side is None else side.float(),
             self.head.centers[..., : self.backbone.embedding_size],
             self.head.held,
+            teacher,
         )
         return [term(step) for term in self.terms]

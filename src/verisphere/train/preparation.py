@@ -6,8 +6,12 @@ import numpy as np
 
 from verisphere.decide.point import far_text
 from verisphere.images.select import require_people
+from verisphere.losses.auxiliary import WeightedSum
+from verisphere.losses.class_loss import ClassLoss
+from verisphere.losses.similarity_kl import SimilarityKL
 from verisphere.packs.columns import coded
-from verisphere.pairs.pair_term import Training
+from verisphere.pairs.pair_term import PairTerm, Training
+from verisphere.pairs.teacher_distance import TeacherDistance
 from verisphere.report.outcome import VALIDATION
 from verisphere.train.loop import Length
 from verisphere.train.recipe import Recipe
@@ -105,15 +109,35 @@ def domains_for_loss(recipe: Recipe) -> tuple[str, ...] | None:
     return tuple(domains[number] for number in of_class.tolist())
 
 
-def training_of(recipe: Recipe) -> Training:
+def loss_of(recipe: Recipe) -> ClassLoss:
+    """The recipe's loss; in a distillation with the divergence between class similarities beside it."""
+    distill = recipe.distill
+    if not (distill.teachers and distill.kl):
+        return recipe.loss
+    return WeightedSum([recipe.loss, SimilarityKL(distill.scale)], [1.0, distill.kl])
+
+
+def terms_of(recipe: Recipe) -> list[PairTerm]:
+    """The recipe's pair terms; in a distillation with the distance between embeddings behind them."""
+    distill = recipe.distill
+    if not (distill.teachers and distill.l2):
+        return recipe.pair_terms
+    return [*recipe.pair_terms, TeacherDistance(distill.l2, distill.projection)]
+
+
+def training_of(recipe: Recipe, teacher_size: int | None = None) -> Training:
     """The recipe's training on its data, as pair terms are prepared for it."""
     domains = None if recipe.data.domains is None else tuple(sorted(coded(recipe.data.domains).present()))
     steps_per_epoch = len(recipe.data) // recipe.batch_size
-    return training_without_data(recipe, len(recipe.data.people), domains, steps_per_epoch)
+    return training_without_data(recipe, len(recipe.data.people), domains, steps_per_epoch, teacher_size)
 
 
 def training_without_data(
-    recipe: Recipe, classes: int, domains: tuple[str, ...] | None, steps_per_epoch: int | None = None
+    recipe: Recipe,
+    classes: int,
+    domains: tuple[str, ...] | None,
+    steps_per_epoch: int | None = None,
+    teacher_size: int | None = None,
 ) -> Training:
     """The recipe's training on other data than its own, which are not read.
 
@@ -122,6 +146,7 @@ def training_without_data(
         classes: number of identities.
         domains: names of the domains; None for data without domains.
         steps_per_epoch: batches in an epoch; None if the data are unknown.
+        teacher_size: numbers in an embedding of the teacher; None without a teacher.
     """
     return Training(
         classes,
@@ -132,4 +157,5 @@ def training_without_data(
         epochs_of(recipe, steps_per_epoch),
         recipe.unit,
         steps_per_epoch,
+        teacher_size,
     )

@@ -11,6 +11,7 @@ import jsonargparse
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.decide import exact_rate
+from verisphere.distill.settings import Distillation
 from verisphere.files.bases import Based
 from verisphere.files.json_values import shown
 from verisphere.files.packaged_recipes import find_recipe
@@ -70,6 +71,7 @@ class Recipe:
         steps: length of the training in steps; null where `epochs` states it.
         unit: unit of the schedule's positions, of `save_every`, `validate_every` and the `after` of pair terms: epochs,
             which may be fractions, or whole steps.
+        distill: the teachers of a distillation, and how the training follows them.
         images_per_identity: number of consecutive images of one person in a batch, for people who have as many; 1 means
             any order. Triplets within a batch need 2 or more.
         shuffle_buffer: size of a shuffle buffer, in images: the set is read from its first image to its last, and mixed
@@ -108,6 +110,7 @@ class Recipe:
     head_precision: Precision = "float32"
     sample_rate: float = SAMPLE_RATE
     augment: Augment = field(default_factory=Augment)
+    distill: Distillation = field(default_factory=Distillation)
     optimizer: Optimizer = field(default_factory=Optimizer)
     schedule: Schedule = field(default_factory=Schedule)
     epochs: float | None = EPOCHS
@@ -168,6 +171,18 @@ class Recipe:
             )
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or null not to clip, got {self.clip}")
+        if self.distill.teachers and self.distill.kl and self.loss.similarity != "cosine":
+            raise ValueError(
+                f"distill.kl compares cosines to the classes, and {type(self.loss).__name__} compares raw products; "
+                "set distill.kl to 0, or choose another loss"
+            )
+        if self.distill.start_centers and self.distill.teachers:
+            if self.start is not None and self.start_head:
+                raise ValueError("distill.start_centers and start_head both set the class centers; set one to false")
+            if self.subcenters > 1:
+                raise ValueError(
+                    f"distill.start_centers: subcenters is {self.subcenters}; centers that start alike stay alike"
+                )
         for term in self.pair_terms:
             if type(term).forward is PairTerm.forward:
                 raise ValueError(f"pair_terms: {type(term).__name__} computes nothing; name one that derives from it")

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from verisphere.backbones.backbone import Backbone
 from verisphere.backbones.graph_network import GraphNetwork
+from verisphere.distill.teachers import EMBEDDINGS, Teachers
 from verisphere.distributed import world
 from verisphere.files.class_paths import present_names
 from verisphere.files.disk import MAX_TABLE
 from verisphere.files.documents import read_text
 from verisphere.files.json_values import shortened, shown
+from verisphere.head.head import CENTER_STD, Head
 from verisphere.images.faces import Faces
 from verisphere.models.build import all_ours, build_backbone
 from verisphere.models.checkpoint import Checkpoint, load_into, load_optimizer, read_checkpoint, shared_rows
@@ -28,6 +31,9 @@ from verisphere.train.objective import Objective
 from verisphere.train.recipe import Recipe
 from verisphere.train.schedule import Plateau
 from verisphere.vocabulary import ImageSource
+
+#: Entry of a checkpoint's state for the digests of the teachers of a distillation.
+TEACHERS = "teachers"
 
 
 def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str, int | str]:
@@ -47,13 +53,19 @@ def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str,
 
 
 def image_sources(recipe: Recipe) -> tuple[ImageSource, ...]:
-    """The images of the run or model that the recipe starts from, if it names one, and those of the recipe."""
-    before: tuple[ImageSource, ...] = ()
-    if recipe.start is not None and is_model_folder(recipe.start):
-        before = _sources_of_model(Path(recipe.start))
-    elif recipe.start is not None:
-        before = recorded_sources(read_checkpoint(Path(recipe.start)))
-    return (*before, recipe.data.source)
+    """The images of the models that the recipe starts from and learns from, and those of the recipe."""
+    named = [*([] if recipe.start is None else [recipe.start]), *recipe.distill.teachers]
+    before = [source for name in named for source in _sources_of(Path(name))]
+    return (*dict.fromkeys(before), recipe.data.source)
+
+
+def _sources_of(model: Path) -> tuple[ImageSource, ...]:
+    """The images on which a run, a model, or the network behind an embeddings file was trained."""
+    if model.suffix == EMBEDDINGS:
+        return (ImageSource(f"an unknown set (by the embeddings in {model.name})"),)
+    if model.suffix == ".onnx":
+        return (ImageSource(f"an unknown set (by {model.name})"),)
+    return _sources_of_model(model) if is_model_folder(model) else recorded_sources(read_checkpoint(model))
 
 
 def _sources_of_model(folder: Path) -> tuple[ImageSource, ...]:
@@ -115,6 +127,42 @@ def plateau_of(recipe: Recipe, checkpoint: Checkpoint | None) -> Plateau | None:
     if checkpoint is None:
         return Plateau()
     return Plateau.of_state(checkpoint.state.get("plateau"), str(checkpoint.path / "state.json"))
+
+
+def check_teachers(teachers: Teachers | None, checkpoint: Checkpoint | None) -> None:
+    """Refuse to continue a distillation with other teachers.
+
+    Raises:
+        ValueError: the weights of a teacher are not those of the training so far; names it.
+    """
+    if teachers is None or checkpoint is None:
+        return
+    before = checkpoint.state.get(TEACHERS)
+    if before == list(teachers.sha256):
+        return
+    pairs = zip(before, teachers.sha256, strict=False) if isinstance(before, list) else ()
+    changed = next((place for place, (old, new) in enumerate(pairs) if old != new), 0)
+    raise ValueError(
+        f"distill.teachers: {teachers.paths[changed]} is not the teacher that {checkpoint.path} was trained with; "
+        "restore it, or start another run"
+    )
+
+
+def set_centers(head: Head, centers: Float[Tensor, "classes dim"] | None, start: bool) -> None:
+    """Give a head the centers of its teacher, and start its own there if asked to.
+
+    Args:
+        head: the head; it takes the centers of the classes that it holds.
+        centers: of all classes, of length 1; None changes nothing.
+        start: whether the head's centers become the teacher's, at the length of new ones.
+    """
+    if centers is None:
+        return
+    held = centers[head.held.start : head.held.stop]
+    head.set_teacher(held)
+    if start:
+        with torch.no_grad():
+            head.centers[:, :, : head.size] = CENTER_STD * head.size**0.5 * held[:, None].to(head.centers)
 
 
 def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Optimizer) -> None:

@@ -31,6 +31,7 @@ class Sample:
         parts: rows that are processed one after another, accumulating gradients; by default one part with all rows.
         whole: number of images of all ranks; by default that of this sample.
         domains: number of each image's domain; None for data without domains.
+        teacher: a teacher's embedding of each image; None without a teacher.
 
     Raises:
         ValueError: the parts do not add up to the images.
@@ -42,6 +43,7 @@ class Sample:
     parts: tuple[Part, ...] = ()
     whole: int = 0
     domains: Int64[Tensor, " batch"] | None = None
+    teacher: Float[Tensor, "batch teacher_dim"] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", self.parts or (Part(len(self.labels), 1.0),))

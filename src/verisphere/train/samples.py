@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from verisphere.images.augment import augment
+from verisphere.distill.taught import Taught
+from verisphere.images.augment import augment, mirrored_images
 from verisphere.images.faces import Faces
 from verisphere.images.loader import UnreadableImages, batches, buffered_order, grouped_order
 from verisphere.packs.columns import coded
@@ -24,6 +25,7 @@ def samples(
     division: Division,
     first_step: int,
     unreadable: UnreadableImages,
+    taught: Taught | None = None,
 ) -> Iterator[Sample]:
     """This rank's rows of the batches from `first_step` to the end; the same whether or not the run was interrupted.
 
@@ -31,6 +33,7 @@ def samples(
         ValueError: while iterating: more images cannot be read than `unreadable` allows, by default a single one.
     """
     labels, domains, places = faces.labels, _domain_numbers(faces), division.places
+    normalisation = recipe.backbone.mean, recipe.backbone.scale
     parts = tuple(Part(len(own), weight) for own, weight in zip(division.own, division.weights, strict=True))
     workers = 0 if recipe.in_memory else recipe.workers  # rows of a tensor in memory need no process to read them
     step = first_step
@@ -45,21 +48,19 @@ def samples(
         cuda, allowed = device.type == "cuda", unreadable.allowed
         for batch in batches(faces, indices_of_rank, len(places), workers, pin=cuda, max_unreadable=allowed):
             unreadable.count(batch)
-            images = augment(
-                batch.images.to(device, non_blocking=True),
-                recipe.augment,
-                mixed_seed(Stream.AUGMENTATION, recipe.seed, step),
-                recipe.backbone.mean,
-                recipe.backbone.scale,
-                places,
-            )
+            seed, mean, scale = mixed_seed(Stream.AUGMENTATION, recipe.seed, step), *normalisation
+            images = augment(batch.images.to(device, non_blocking=True), recipe.augment, seed, mean, scale, places)
+            teacher = None
+            if taught is not None:
+                pixels = images * scale + mean if taught.live else images
+                teacher = taught.rows(batch.indices, mirrored_images(recipe.augment, seed, places), pixels)
 
             def records(positions: Sequence[int], indices: torch.Tensor = batch.indices) -> list[str]:
                 return [faces.names[int(indices[position])] for position in positions]
 
             own_labels = labels[batch.indices].to(device, non_blocking=True)
             own_domains = None if domains is None else domains[batch.indices].to(device, non_blocking=True)
-            yield Sample(images, own_labels, records, parts, recipe.batch_size, own_domains)
+            yield Sample(images, own_labels, records, parts, recipe.batch_size, own_domains, teacher)
             step += 1
             if step == length.end:
                 return

@@ -17,6 +17,8 @@ from verisphere.collectives import gather_text, on_every_rank, on_first_rank
 from verisphere.compiling import compiled
 from verisphere.decide import Far
 from verisphere.device import choose_device
+from verisphere.distill.taught import FOLDER, Taught
+from verisphere.distill.teachers import Teachers, open_teachers
 from verisphere.distributed import world
 from verisphere.files.errors import errors_naming
 from verisphere.files.lock import alone_in
@@ -38,11 +40,21 @@ from verisphere.models.image_sources import record_sources, recorded_sources
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.train.loop import Length, train
 from verisphere.train.objective import Objective
-from verisphere.train.preparation import domains_for_loss, length_of, training_of
+from verisphere.train.preparation import domains_for_loss, length_of, loss_of, terms_of, training_of
 from verisphere.train.processes import Division, divided, share_buffers, summed_backbone
 from verisphere.train.recipe import ReadRecipe, Recipe
 from verisphere.train.recipe_head import centers_and_engine
-from verisphere.train.restore import begin_with, data_digest, image_sources, loaded, plateau_of, unlogged_figures
+from verisphere.train.restore import (
+    TEACHERS,
+    begin_with,
+    check_teachers,
+    data_digest,
+    image_sources,
+    loaded,
+    plateau_of,
+    set_centers,
+    unlogged_figures,
+)
 from verisphere.train.run_folder import (
     Record,
     event_writer,
@@ -117,7 +129,8 @@ def train_run(
     length, division, place, data = on_every_rank(lambda: _prepared(recipe, device, tensorboard))
     length = replace(length, until=until)
     _check_alike(read, data)
-    objective, optimizer = _objective(recipe, place)
+    teachers = on_every_rank(lambda: _teachers(recipe, place))
+    objective, optimizer = _objective(recipe, place, teachers)
     lock = ExitStack()
 
     def begin() -> str:
@@ -127,6 +140,7 @@ def train_run(
     newest = on_first_rank(begin)
     checkpoint = on_every_rank(lambda: loaded(Path(newest), data, objective, optimizer)) if newest else None
     first_step = 0 if checkpoint is None else checkpoint.step
+    check_teachers(teachers, checkpoint)
     if checkpoint is None and recipe.start is not None:
         on_every_rank(lambda: begin_with(recipe, objective, optimizer))
     if checkpoint is not None:
@@ -142,6 +156,13 @@ def train_run(
     faces = recipe.data
     if recipe.in_memory:
         faces = on_every_rank(lambda: in_memory(recipe.data, recipe.workers, progress, unreadable))
+
+    taught = None
+    if teachers is not None:
+        folder = out / FOLDER if recipe.distill.cache is None else Path(recipe.distill.cache)
+        digest = str(data["sha256"])
+        taught = Taught(teachers, faces, recipe.augment, folder, digest, recipe.workers, progress)
+        set_centers(objective.head, taught.centers, start=recipe.distill.start_centers and checkpoint is None)
 
     figures = {} if checkpoint is None else unlogged_figures(checkpoint)
     plateau = plateau_of(recipe, checkpoint)
@@ -168,6 +189,8 @@ def train_run(
             **record_threads(threads_of_ranks),
             **versions(),
         }
+        if teachers is not None:
+            state[TEACHERS] = list(teachers.sha256)
         if figures:
             state["figures"] = figures
         if plateau is not None:
@@ -185,7 +208,7 @@ def train_run(
         )
         return measure(embeddings, recipe.validation_far)
 
-    rows = samples(recipe, faces, place, length, division, first_step, unreadable)
+    rows = samples(recipe, faces, place, length, division, first_step, unreadable, taught)
     with (
         stop_requests() as stopping,
         lock,
@@ -266,20 +289,29 @@ def _recording(out: Path, tensorboard: bool, first_step: int) -> Iterator[Record
         yield lambda step, figures: None if last == {"step": step, **figures} else record(step, figures)
 
 
-def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.optim.Optimizer]:
+def _teachers(recipe: Recipe, device: torch.device) -> Teachers | None:
+    """The teachers of a distillation; None without teachers."""
+    if not recipe.distill.teachers:
+        return None
+    return open_teachers(recipe.distill, recipe.data, recipe.backbone, device)
+
+
+def _objective(
+    recipe: Recipe, device: torch.device, teachers: Teachers | None
+) -> tuple[Objective, torch.optim.Optimizer]:
     # A separate seed: the centers must not depend on random numbers that were drawn since the recipe was read.
     torch.manual_seed(mixed_seed(Stream.CENTERS, recipe.seed))
     centers, engine = centers_and_engine(recipe)
     head = Head(
-        recipe.loss,
+        loss_of(recipe),
         len(recipe.data.people),
         recipe.backbone.embedding_size,
         centers=centers,
         engine=Sharded(engine) if world().size > 1 else engine,
         seed=recipe.seed,
     )
-    training = training_of(recipe)
-    for term in recipe.pair_terms:
+    training, terms = training_of(recipe, None if teachers is None else teachers.size), terms_of(recipe)
+    for term in terms:
         term.prepare(training)
     backbone = recipe.backbone.to(memory_format=torch.channels_last).to(device)  # type: ignore[call-overload]
     if recipe.sync_batch_norm and world().size > 1:
@@ -292,7 +324,7 @@ def _objective(recipe: Recipe, device: torch.device) -> tuple[Objective, torch.o
         PRECISION[recipe.precision],
         run if over_ranks is None else over_ranks,
         nullcontext if over_ranks is None else over_ranks.local_gradients,
-        recipe.pair_terms,
+        terms,
     ).to(device)
     # with several parts the gradient of the centers must exist to be accumulated, so the head must not defer it
     return objective, recipe.optimizer.build(objective, head if recipe.accumulate == 1 else None)

@@ -40,7 +40,8 @@ def gradients(
         first += part.rows
         with nullcontext() if number == len(sample.parts) else objective.local_gradients():
             domains = None if sample.domains is None else sample.domains[rows]
-            output = objective(sample.images[rows], sample.labels[rows], None, position, domains)
+            teacher = None if sample.teacher is None else sample.teacher[rows]
+            output = objective(sample.images[rows], sample.labels[rows], None, position, domains, teacher)
             loss = output.loss if part.weight == 1.0 else output.loss * part.weight
             loss.backward()
         total = total + loss.detach()

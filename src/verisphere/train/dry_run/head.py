@@ -27,6 +27,7 @@ class HeadWork:
         recipe: loss, engine, optimizer and batch.
         held: classes.
         device: type of it, cpu or cuda.
+        teacher_size: numbers in an embedding of the teacher that the loss compares with.
 
     Attributes:
         dense: whether the dense engine looks at the classes.
@@ -37,8 +38,8 @@ class HeadWork:
         deferred: whether the head updates its centers itself, without their gradient.
     """
 
-    def __init__(self, recipe: Recipe, held: int, device: str) -> None:
-        self.recipe, self.held = recipe, held
+    def __init__(self, recipe: Recipe, held: int, device: str, teacher_size: int = 0) -> None:
+        self.recipe, self.held, self.teacher_size = recipe, held, teacher_size
         self.batch = ceil(recipe.batch_size / recipe.accumulate)
         self.columns = recipe.backbone.embedding_size + recipe.loss.class_bias
         sampled = recipe.engine == "sampled"
@@ -126,8 +127,11 @@ class HeadWork:
     def flops(self) -> int:
         """Of a step's products: 3 for each row and center, 4 where nothing is kept."""
         each = 2 * self.products * self.columns
-        count = 0
+        count = of_teacher = 0
         for loss, keeps in self.terms:
-            count += 3 if keeps or self.one_pass or self.dense else 4
+            again = not (keeps or self.one_pass or self.dense)
+            count += 3 + again + loss.teacher  # a teacher's normaliser takes a pass of its own
             count += loss.nearest > 0
-        return count * each * self.recipe.accumulate
+            of_teacher += loss.teacher * (2 + again)
+        with_teacher = 2 * self.batch * self.seen * self.teacher_size
+        return (count * each + of_teacher * with_teacher) * self.recipe.accumulate

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from verisphere.backbones.backbone import Backbone
+from verisphere.distill.teachers import Teachers
 from verisphere.head import Dense, Head, SubCenters
 from verisphere.losses.class_loss import ClassLoss
 
@@ -117,6 +118,54 @@ def measure_backbone(backbone: Backbone, precision: torch.dtype = torch.float32)
     return BackboneCost(max(few - _FEW_ROWS * per_image, 0), per_image, counter.get_total_flops() // _MORE_ROWS)
 
 
+@dataclass(frozen=True)
+class TeacherCost:
+    """Memory and work of the teachers of a distillation.
+
+    Attributes:
+        size: numbers in an embedding.
+        weights: bytes of the networks.
+        per_image: bytes that the forward of one image takes at most; 0 where the embeddings are kept on the disk.
+        flops: floating-point operations of that forward; 0 likewise.
+    """
+
+    size: int
+    weights: int
+    per_image: int
+    flops: int
+
+
+def measure_teachers(teachers: Teachers, every_batch: bool) -> TeacherCost:
+    """Measure the forward of the teachers' networks on one image.
+
+    Args:
+        teachers: opened teachers.
+        every_batch: whether they embed each batch; else they embed the set before the training, and are only held.
+    """
+    network = teachers.network
+    if network is None:
+        return TeacherCost(teachers.size, 0, 0, 0)
+    weights = sum(tensor.nbytes for tensor in (*network.parameters(), *network.buffers()))
+    if not every_batch:
+        return TeacherCost(teachers.size, weights, 0, 0)
+    largest = 0
+
+    def note(_: nn.Module, inputs: object, output: object) -> None:
+        nonlocal largest
+        tensors = [one for one in (*(inputs if isinstance(inputs, tuple) else ()), output) if isinstance(one, Tensor)]
+        largest = max(largest, sum(one.nbytes for one in tensors))
+
+    hooks = [part.register_forward_hook(note) for part in network.modules() if not list(part.children())]
+    counter = FlopCounterMode(display=False)
+    try:
+        with torch.no_grad(), counter:
+            network(torch.zeros(1, 3, *network.input_size))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return TeacherCost(teachers.size, weights, 2 * largest, counter.get_total_flops())
+
+
 def copied_loss(loss: ClassLoss, classes: int) -> ClassLoss:
     """A copy of the loss; the classes lie in its domains in turn, since a dry run does not read the data."""
     copied = copy.deepcopy(loss)
@@ -131,9 +180,12 @@ def measure_dense(loss: ClassLoss, centers: SubCenters, embedding_size: int = 51
     def saved(batch: int, classes: int) -> int:
         head = Head(copied_loss(loss, classes), classes, embedding_size, centers=centers, engine=Dense())
         embeddings, labels = torch.randn(batch, embedding_size).requires_grad_(), torch.arange(batch)
-        return saved_bytes(
-            lambda: head(embeddings, labels).loss, [*head.parameters(), *head.buffers(), embeddings, labels]
-        )
+        teacher = None
+        if any(term.teacher for _, term in loss.terms):
+            head.set_teacher(torch.randn(classes, embedding_size))
+            teacher = torch.randn(batch, embedding_size)
+        known = [*head.parameters(), *head.buffers(), embeddings, labels, *([] if teacher is None else [teacher])]
+        return saved_bytes(lambda: head(embeddings, labels, teacher=teacher).loss, known)
 
     with torch.random.fork_rng(devices=[]):
         corner, by_row = saved(_FEW_ROWS, _FEW_CLASSES), saved(_MORE_ROWS, _FEW_CLASSES)

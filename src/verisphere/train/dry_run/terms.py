@@ -11,9 +11,9 @@ from verisphere.train.recipe import Recipe
 _PLACEHOLDER_DOMAINS = "one", "other"  # a dry run does not read the data
 
 
-def prepared_terms(recipe: Recipe, classes: int) -> list[PairTerm]:
+def prepared_terms(recipe: Recipe, classes: int, teacher_size: int | None = None) -> list[PairTerm]:
     """Copies of the recipe's pair terms, prepared for a number of classes on the meta device."""
-    training = training_without_data(recipe, classes, _PLACEHOLDER_DOMAINS)
+    training = training_without_data(recipe, classes, _PLACEHOLDER_DOMAINS, teacher_size=teacher_size)
     terms = copy.deepcopy(recipe.pair_terms)
     with torch.device("meta"):
         for term in terms:

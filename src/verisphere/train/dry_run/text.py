@@ -37,6 +37,7 @@ _NAMES = {
     "pairs": "pairs at work (at most)",
     "rows": "embeddings and own centers",
     "images": "images",
+    "teacher": "the teacher",
     "update": "centers' update",
     "allocator": "lost between blocks (estimate)",
 }
@@ -170,7 +171,8 @@ def _traffic(cost: TrainingCost) -> list[str]:
 def _work(cost: TrainingCost) -> str:
     return (
         f"work of one process in a step: {cost.backbone_flops / 1e9:,.1f} GFLOP in the backbone, "
-        f"{cost.head_flops / 1e9:,.1f} in the head's products"
+        + (f"{cost.teacher_flops / 1e9:,.1f} in the teacher, " if cost.teacher_flops else "")
+        + f"{cost.head_flops / 1e9:,.1f} in the head's products"
         + ("; exchanges and products of pair terms are not counted" if cost.memory.pairs else "")
     )
 

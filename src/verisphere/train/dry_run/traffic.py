@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from verisphere.distributed import World
 from verisphere.head.passes import known_shift
 from verisphere.losses.class_loss import ClassLoss, Rows
+from verisphere.losses.similarity_kl import TeacherNormaliser
 from verisphere.score.cosine import unit
 from verisphere.train.dry_run.measured import copied_loss
 from verisphere.train.recipe import Recipe
@@ -52,22 +53,24 @@ class Collective:
         return rounds * self.payload * others // processes
 
 
-def collectives(recipe: Recipe, processes: int) -> tuple[Collective, ...]:
+def collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> tuple[Collective, ...]:
     """Those of a training step by several processes.
 
     Args:
         recipe: the recipe, for its backbone, loss and batch.
         processes: world size, at least 2.
+        teacher_size: numbers in an embedding of the teacher that the loss compares with.
     """
-    return (*head_collectives(recipe, processes), *_backbone(recipe))
+    return (*head_collectives(recipe, processes, teacher_size), *_backbone(recipe))
 
 
-def head_collectives(recipe: Recipe, processes: int) -> Iterator[Collective]:
+def head_collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> Iterator[Collective]:
     """Those of the head, as the table at `verisphere.head.sharded.Sharded` has them.
 
     Args:
         recipe: the recipe, for its backbone, loss and batch.
         processes: world size.
+        teacher_size: numbers in an embedding of the teacher that the loss compares with.
     """
     parts = recipe.accumulate
     sizes = [World(size=parts).share(recipe.batch_size, part) for part in range(parts)]
@@ -78,6 +81,12 @@ def head_collectives(recipe: Recipe, processes: int) -> Iterator[Collective]:
     yield Collective("numbers of rows", "gather", _COUNT * parts, parts)
     yield Collective("embeddings", "gather", most * row, parts)
     yield Collective("labels", "gather", most * _LABEL, parts)
+    if any(term.teacher for _, term in loss.terms):
+        yield Collective("the teacher's embeddings", "gather", most * teacher_size * _FLOAT, parts)
+        scale = max(term.scale for _, term in loss.terms if term.teacher)
+        if known_shift(TeacherNormaliser(scale), 1) is None:
+            yield Collective("the teacher's largest logits", "maximum", column, parts)
+        yield Collective("the teacher's sums over the classes", "sum", column, parts)
     if loss.partial_losses(recipe.pull_together):
         yield Collective("losses of the rows", "sum", column, parts)
     else:
@@ -136,7 +145,8 @@ def _example_rows(loss: ClassLoss, embedding_size: int) -> Rows:
     own = embeddings[:, 0] * 0.5
     nearest = torch.zeros(2, loss.nearest) if loss.nearest else None
     labels = torch.zeros(2, dtype=torch.int64)
-    return Rows(own, torch.linalg.vector_norm(embeddings, dim=1), unit(embeddings), labels, nearest)
+    length, teacher = torch.linalg.vector_norm(embeddings, dim=1), torch.zeros(2) if loss.teacher else None
+    return Rows(own, length, unit(embeddings), labels, nearest, teacher=teacher)
 
 
 def _backbone(recipe: Recipe) -> Iterator[Collective]:

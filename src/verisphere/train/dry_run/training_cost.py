@@ -9,12 +9,22 @@ from dataclasses import dataclass, field, fields, replace
 
 import torch
 
+from verisphere.distill.taught import embeds_batches
+from verisphere.distill.teachers import open_teachers
 from verisphere.distributed import World
 from verisphere.head.sampled import SAMPLE_RATE
 from verisphere.train.dry_run.head import FLOAT, HeadWork, states
-from verisphere.train.dry_run.measured import BackboneCost, DenseCost, measure_backbone, measure_dense
+from verisphere.train.dry_run.measured import (
+    BackboneCost,
+    DenseCost,
+    TeacherCost,
+    measure_backbone,
+    measure_dense,
+    measure_teachers,
+)
 from verisphere.train.dry_run.terms import center_copies, memories, prepared_terms
 from verisphere.train.dry_run.traffic import Collective, collectives
+from verisphere.train.preparation import loss_of, terms_of
 from verisphere.train.processes import divided
 from verisphere.train.recipe import Recipe
 from verisphere.train.recipe_head import centers_and_engine
@@ -56,6 +66,7 @@ class Memory:
         pairs: tensors that a pair term uses in a step, and copies of the centers that it makes.
         rows: embeddings of the whole batch, their gradients, and the own centers of the rows.
         images: images of a batch, as read and as normalised.
+        teacher: weights of the teachers and the forward of a batch, and their centers of the classes held.
         update: tensors of the optimizer during the update of the centers, when activations and logits are freed.
         allocator: memory lost between blocks; an estimate.
     """
@@ -76,6 +87,7 @@ class Memory:
     pairs: int
     rows: int
     images: int
+    teacher: int
     update: int
     allocator: int
 
@@ -110,6 +122,7 @@ class TrainingCost:
         traffic: collectives of a step.
         backbone_flops: floating-point operations of one process in a step, in the backbone.
         head_flops: the same in the products of the head.
+        teacher_flops: the same in the teachers' networks; 0 where their embeddings are kept on the disk.
         available: bytes that a process has; None if unknown.
         would_fit: single changes with which the training would fit; empty if it fits, or if no single change suffices.
     """
@@ -127,6 +140,7 @@ class TrainingCost:
     traffic: tuple[Collective, ...]
     backbone_flops: int
     head_flops: int
+    teacher_flops: int = 0
     available: int | None = None
     would_fit: tuple[str, ...] = ()
 
@@ -148,10 +162,21 @@ class Measurements:
     Attributes:
         backbones: cost of the backbone, by precision.
         dense: cost of the loss with the dense engine; None before it is measured.
+        teachers: cost of the teachers; None before it is measured.
     """
 
     backbones: dict[str, BackboneCost] = field(default_factory=dict)
     dense: DenseCost | None = None
+    teachers: TeacherCost | None = None
+
+    def of_teachers(self, recipe: Recipe) -> TeacherCost:
+        """The cost of the recipe's teachers, which are opened for it; all zeros without teachers."""
+        if not recipe.distill.teachers:
+            return TeacherCost(0, 0, 0, 0)
+        if self.teachers is None:
+            opened = open_teachers(recipe.distill, None, recipe.backbone, torch.device("cpu"))
+            self.teachers = measure_teachers(opened, embeds_batches(opened, recipe.augment))
+        return self.teachers
 
     def backbone(self, recipe: Recipe) -> BackboneCost:
         """The cost of the backbone in the recipe's precision."""
@@ -210,13 +235,15 @@ def training_cost(
 def _cost(
     recipe: Recipe, classes: int, processes: int, available: int | None, device: str, measured: Measurements
 ) -> TrainingCost:
-    world = World(size=processes)
-    work = HeadWork(recipe, len(world.share(classes, 0)), device)
+    world, name = World(size=processes), type(recipe.loss).__name__
+    teachers = measured.of_teachers(recipe)
+    recipe = replace(recipe, loss=loss_of(recipe), pair_terms=terms_of(recipe))
+    work = HeadWork(recipe, len(world.share(classes, 0)), device, teachers.size)
     division = divided(recipe.batch_size, recipe.accumulate, world)
     local, part = len(division.places), max(len(places) for places in division.own)
     backbone_cost = measured.backbone(recipe)
     row = recipe.backbone.embedding_size * FLOAT
-    terms = prepared_terms(recipe, classes)
+    terms = prepared_terms(recipe, classes, teachers.size or None)
     modules = (recipe.backbone, recipe.loss, *terms)
     weights = sum(weight.nbytes for module in modules for weight in module.parameters())
     weights += sum(buffer.nbytes for module in modules[:2] for buffer in module.buffers())
@@ -234,6 +261,8 @@ def _cost(
         "rows": work.rows * (2 if processes > 1 else 1),
         "images": local * 3 * recipe.backbone.input_size[0] * recipe.backbone.input_size[1] * (FLOAT + 1),
     }
+    of_teacher = local * (teachers.per_image + teachers.size * FLOAT)
+    teacher_centers = work.held * teachers.size * FLOAT if recipe.distill.needs_centers else 0
     memory = Memory(
         weights=weights,
         optimizer=per_weight * trained,
@@ -242,12 +271,13 @@ def _cost(
         memories=memories(terms, processes),
         center_state=per_weight * work.centers,
         **comes_and_goes,
+        teacher=teachers.weights + teacher_centers + of_teacher,
         update=work.update,
-        allocator=round(ALLOCATOR.get(device, ALLOCATOR["cuda"]) * sum(comes_and_goes.values())),
+        allocator=round(ALLOCATOR.get(device, ALLOCATOR["cuda"]) * (sum(comes_and_goes.values()) + of_teacher)),
     )
     return TrainingCost(
         backbone=type(recipe.backbone).__name__,
-        loss=type(recipe.loss).__name__,
+        loss=_with_teachers(name, len(recipe.distill.teachers)),
         engine=work.engine,
         classes=classes,
         held=work.held,
@@ -256,11 +286,16 @@ def _cost(
         local_batch=local,
         memory=memory,
         runtime=RUNTIME,
-        traffic=collectives(recipe, processes) if processes > 1 else (),
+        traffic=collectives(recipe, processes, teachers.size) if processes > 1 else (),
         backbone_flops=_FORWARD_AND_BACKWARD * backbone_cost.flops * local,
         head_flops=work.flops,
+        teacher_flops=teachers.flops * local,
         available=available,
     )
+
+
+def _with_teachers(loss: str, teachers: int) -> str:
+    return loss if not teachers else f"{loss} with {teachers} teacher{'s' if teachers > 1 else ''}"
 
 
 def _changes(recipe: Recipe, cost: TrainingCost, device: str, measured: Measurements) -> Iterator[str]:

@@ -17,8 +17,6 @@ from verisphere.models.checkpoint import Checkpoint, read_checkpoint
 from verisphere.models.folder import is_model_folder
 from verisphere.score.cosine import unit
 
-_WITHOUT = "`verisphere clean --embeddings FILE` alone needs none"
-
 
 @dataclass(frozen=True, eq=False)
 class RunHead:
@@ -70,7 +68,7 @@ class RunHead:
         return cosines
 
 
-def open_head(run: Path) -> RunHead:
+def open_head(run: Path, otherwise: str = "") -> RunHead:
     """The sub-centers of the newest checkpoint of a run, or of one checkpoint inside a run.
 
     Of a loss that compares raw products, such as plain softmax, the directions of the centers are taken, and biases of
@@ -78,29 +76,31 @@ def open_head(run: Path) -> RunHead:
 
     Args:
         run: folder of a run, or of one of its checkpoints.
+        otherwise: what can be done without a head, for the messages.
 
     Raises:
         FileNotFoundError: the folder holds no checkpoint.
         ValueError: the run has no head, no list of its people, or a damaged file; or an exported model, a network in
             ONNX or a recipe was named.
     """
+    without = f"; {otherwise}" if otherwise else ""
     if is_model_folder(run):
-        raise ValueError(f"{run}: an exported model, which has no head with its people; name its run, or {_WITHOUT}")
+        raise ValueError(f"{run}: an exported model, which has no head with its people; name its run{without}")
     if run.suffix in (".onnx", ".yaml", ".yml") or (str(run) in packaged_recipes() and not run.exists()):
-        raise ValueError(f"{run}: has no head; name the folder of a run, or {_WITHOUT}")
+        raise ValueError(f"{run}: has no head; name the folder of a run{without}")
     try:
         checkpoint = read_checkpoint(run)
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}; {_WITHOUT}") from None
+        raise FileNotFoundError(f"{error}{without}") from None
     if "head" not in checkpoint.sha256:
-        raise ValueError(f"{checkpoint.path}: has no head; {_WITHOUT}")
+        raise ValueError(f"{checkpoint.path}: has no head{without}")
     centers = checkpoint.tensors("head").get("centers")
     if centers is None or centers.ndim != 3 or not bool(centers.isfinite().all()):
-        raise ValueError(f"{checkpoint.path}: its head has no finite centers (classes, subcenters, dim); {_WITHOUT}")
+        raise ValueError(f"{checkpoint.path}: its head has no finite centers (classes, subcenters, dim){without}")
     listed = checkpoint.path.parent.parent / "people.txt"
     if not listed.is_file():
         raise ValueError(
-            f"{checkpoint.path}: its run has no people.txt to say whose centers these are; name a run, or {_WITHOUT}"
+            f"{checkpoint.path}: its run has no people.txt to say whose centers these are; name a run{without}"
         )
     people = tuple(read_text(listed, MAX_TABLE).removesuffix("\n").split("\n"))
     if len(people) != len(centers):
