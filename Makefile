@@ -16,7 +16,7 @@ OPTIONS ?=
 # Of `make lock`: extras in requirements.lock; not in it are `insightface` and `track`, which constraints.txt lacks too.
 LOCKED := detect export heif data clean tune
 
-.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures reference dist lock clean gone
+.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures reference docs docs-check dist lock clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -70,6 +70,14 @@ figures: $(VENV)/.core
 # The pages of docs/reference, and the fields that `train --help` lists, from the docstrings.
 reference: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m reference
+
+# The site of docs/ in site/, by mkdocs.yml; nothing is fetched.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# The site built anew elsewhere with warnings as errors: links, anchors, pages without a place, resources of other hosts.
+docs-check: $(VENV)/.dev
+	$(BIN)/python -m pytest -q --full tests/docs/test_site.py tests/docs/test_papers.py tests/docs/test_reference.py
 
 # The wheel, the sdist, the bill of materials and their digests: the same bytes from the same commit (docs/releasing.md).
 dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)

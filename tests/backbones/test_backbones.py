@@ -237,7 +237,7 @@ def test_channels_are_multiples_of_eight(width, expected):
         (lambda: MobileFaceNet(face_width=100), "face_width is 100; it must be a multiple of 16"),
         (lambda: MobileFaceNet(face_height=2048), "face_height is 2048; .* at most 1,024"),
         (lambda: EfficientNet(drop=1.0), "drop is 1.0; a probability below 1"),
-        (lambda: EfficientNet(width=17), "width is 17; allowed is more than 0"),
+        (lambda: EfficientNet(width=17.0), r"width is 17\.0; allowed is more than 0"),
         (lambda: EfficientNet(face_width=100), "face_width is 100; it must be a multiple of 16"),
         (lambda: SFNet(depth=36), "depth is 36; allowed are 20, 64"),
     ],

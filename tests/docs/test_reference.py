@@ -26,7 +26,7 @@ def test_every_argument_of_every_class_has_its_meaning(page):
 
 def test_every_field_of_a_recipe_is_in_the_help_with_its_default():
     named = re.findall(r"^--(\S+)", HELP.read_text(encoding="utf-8"), re.MULTILINE)
-    groups = {"augment", "optimizer", "schedule"}
+    groups = {"augment", "distill", "optimizer", "schedule"}
     plain = {field.name for field in fields(Recipe)} - groups
     assert {name for name in named if "." not in name} == plain
     assert {name.partition(".")[0] for name in named if "." in name} == groups

@@ -17,6 +17,12 @@ class TeacherDistance(PairTerm):
 
     A recipe asks for it by `distill.l2`.
 
+    >>> import torch
+    >>> from verisphere.pairs import GlobalBatch, Step
+    >>> rows, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
+    >>> TeacherDistance()(Step(GlobalBatch.of(rows, labels), rows, labels, teacher=torch.tensor([[0.0, 3.0]]))).loss
+    tensor(2.)
+
     Args:
         weight: factor on the distance, not negative.
         projection: whether the student's embeddings pass through a learned matrix first, which embeddings of another

@@ -1,0 +1,1 @@
+"""What mkdocs runs while it builds the site."""
