@@ -60,7 +60,7 @@ class MBConv(nn.Module):
         expansion: factor on them inside the block.
         kernel: side of the depthwise filters.
         outputs: channels of the output.
-        stride: of the depthwise convolution.
+        stride: stride of the depthwise convolution.
         drop: probability with which a training leaves an image's block out, where the input is added (stochastic
             depth, Huang et al. 2016, arXiv:1603.09382).
     """

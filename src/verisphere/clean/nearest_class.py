@@ -30,8 +30,8 @@ class NearestClass:
     A class is as near as the nearest of its sub-centers. A class that is equally near as the own one does not count.
 
     Attributes:
-        all_sub_centers: with all sub-centers of all classes.
-        dominant_only: with the dominant sub-center of each class alone.
+        all_sub_centers: the nearest among all sub-centers of all classes.
+        dominant_only: the nearest among the dominant sub-centers of the classes.
     """
 
     all_sub_centers: Bool[np.ndarray, " samples"]

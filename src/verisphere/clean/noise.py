@@ -21,7 +21,7 @@ class NoisySet:
 
     Attributes:
         path: the data set.
-        rate, open_share, seed: those of `LabelNoise`.
+        rate, open_share, seed: the arguments of `LabelNoise`.
         outside: set of the images of open-set noise; None without such noise.
         trust: also build data sets from outside verisphere, which runs their code.
     """
@@ -37,7 +37,7 @@ class NoisySet:
         """The set with its noise.
 
         Raises:
-            FileNotFoundError, ValueError: those of `open_faces` and `LabelNoise`.
+            FileNotFoundError, ValueError: as `open_faces` and `LabelNoise` raise them.
         """
         outside = None if self.outside is None else open_faces(self.outside, trust=self.trust)
         return LabelNoise(open_faces(self.path, trust=self.trust), self.rate, self.open_share, outside, self.seed)
@@ -56,7 +56,8 @@ class NoisySet:
             the counts as text.
 
         Raises:
-            FileNotFoundError, ValueError: those of `faces`; or the list would have to carry images of another set.
+            FileNotFoundError, ValueError: as `faces` raises them; or the list would have to carry images of another
+                set.
         """
         described = out.suffix.lower() in DESCRIPTIONS
         if self.outside is not None and not described:

@@ -34,7 +34,7 @@ class ProbeScores:
 
     Attributes:
         mate: each mated probe's score with its own person.
-        rival: its best score with anybody else; minus infinity where nobody else is enrolled.
+        rival: the probe's best score with anybody else; minus infinity where nobody else is enrolled.
         rank: 1 + how many other people score as high as the mate or higher.
         stranger: each non-mated probe's best score.
         people: how many people are enrolled.

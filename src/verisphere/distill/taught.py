@@ -30,7 +30,7 @@ class Taught:
     Args:
         teachers: opened teachers.
         faces: the training images.
-        augment: their augmentation.
+        augment: the augmentation of the images.
         folder: where embeddings that can be kept are kept.
         data: digest of the images, their names and people.
         workers: processes that read images.

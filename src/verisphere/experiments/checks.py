@@ -59,7 +59,7 @@ def check_cleaned(arm: str, fields: Mapping[str, Any], by: str, cleaning: Mappin
 
     Args:
         arm: name of the arm that trains on cleaned data.
-        fields: its resolved recipe.
+        fields: the resolved recipe.
         by: name of the arm that cleans.
         cleaning: the resolved recipe of that arm.
 

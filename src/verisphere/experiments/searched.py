@@ -40,7 +40,7 @@ def split_searches(
     Args:
         arms: arms with all they say.
         folder: folder to which the path of a search is relative.
-        reward: that of the experiment; it replaces those of files, and an arm that states its own keeps it.
+        reward: the reward of the experiment; it replaces those of files, and an arm that states its own keeps it.
 
     Raises:
         FileNotFoundError: an entry names no search.
@@ -96,7 +96,7 @@ def search_figures(folder: Path) -> dict[str, float]:
         folder: folder of a finished training.
 
     Raises:
-        ValueError: its `search.json` is not one that a search writes.
+        ValueError: the folder's `search.json` is not one that a search writes.
     """
     if not (folder / SEARCH_JSON).is_file():
         return {}

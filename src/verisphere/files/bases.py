@@ -32,7 +32,7 @@ class YamlFile:
     Attributes:
         path: where it lies.
         text: the YAML.
-        content: its values alone, with class paths as they are spelled today.
+        content: the file's values alone, with class paths as they are spelled today.
     """
 
     path: Path

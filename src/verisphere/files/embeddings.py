@@ -76,7 +76,7 @@ def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embe
         feature_norm: how the rows of a template are pooled; see `templates_of`.
 
     Raises:
-        FileNotFoundError, ValueError: those of `read_embeddings` and `templates_of`.
+        FileNotFoundError, ValueError: as `read_embeddings` and `templates_of` raise them.
     """
     embeddings = read_embeddings(path)
     with errors_naming(path):
@@ -87,7 +87,7 @@ def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> E
     """What an embeddings file has to compare where its person is known; see `read_templates` and `known_people`.
 
     Raises:
-        FileNotFoundError, ValueError: those of `read_templates`; or nobody is known on any image.
+        FileNotFoundError, ValueError: as `read_templates` raises them; or nobody is known on any image.
     """
     return known_people(read_templates(path, feature_norm), path)
 

@@ -74,7 +74,7 @@ def rows_in_npz(path: str | Path, name: str, rows_at_once: int) -> Iterator[np.n
 
     Raises:
         ValueError: the errors of `read_npz`, when the first rows are asked for, or the last ones.
-        FileNotFoundError, OSError: those of `read_npz`.
+        FileNotFoundError, OSError: as `read_npz` raises them.
     """
     with _opened(path) as (archive, size):
         entry = _named(archive, name)

@@ -182,7 +182,7 @@ def read_rows(
     """All rows of a file or folder as `open_templates` opens it, with the people; and the record of the file.
 
     Raises:
-        FileNotFoundError, ValueError: those of `open_templates`; nothing says who is on the pictures.
+        FileNotFoundError, ValueError: as `open_templates` raises them; or nothing says who is on the pictures.
     """
     if not is_features(path):
         embeddings = read_templates(path, feature_norm)

@@ -64,7 +64,7 @@ class Chunks:
     Args:
         centers: as stored.
         at_most: largest number of classes in a chunk; the chunks have nearly equal sizes.
-        dtype: to compute in.
+        dtype: type of the numbers to compute with.
         cosine: whether centers are compared by direction.
         compiled: whether element-wise work is compiled.
         class_weights: how often each class counts in a sum or a mean over the classes; None counts each once.

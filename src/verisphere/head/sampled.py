@@ -239,7 +239,7 @@ class ComputedGradient:
 
     Attributes:
         centers: copies of the centers drawn.
-        gradient: their gradient.
+        gradient: the gradient of the copies.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]

@@ -23,7 +23,7 @@ class Compared:
 
     Attributes:
         name: `inverted` or `judge`.
-        photographs: whose the photographs are.
+        photographs: the photographs, and the person on each.
         generated: the generated images.
         given, others: the photographs of these names.
         own: the other photographs of all people, one after another.

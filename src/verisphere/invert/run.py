@@ -213,7 +213,7 @@ def attributed(prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"]
     """Images of random directions as images of the people on whose photographs the inverted model finds most alike.
 
     Args:
-        prepared: from `prepare`, toward directions.
+        prepared: the result of `prepare`, toward directions.
         pixels: the images.
     """
     candidates = prepared.photographs
@@ -307,7 +307,7 @@ def run_inversion(
 
     Args:
         asked: what was asked for.
-        prepared: from `prepare`.
+        prepared: the result of `prepare`.
         out: folder to make, or that of an inversion that was ended.
         device: where it is computed.
         save_every: steps after which the state is kept and the grid is drawn.
@@ -352,7 +352,7 @@ def compare(
 
     Args:
         asked: what was asked for.
-        prepared: from `prepare`.
+        prepared: the result of `prepare`.
         pixels: the images, not marked.
     """
     models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])

@@ -166,7 +166,7 @@ def run_table(
     """Run the cells that are not whole yet, and write `results.csv`; one that was ended continues where it was.
 
     Args:
-        cells: from `read_table`.
+        cells: the result of `read_table`.
         out: folder of the table; each cell has a folder in `cells`.
         device: where it is computed.
         save_every: steps after which the state of an inversion is kept.

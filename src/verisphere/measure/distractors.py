@@ -83,7 +83,7 @@ class DistractorEvaluation:
     """The results of one call of `verisphere evaluate megaface` or `trillion-pairs`.
 
     Attributes:
-        protocol: its name.
+        protocol: name of the protocol.
         result: the figures.
         scores: what they were computed from; not part of the JSON.
         sources: files that were read, the probes first.

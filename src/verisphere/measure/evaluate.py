@@ -310,7 +310,7 @@ def calibration_of(
 
     Args:
         embeddings: the rows.
-        source: their file, for errors.
+        source: file of the scores, for errors.
         options: the options with the calibration file.
         listed_domains: a list of pairs states the domains, so that the rows need none.
 

@@ -81,7 +81,7 @@ class AccuracyOverDomains:
         std_population: standard deviation, divided by their number, as OneFace's tables 2 and 3 have it.
         std_sample: standard deviation, divided by their number - 1, which the rows of its table 5 fit that it quotes
             from others; None for one domain.
-        domains: their number.
+        domains: number of domains.
     """
 
     mean: float

@@ -90,7 +90,7 @@ class Candidates:
     """The best images of one gallery for each probe.
 
     Attributes:
-        gallery: its name.
+        gallery: name of the gallery.
         probes: the images that were searched.
         enrolled: the images of the gallery.
         scores: the highest scores of each probe, descending.

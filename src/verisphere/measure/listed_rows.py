@@ -52,9 +52,9 @@ def rows_of_list(
 
     Args:
         listed: the list.
-        list_path: its file or folder, for errors.
+        list_path: file or folder of the list, for errors.
         embeddings: the embeddings of its images, as they are in their file.
-        path: that file, for errors.
+        path: the embeddings file, for errors.
         feature_norm: how the rows of a template or video are pooled.
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, and say so in a note.
 

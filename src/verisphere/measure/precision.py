@@ -66,7 +66,7 @@ class PrecisionDrop:
     Attributes:
         precision: precision of the smaller model.
         measured_on: the images, as far as their source is recorded.
-        images, people: their numbers.
+        images, people: number of images, and of people.
         ranges: images of the same set that set the ranges of int8, which are not measured; None for fp16.
         bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.

@@ -23,7 +23,7 @@ class ReportInput:
     """One set of embeddings, or a run that has none yet.
 
     Attributes:
-        title: its name in the report, unique there.
+        title: name of the run in the report, unique there.
         embeddings: the set; None for a run without embeddings.
         source: file of the embeddings, as it is shown; its digest is stated where the file exists.
         run: folder of the run that made the model, where that is known.

@@ -56,9 +56,9 @@ def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embedd
 
     Args:
         probes: file of the one side, for errors.
-        shown: its images.
+        shown: embeddings in `probes`.
         gallery: file of the other side, for errors.
-        enrolled: its images.
+        enrolled: embeddings in `gallery`.
         any_person: an image is the same whatever person each side says it shows.
 
     Raises:

@@ -76,7 +76,7 @@ def first_calls(call: Callable[[np.ndarray], Any], function: str, size: tuple[in
 
     Args:
         call: takes uint8 RGB images (n, height, width, 3).
-        function: its name, for messages.
+        function: name of the function, for messages.
         size: height and width of an image.
 
     Raises:

@@ -25,7 +25,7 @@ class WeightSource:
 
     Attributes:
         class_path: our class with the same network.
-        init_args: its arguments, beside the depth and the size of an embedding.
+        init_args: arguments of the backbone, beside the depth and the size of an embedding.
         layers: table of names for a number of residual blocks.
         block: pattern of their names, which finds the residual blocks; None for a network of one depth.
         last: name of their tensor with one row for each number of an embedding.

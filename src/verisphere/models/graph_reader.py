@@ -26,7 +26,7 @@ class GraphReader:
         values: numbers of the others, by name: 0 is the image, n the result of operator n.
         results: results of the operators on images without content, from which shapes are known.
         operators: description of the network.
-        weights: its state.
+        weights: state of the network.
     """
 
     batch: int | None

@@ -45,7 +45,7 @@ class Adopted:
         file: name of the file, or of the callable, that was adopted.
         sha256: SHA-256 of the file, in hexadecimal; None for a callable.
         source: where it was published, as given; None where nothing was.
-        licence: its licence, as given; None where nothing was.
+        licence: licence of the model, as given; None where none was given.
         preset: name of the preset by which its input was described; None where it was described field by field.
     """
 
@@ -61,7 +61,7 @@ class ReducedPrecision:
     """How the network of a model became smaller than the one that was trained.
 
     Attributes:
-        precision: of its weights and of what it computes.
+        precision: precision of the weights, and of what the network computes.
         weights: SHA-256 of the file with the weights in float32 that it was made of, in hexadecimal.
         measured_on: name of the set on which the drop of TAR was measured.
     """

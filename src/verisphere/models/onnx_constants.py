@@ -35,7 +35,7 @@ def worked_out(node: Any, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
 
     Args:
         node: a node with a name in `CONSTANTS`.
-        arrays: its inputs; None for one that it does not have.
+        arrays: inputs of the operator; None for one that it does not have.
 
     Raises:
         ValueError: it cannot be worked out, or its inputs are too large.

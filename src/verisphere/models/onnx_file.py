@@ -150,8 +150,8 @@ class OnnxFile:
 
     Attributes:
         path: path of the file.
-        about: its metadata.
-        session: its session.
+        about: metadata of the file.
+        session: session of ONNX Runtime.
     """
 
     path: Path

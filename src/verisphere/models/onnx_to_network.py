@@ -38,8 +38,8 @@ class GraphContent:
     """What makes a `GraphNetwork` of a graph.
 
     Attributes:
-        arguments: of `GraphNetwork`, plain data.
-        weights: its state, in float32.
+        arguments: arguments of `GraphNetwork`, as plain data.
+        weights: state of the network, in float32.
         half: whether the graph computes in float16.
     """
 
@@ -128,7 +128,7 @@ def check_equal(network: Backbone, graph: OnnxNetwork, half: bool = False, batch
     """Run network and graph on the same images, and return their largest difference as a share of the largest number.
 
     Args:
-        network: in evaluation mode, on the CPU.
+        network: the network in evaluation mode, on the CPU.
         graph: the graph, read.
         half: whether the graph computes in float16.
         batch: number of images.

@@ -25,8 +25,8 @@ class Contents:
     Attributes:
         keys: key of each image.
         offsets: byte at which its record begins.
-        labels: its label, from -1.
-        names: its name in the list; None where there is no list.
+        labels: label of each record, from -1.
+        names: name of each record in the list; None where there is no list.
     """
 
     keys: Int64[np.ndarray, " images"]

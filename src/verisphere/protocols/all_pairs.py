@@ -235,7 +235,7 @@ def require_pairs(embeddings: Embeddings, source: str) -> None:
 
     Args:
         embeddings: the set.
-        source: its name in the error.
+        source: name of the set in the error.
 
     Raises:
         ValueError: all images show one person, or no two images do.

@@ -138,7 +138,7 @@ def distractor_figures(
 
     Args:
         probes: photos of the probe people, as they were scored.
-        scores: their scores, for these FARs.
+        scores: scores of the distractors, for these FARs.
         ranks: ranks of identification.
         fars: target FARs of verification.
         fpirs: target FPIRs of identification with a threshold; see `identification_point`.

@@ -73,7 +73,7 @@ def tar_differences(
 
     Args:
         ours: one model's pairs.
-        others: those of other models, of the same images in the same order.
+        others: embeddings by other models, of the same images in the same order.
         fars: target FARs; memory grows with the largest.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: reports the progress over replicates.

@@ -25,7 +25,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
     '<p class="note">1 &lt; 2 <b>yes</b></p>'
 
     Args:
-        name: of the element.
+        name: name of the element.
         children: what it holds.
         attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are omitted.
     """

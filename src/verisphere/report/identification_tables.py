@@ -51,7 +51,7 @@ def ranks_table(rates: Mapping[str, Sequence[RankRate]], means: Sequence[MeanRan
 
     Args:
         rates: rank-k rates of each gallery by its name, all for the same ranks.
-        means: their means over the galleries.
+        means: means of the rates over the galleries.
     """
     rows = [
         [

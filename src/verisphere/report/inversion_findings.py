@@ -19,7 +19,7 @@ class Cosines:
 
     Attributes:
         count: number of comparisons.
-        mean: their mean.
+        mean: mean of the cosines.
         quantile_95: the value that a twentieth of them exceeds.
     """
 
@@ -41,11 +41,11 @@ class Likeness:
 
     Attributes:
         model: which model compares: `inverted` itself, or `judge`, a second one.
-        same_photo: with the photograph whose embedding the image was drawn to; None in a closed set.
-        same_person: with other photographs of the same person; None where there is none.
-        others: with photographs of other people.
-        real_same_person: of two photographs of one person, for comparison; None where there is no such pair.
-        real_others: of two photographs of two people.
+        same_photo: cosines with the photograph whose embedding the image was drawn to; None in a closed set.
+        same_person: cosines with other photographs of the same person; None where there is none.
+        others: cosines with photographs of other people.
+        real_same_person: cosines of two photographs of one person, for comparison; None where there is no such pair.
+        real_others: cosines of two photographs of two people.
         points: at each FAR the share of images accepted with one photograph of their person, which is not the one that
             they were drawn to; the threshold is that of pairs of photographs of two people.
         real_points: the same for the photographs in the place of the images, where there is such a photograph.
@@ -102,7 +102,7 @@ class PairAccuracy:
         pairs: number of pairs.
         folds: number of folds.
         mean: mean accuracy over the folds.
-        standard_error: its standard error over the folds.
+        standard_error: standard error of that mean over the folds.
     """
 
     model: str
@@ -126,7 +126,7 @@ class InversionFindings:
         people: the person of each image.
         settings: the numbers of the inversion.
         likeness: under each model.
-        distances: those that the number of images allows.
+        distances: distances that the number of images allows.
         pairs: accuracy on a list.
         version: version of verisphere.
     """
@@ -153,8 +153,8 @@ class Shown:
         person: the person.
         generated: the image, marked, as a data URI.
         photograph: the photograph that it stands for, as a data URI; None where there is none.
-        own, other: its mean cosine, under the judge or else the model itself, with photographs of its person and of
-            others; None where there is none.
+        own, other: mean cosine of the image, under the judge or else the model itself, with photographs of its person
+            and of others; None where there is none.
     """
 
     name: str

@@ -12,9 +12,10 @@ class Tried:
     """A candidate of a search.
 
     Attributes:
-        at: its place on the horizontal axis: the epoch up to which it was trained, or the number of a whole training.
-        values: its searched values, by name.
-        reward: its reward; None if its training diverged.
+        at: place of the candidate on the horizontal axis: the epoch up to which it was trained, or the number of a
+            whole training.
+        values: searched values of the candidate, by name.
+        reward: reward of the candidate; None if its training diverged.
         spread: standard deviation of the reward over redrawn people; None if there is none.
         best: whether it is the best of its round.
         descends: whether the result descends from it, or is it.
@@ -36,7 +37,7 @@ class RoundShown:
 
     Attributes:
         title: the round in words, such as "2, to epoch 1".
-        tried: its candidates.
+        tried: the candidates.
         another_wins: share of the redrawings of the people in which another candidate would have been the best.
         too_high: how much too high the best reward is for having been selected, at least.
     """

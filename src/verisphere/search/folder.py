@@ -35,7 +35,7 @@ class WholeRound:
     """A round of which every candidate was trained and measured.
 
     Attributes:
-        round: its candidates.
+        round: the candidates of the round.
         values: fields of each candidate.
         spreads: standard deviation of each reward over redrawn people; None for a candidate that diverged.
         another_wins: share of the redrawings of the people in which another candidate would have been the best.
@@ -88,7 +88,7 @@ def write_search(
 
     Args:
         search: the search.
-        rounds: its rounds that are whole.
+        rounds: the rounds that are whole.
         out: folder of the search.
         learned: what the method has learned after the last round; None while the search goes on.
     """

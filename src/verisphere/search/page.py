@@ -41,7 +41,7 @@ def write_page(
 
     Args:
         search: the search.
-        rounds: its rounds that are whole, at least one.
+        rounds: the rounds that are whole, at least one.
         ancestors: candidate of each round from which the result descends, by round.
         learned: what the method has learned after the last round; None while the search goes on.
         out: folder of the search.

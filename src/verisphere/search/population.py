@@ -32,7 +32,7 @@ class PopulationBased(SearchSchedule):
         every: epochs between two selections.
         share: share of the members that is replaced, and from which they are, rounded up, at most half of the members;
             0.2 in the paper.
-        factors: by what a value is multiplied, drawn evenly; 0.8 and 1.2 in the paper.
+        factors: the numbers that a value may be multiplied by, drawn evenly; 0.8 and 1.2 in the paper.
 
     Raises:
         ValueError: fewer than two members, a length that is not positive, a share outside (0, 0.5], a factor that is

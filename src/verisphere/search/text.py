@@ -10,7 +10,7 @@ def result_text(search: Search, result: SearchResult) -> str:
 
     Args:
         search: the search.
-        result: its result.
+        result: the result of the search.
     """
     names = list(search.space.readable(result.values))
     head = ["round", "to epoch", "candidates", "best", *names, search.reward.title, "spread", "another wins"]

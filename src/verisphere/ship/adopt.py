@@ -104,7 +104,7 @@ def adopt_onnx(
         trainable: the folder holds a `GraphNetwork` with the weights of the graph, which can be trained on, instead of
             the graph; and `backbone.yaml`, on which a recipe for that can stand.
         name: name of the model; by default that of the file.
-        source, licence: of the model, for its card.
+        source, licence: source and licence of the model, for its card.
         probe_with: faces of people with two images or more, aligned or photographs, on which other ways of giving
             pixels are measured; the best one is taken where none was told.
         detector: finds the faces on photographs; by default MTCNN where they look unaligned and it is installed.

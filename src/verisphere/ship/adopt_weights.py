@@ -43,7 +43,7 @@ def adopt_weights(
         template: template of the aligned faces; by default that of the project.
         flip: the model adds the embedding of the mirror image.
         name: name of the model; by default that of the file.
-        published, licence: of the model, for its card.
+        published, licence: publication and licence of the model, for its card.
 
     Raises:
         FileExistsError: `out` is a file, a folder that is not empty, or the input.

@@ -217,7 +217,7 @@ class _Source:
     Attributes:
         path: where it lies.
         description: what `model.json` says of it; without thresholds.
-        backbone: its network, on the CPU.
+        backbone: the model's network, on the CPU.
         beside: further files that describe it, by their names in the folder to make.
     """
 

@@ -83,7 +83,7 @@ def with_origin(message: str, name: str, based: Based | None, overrides: Sequenc
     Args:
         message: what is wrong; usually begins with the field.
         name: the recipe as it was named.
-        based: its file; None if there is none.
+        based: file of the recipe; None if there is none.
         overrides: words of the command line; a value from there has no line.
     """
     parts = _field_of(message, based.content) if based is not None else ()

@@ -153,7 +153,7 @@ def set_centers(head: Head, centers: Float[Tensor, "classes dim"] | None, start:
 
     Args:
         head: the head; it takes the centers of the classes that it holds.
-        centers: of all classes, of length 1; None changes nothing.
+        centers: a center of length 1 for each class; None changes nothing.
         start: whether the head's centers become the teacher's, at the length of new ones.
     """
     if centers is None:
@@ -170,7 +170,7 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
 
     Raises:
         FileNotFoundError: there is no such run.
-        ValueError: its backbone differs; or its people or centers differ, and `start_head` asks for the centers.
+        ValueError: the run's backbone differs; or its people or centers differ, and `start_head` asks for the centers.
     """
     assert recipe.start is not None
     if is_model_folder(recipe.start):
@@ -209,7 +209,7 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
     """Load the backbone of a model folder, which has no centers.
 
     Raises:
-        FileNotFoundError: its weights are not there.
+        FileNotFoundError: the weights of the model are not there.
         ValueError: it holds no weights of a backbone, a file of it was changed, or its backbone differs.
     """
     where, description = f"start: {folder}", read_model_json(folder / NAME)

@@ -162,7 +162,7 @@ def changed_values(who: str, before: object, now: object) -> list[str]:
     ['recipe: epochs was 4 and is 5']
 
     Args:
-        who: whose values they are.
+        who: name of what the values belong to.
         before, now: the definitions.
     """
     old, new = _leaves(before), _leaves(now)

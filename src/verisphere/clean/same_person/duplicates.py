@@ -37,7 +37,7 @@ class IdentityPair:
 
     Attributes:
         identity, other: the two identities, in the order of the alphabet.
-        cosine: that of their centers.
+        cosine: the cosine of the two centers.
         images, other_images: number of images of each.
     """
 
@@ -54,8 +54,8 @@ class ImagePair:
 
     Attributes:
         name, other_name: the two images.
-        identity, other_identity: their identities.
-        cosine: that of their embeddings; None where equal pixels alone make the pair.
+        identity, other_identity: the identities of the two images.
+        cosine: the cosine of the two embeddings; None where equal pixels alone make the pair.
         equal_pixels: whether all pixels are equal; None where the images were not read.
     """
 

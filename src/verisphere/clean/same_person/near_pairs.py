@@ -25,7 +25,7 @@ class NearPairs:
     Attributes:
         left: row of the first of each pair.
         right: row of the second, which is larger where both are of one set.
-        cosine: their cosine.
+        cosine: the cosine of the two rows.
     """
 
     left: Int64[np.ndarray, " pairs"]

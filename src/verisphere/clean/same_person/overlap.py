@@ -101,7 +101,7 @@ class Match:
             single image, where the centers do not reach the threshold).
         grade: how closely the names agree; empty where it is no match of names.
         name, other_name: the names that agree; of a match by image the image.
-        cosine: that of the centers, or of center and image; None where there are no embeddings.
+        cosine: the cosine of the centers, or of center and image; None where there are no embeddings.
         removed: whether the person is removed for this match.
     """
 

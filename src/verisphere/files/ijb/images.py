@@ -26,7 +26,7 @@ class TemplateImages:
         names: the images, each once, in the order of the file.
         image: position of each face's image in `names`.
         template: the template of each face, as the file numbers it.
-        medium: its medium, as the file numbers it; equal numbers within a template are one medium.
+        medium: number of the medium, as the file numbers it; equal numbers within a template are one medium.
         lines: line of each face.
     """
 

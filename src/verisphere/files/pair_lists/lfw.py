@@ -82,7 +82,7 @@ def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None 
 
     Args:
         path: the list, for errors.
-        rows: its rows.
+        rows: the rows of the list.
         separator: what stands between fields; None for white space or commas.
 
     Raises:

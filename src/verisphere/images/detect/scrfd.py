@@ -90,7 +90,7 @@ def _check_graph(path: Path) -> None:
     """Check a file as every graph made elsewhere, before the package runs it without limits.
 
     Raises:
-        FileNotFoundError, ValueError: those of `read_graph` and `run_limited`.
+        FileNotFoundError, ValueError: as `read_graph` and `run_limited` raise them.
     """
     content, model = read_graph(path)
     try:

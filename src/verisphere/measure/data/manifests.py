@@ -15,7 +15,7 @@ def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progr
 
     Args:
         path: the pack.
-        form: its format.
+        form: format of the set.
         pack: the pack where it can be opened.
         progress: reports the progress.
     """

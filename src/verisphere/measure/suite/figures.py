@@ -13,7 +13,7 @@ class OverSets:
     """A figure over several sets, which count alike.
 
     Attributes:
-        figure: its name, such as `TAR at FAR 1e-3`.
+        figure: name of the figure, such as `TAR at FAR 1e-3`.
         mean: mean over the sets.
         std_population: standard deviation over the sets, divided by their number.
         std_sample: standard deviation, divided by their number - 1; None for one set.

@@ -32,7 +32,7 @@ class SetImages:
     """The images of one embeddings file, in the order of its rows.
 
     Attributes:
-        files: their bytes.
+        files: bytes of the images.
         names: name of each, as the lists of the set spell it.
         identities: person on each; `NOBODY` where only the list says who is compared.
         source: source of the images.

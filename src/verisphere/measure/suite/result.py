@@ -21,9 +21,9 @@ class SetResult:
     """One set of a suite.
 
     Attributes:
-        place: its folder or file, below the folder of the suite.
+        place: folder or file of the set, below the folder of the suite.
         command: the words of the command that repeats the evaluation by hand.
-        result: its figures; None where it could not be evaluated.
+        result: figures of the set; None where it could not be evaluated.
         error: why it could not; empty where it could.
         notes: what is unusual about the published lists.
     """

@@ -56,7 +56,7 @@ class Task:
 
     Attributes:
         name: name of the set, unique in the suite.
-        place: its folder or file.
+        place: folder or file of the set.
         parts: for each of its embeddings files, by the name of the file without its suffix, what finds the images below
             the folder of the suite.
         evaluate: the evaluation of the embeddings files, in the order of `parts`.

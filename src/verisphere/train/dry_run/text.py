@@ -111,7 +111,7 @@ def as_text(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None = No
 
     Args:
         cost: what the training takes.
-        recipe: its recipe.
+        recipe: the recipe of the training.
         steps_per_epoch: batches in an epoch; None if the number of images is unknown.
     """
     return "\n\n".join(
