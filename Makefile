@@ -16,7 +16,7 @@ OPTIONS ?=
 # Of `make lock`: extras in requirements.lock; not in it are `insightface` and `track`, which constraints.txt lacks too.
 LOCKED := detect export heif data clean tune
 
-.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures reference docs docs-check dist lock clean gone
+.PHONY: demo test test-full coverage fuzz pinned faults lint format bench promises figures tutorials reference docs docs-check dist lock clean gone
 
 demo: $(VENV)/.core
 	$(BIN)/verisphere demo
@@ -66,6 +66,10 @@ promises: $(VENV)/.core
 # The pictures of docs/losses.md, in place; ONLY=NAME for one.
 figures: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m figures docs/images/losses $(if $(ONLY),--only $(ONLY))
+
+# The outputs in docs/tutorials, by running the pages; ONLY=NAME for one.
+tutorials: $(VENV)/.dev
+	PYTHONPATH=docs $(BIN)/python -m tutorials $(ONLY)
 
 # The pages of docs/reference, and the fields that `train --help` lists, from the docstrings.
 reference: $(VENV)/.core

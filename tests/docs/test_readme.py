@@ -29,7 +29,7 @@ def test_the_vectors_of_any_model_get_a_promised_threshold(
     np.save("vectors.npy", np.random.default_rng(0).normal(size=(600, 16))[people] + 0.1)
     with Path("images.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["image", "person"], *([f"{row}.jpg", f"p{row // 2}"] for row in range(1200))])
-    exec(blocks(PAGES[0], "python")[0], {})
+    exec(next(block for block in blocks(PAGES[0], "python") if "vectors.npy" in block), {})
     promise = read_calibration(Path("calibration.json")).thresholds[0]
     assert (promise.guarantee, promise.people, promise.confidence) == ("confident", 600, 0.95)
     said = capsys.readouterr().out
@@ -58,3 +58,21 @@ def test_every_command_that_is_shown_parses(page: Path):
 def test_links_lead_somewhere(page: Path):
     for path in re.findall(r"\]\(([\w./]+?)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / path).exists(), path
+
+
+def test_the_ten_lines_run_as_they_stand(capsys: pytest.CaptureFixture[str]):
+    block = blocks(PAGES[0], "python")[0]
+    assert len(block.splitlines()) <= 11
+    exec(block, {})
+    said = capsys.readouterr().out.splitlines()
+    remarks = re.findall(r"# (TAR .*|accept .*) \.\.\.$", block, re.MULTILINE)
+    assert said[0].startswith(remarks[0])
+    assert said[1].startswith("accept iff score > 0.300636: with 95 % confidence")
+
+
+def test_one_picture_and_the_install_line_come_before_any_table():
+    text = PAGES[0].read_text(encoding="utf-8")
+    before = text[: text.index("\n|")]
+    assert before.count("![") == 1
+    assert "pip install" in before
+    assert "```python" in before
