@@ -125,7 +125,7 @@ def to_partial(replicated: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]
 def scale_gradient(replicated: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
     """The identity, with the gradient divided by the world size.
 
-    For a tensor from `gathered_with_gradient`, which sums the gradients of the ranks, in a replicated computation.
+    A replicated computation applies it to a tensor from `gathered_with_gradient`, which sums the ranks' gradients.
     """
     size = world().size
     return replicated if size == 1 else _Scaled.apply(replicated, 1.0 / size)
@@ -160,7 +160,7 @@ def _note(kind: str, tensor: Tensor) -> None:
 
 
 def _padded(rows: Tensor, most: int) -> Tensor:
-    """The rows, padded with zeros to `most`: all ranks exchange equally many."""
+    """The rows, padded with zeros to `most`, so that all ranks exchange the same number of rows."""
     if len(rows) == most:
         return rows.contiguous()
     return torch.cat([rows, rows.new_zeros(most - len(rows), *rows.shape[1:])])

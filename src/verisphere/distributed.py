@@ -20,9 +20,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-#: Seconds that a process waits for the others before it gives them up.
+#: Seconds that a rank waits for the others before it raises an error.
 PATIENCE = 600.0
-#: How long a group waits for another one. The connections of a process that has ended are closed, which ends the wait.
+#: How long a group waits for another one. When a process ends, its connections close, which ends the wait.
 _WHILE_OTHERS_WORK = timedelta(days=30)
 _GIVEN = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
 
@@ -37,7 +37,7 @@ class World:
         local_rank: number of this process among those of its machine.
 
     Raises:
-        ValueError: a rank outside the world size.
+        ValueError: a rank is negative, or not below the world size.
     """
 
     rank: int = 0
@@ -56,11 +56,11 @@ class World:
         return self.rank == 0
 
     def share(self, count: int, rank: int | None = None) -> range:
-        """Which of `count` things in a row belong to a process; shares differ by at most one, larger ones first.
+        """The range of `count` items that one rank takes; sizes of ranges differ by at most one, larger ones first.
 
         Args:
-            count: number of things.
-            rank: rank of the process; None is this one.
+            count: number of items.
+            rank: the rank whose range is returned; None stands for this rank.
 
         >>> [World(size=3).share(8, rank) for rank in range(3)]
         [range(0, 3), range(3, 6), range(6, 8)]
@@ -76,7 +76,7 @@ ALONE = World()
 
 
 def world() -> World:
-    """Rank and world size of the present process group; one process without a group."""
+    """Rank and world size of the current process group; rank 0 of 1 without a group."""
     if not (dist.is_available() and dist.is_initialized()):
         return World()
     local = int(os.environ.get("LOCAL_RANK", dist.get_rank()))
@@ -84,19 +84,19 @@ def world() -> World:
 
 
 def process_group() -> Any:
-    """The present process group, for `torch.distributed`; None is the group of all ranks."""
+    """The current process group, as `torch.distributed` takes it; None stands for the group of all ranks."""
     return _present[-1] if _present else None
 
 
-#: Process groups that took the place of the group of all ranks, the present one last.
+#: Process groups that replace the group of all ranks, the current one last.
 _present: list[Any] = []
 
 
 class Groups:
-    """All ranks, divided into groups of equally many that work side by side.
+    """All ranks, divided into groups of equal size that work side by side.
 
-    The ranks of a group follow one another. All ranks must make this object, and leave `together` as often as each
-    other.
+    The ranks of a group are consecutive. Every rank must create this object, and all must enter `together` equally
+    often.
 
     Args:
         count: number of groups.
@@ -106,7 +106,7 @@ class Groups:
         number: the group of this rank, from 0.
 
     Raises:
-        ValueError: the ranks cannot be divided into so many groups.
+        ValueError: `count` does not divide the number of ranks.
     """
 
     def __init__(self, count: int = 1) -> None:
@@ -128,13 +128,13 @@ class Groups:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Inside this context `world` and the collectives are those of this rank's group."""
+        """Inside this context `world` and the collectives refer to this rank's group."""
         with _in(self._own):
             yield
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Inside this context the collectives are those of all ranks, and wait for groups that still work."""
+        """Inside this context the collectives refer to all ranks, and wait for groups that are still working."""
         with _in(self._all):
             yield
 
@@ -158,17 +158,17 @@ def launched() -> bool:
 
 @contextmanager
 def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
-    """Start the process group that a launcher describes, and destroy it at the end; one process without a launcher.
+    """Start the process group that a launcher describes, and destroy it at the end; without a launcher, rank 0 of 1.
 
-    The backend is gloo, with `cuda` also NCCL for tensors on a GPU, of which every process needs its own. A model in
-    DDP that lives to the end of the program, in a global, say, keeps gloo's threads alive, too.
+    The backend is gloo; `cuda` adds NCCL for tensors on a GPU, and each rank then needs a GPU to itself. A model in DDP
+    that exists until the program ends, for example in a global variable, keeps gloo's threads alive as well.
 
     Args:
         cuda: whether GPUs are used.
         patience: seconds after which waiting for other ranks ends with an error.
 
     Raises:
-        ValueError: the environment is not what a launcher leaves, or there are more processes than GPUs.
+        ValueError: a variable that a launcher sets is missing or malformed, or there are more ranks than GPUs.
         ConnectionError: the other ranks could not be reached.
     """
     if not launched() or (dist.is_available() and dist.is_initialized()):
@@ -193,11 +193,12 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
                 "start one process a GPU, or train with --device cpu"
             )
         torch.cuda.set_device(local)
-    # Gloo's threads live as long as anything holds the group, and one that meets Python's shutdown aborts the process.
-    # The functions of this module have the group of the moment as a default, so it is imported while there is none;
-    # a model in DDP, in the frames of an error that has been told, is collected before the shutdown.
-    # Such a model must not be the last to hold the group: it would end the group with the interpreter's lock in hand,
-    # and wait for a thread that waits for this lock to free a tensor. A Python object that ends a group lets go of it.
+    # Gloo's threads exist as long as anything refers to the group, and a thread that is still running when Python shuts
+    # down aborts the process. Functions of `torch.distributed.nn.functional` take the current group as a default
+    # argument, so the module is imported while no group exists. A model in DDP, which the traceback of a reported error
+    # may still refer to, is collected before the shutdown. Such a model must not hold the last reference: it would
+    # destroy the group while holding the GIL, and wait for a thread that needs the GIL to free a tensor. A Python
+    # object that destroys a group releases the GIL.
     importlib.import_module("torch.distributed.nn.functional")
     atexit.unregister(_let_go)
     atexit.register(_let_go)
@@ -214,12 +215,12 @@ def joined(cuda: bool = False, patience: float = PATIENCE) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-#: Groups whose processes have parted, and whose threads end with the program.
+#: Destroyed groups, whose threads end with the program.
 _parted: list[Any] = []
 
 
 def _let_go() -> None:
-    """At the program's end, release what the last error still refers to, and then the groups."""
+    """At exit, release the objects that the last exception refers to, and then the groups."""
     for name in ("last_exc", "last_value", "last_traceback", "last_type"):
         if hasattr(sys, name):
             setattr(sys, name, None)

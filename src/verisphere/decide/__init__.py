@@ -1,6 +1,6 @@
 """Scores become decisions: operating points, bounds, curves, accuracy, one threshold for all domains.
 
-Everything here works on scores alone and knows nothing of images, models or files.
+Everything here works on scores alone, and does not depend on images, models or files.
 """
 
 from verisphere.decide.accuracy import Accuracy, best_cut, kfold_accuracy

@@ -36,7 +36,7 @@ class Accuracy:
 def best_cut(score: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " pairs"]) -> float:
     """The cut with the highest accuracy, accepting iff score > cut.
 
-    Cuts are minus infinity and every distinct score; among equally accurate ones the lower middle one is taken.
+    Cuts are minus infinity and every distinct score; of several equally accurate cuts the lower middle one is returned.
 
     >>> score, genuine = np.array([0.9, 0.4, 0.8, 0.3]), np.array([True, False, True, False])
     >>> best_cut(score, genuine)
@@ -45,7 +45,7 @@ def best_cut(score: Float64[np.ndarray, " pairs"], genuine: Bool[np.ndarray, " p
     cuts = np.unique(np.append(score, -np.inf))
     rejected_genuine = np.searchsorted(np.sort(score[genuine]), cuts, side="right")
     rejected_impostors = np.searchsorted(np.sort(score[~genuine]), cuts, side="right")
-    right = rejected_impostors - rejected_genuine  # up to a constant, how many decisions are right
+    right = rejected_impostors - rejected_genuine  # the number of right decisions, up to a constant
     best = cuts[right == right.max()]
     return float(best[(len(best) - 1) // 2])
 

@@ -1,4 +1,4 @@
-"""How far a figure moves when other people are drawn: a bootstrap over identities.
+"""The variation of a figure when other people are drawn: a bootstrap over identities.
 
 Comparisons that share a person are dependent, so people are redrawn, not comparisons (the subset bootstrap of Bolle,
 Ratha and Pankanti 2004). A replicate draws as many identities as there are, with replacement; an impostor pair then
@@ -6,9 +6,9 @@ counts as often as the product of its two people's draws, a genuine pair as ofte
 one person are still one person: they make neither genuine nor impostor pairs with each other). Each replicate finds its
 own threshold by the rule `at_most`.
 
-The interval is the middle 95 % of the replicates. It does not hold the truth 95 % of the time: where few people
+The interval is the middle 95 % of the replicates. It does not contain the true value 95 % of the time: where few people
 resemble many others, a set without them cannot show that they exist (`sample_size.confidence_limit`).
-`benchmarks/promises.py` measures how often it holds.
+`benchmarks/promises.py` measures how often it contains it.
 
 Many replicates are computed together, a block of pairs at a time (`weights.py`).
 """
@@ -29,7 +29,7 @@ from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 T = TypeVar("T")
 
 REPLICATES_TOGETHER = 128  # the draws of a block's people then stay in the cache
-COUNTS_HELD = 1 << 24  # numbers drawn at once; bounds the replicates of a run where there are many people
+COUNTS_HELD = 1 << 24  # numbers drawn at once; limits the replicates of a run if there are many people
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class TooFewScoresError(ValueError):
 
 
 def enough(far: Far, impostor_total: int, times: int = 2) -> int:
-    """How many of the highest impostor scores a bootstrap takes: `times` what the target accepts, and a margin.
+    """Number of highest impostor scores that a bootstrap uses: `times` what the target accepts, and a margin.
 
     >>> enough("1e-3", impostor_total=100_000_000)
     220000
@@ -158,7 +158,7 @@ def ask_deeper(ask: Callable[[int], T], times: int = 2) -> T:
 
 
 def draws_of(people: int, redrawing: Redrawing) -> Iterator[Int64[np.ndarray, "some people"]]:
-    """How often each person is drawn in each replicate; in runs of replicates, so that memory stays bounded."""
+    """How often each person is drawn in each replicate, in runs of replicates, so that memory stays bounded."""
     random = numpy_generator(redrawing.seed)
     shares = np.full(people, 1 / people)
     for done in range(0, redrawing.replicates, _run(people)):
@@ -208,7 +208,7 @@ def tars_at(
 ) -> Float64[np.ndarray, "cuts replicates"]:
     """TAR of each replicate at its own thresholds; NaN where nobody with a genuine pair was drawn."""
     score, person = pairs.lowest_genuine
-    rejected = np.searchsorted(score, thresholds, side="right")  # the lowest are summed: most sets have fewer of them
+    rejected = np.searchsorted(score, thresholds, side="right")  # rejected ones are summed: most sets have fewer
     total = weights.draws @ np.bincount(pairs.genuine_person, minlength=len(pairs.images))
     return _share(total - weight_of_first(weights, person, rejected), total)
 
@@ -229,7 +229,7 @@ def fars_at(
 
 
 def impostor_totals(pairs: PairScores, weights: Weights) -> Int64[np.ndarray, " replicates"]:
-    """How many impostor pairs each replicate has; pairs within the copies of one person are no impostor pairs."""
+    """The number of impostor pairs of each replicate; pairs of two copies of one person are no impostor pairs."""
     if pairs.listed:
         return weights.total(pairs.impostor_people)
     images = weights.draws * pairs.images

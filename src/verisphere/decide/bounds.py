@@ -6,14 +6,14 @@ from statistics import fmean, stdev
 
 from scipy.special import betainc, betaincinv, stdtrit
 
-_INVERTED_WITHIN = 1e-6  # of a probability; scipy's inverse is good to 1e-7, or not at all
+_INVERTED_WITHIN = 1e-6  # error of a probability; scipy's inverse is either good to 1e-7 or wrong
 
 
 def binomial_bounds(accepted: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
     """Two-sided exact (Clopper-Pearson) bounds of the rate behind `accepted` of `total` independent comparisons.
 
-    Each side is left with half of 1 - confidence. Comparisons that share people are not independent: there the bounds
-    are too narrow, and a bootstrap over identities is the honest one.
+    Half of 1 - confidence lies beyond each bound. Comparisons that share people are not independent: then these bounds
+    are too narrow, and a bootstrap over identities is needed.
 
     >>> binomial_bounds(0, 100)[0]
     0.0
@@ -36,8 +36,8 @@ def binomial_bounds(accepted: int, total: int, confidence: float = 0.95) -> tupl
 def _beta_quantile(a: int, b: int, share: float) -> float:
     """The number below which this share of a beta distribution lies.
 
-    scipy 1.17 inverts wrongly where a is 1,000 and b some hundred million or more: 1.9e-6 for a = 1,000 of 1e9, where
-    9.4e-7 is right. Whatever it inverts wrongly is found by halving.
+    scipy 1.17 inverts wrongly if a is 1,000 and b several hundred million or more: it returns 1.9e-6 for a = 1,000 of
+    1e9, where 9.4e-7 is right. A wrong result is replaced by one found by bisection.
     """
     quantile = float(betaincinv(a, b, share))
     if abs(betainc(a, b, quantile) - share) <= _INVERTED_WITHIN:
@@ -51,8 +51,8 @@ def _beta_quantile(a: int, b: int, share: float) -> float:
 def mean_bounds(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
     """Student's bounds of the mean behind a few independent values, as the results of trainings at several seeds are.
 
-    They take the values for normally distributed, and widen fast where there are few: the mean of three is bounded to
-    2.5 standard deviations of a value. NaN where there are fewer than two, or one is not finite.
+    They assume normally distributed values, and are wide for few of them: the mean of three is bounded to within 2.5
+    standard deviations of a value. They are NaN for fewer than two values, or if a value is not finite.
 
     >>> [round(end, 3) for end in mean_bounds([0.01, 0.02, 0.03])]
     [-0.005, 0.045]
@@ -70,7 +70,7 @@ def mean_bounds(values: Sequence[float], confidence: float = 0.95) -> tuple[floa
 
 
 def holds_zero(lower: float, upper: float) -> bool:
-    """Whether an interval of a difference holds zero: the difference may be chance. A NaN bound excludes nothing.
+    """Whether an interval of a difference contains zero: the difference may be chance. A NaN bound excludes nothing.
 
     >>> holds_zero(-0.1, 0.2), holds_zero(0.1, 0.2), holds_zero(float("nan"), float("nan"))
     (True, False, True)

@@ -1,4 +1,4 @@
-"""ROC and DET points with their counts: of scores in memory, or of any that answer questions of order."""
+"""ROC and DET points with their counts, of scores in memory or of any `Ordered` scores."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from jaxtyping import Float64, Int64
 from verisphere.decide.order import Ordered, ScoresLike, SortedScores, ordered
 from verisphere.vocabulary import OperatingPoint
 
-POINTS = 1000  # about how many points a thinned curve has
+POINTS = 1000  # approximate number of points of a thinned curve
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What each threshold accepts, thresholds descending, so that both rates rise along the curve.
+    """The counts that each threshold accepts, thresholds descending, so that both rates rise along the curve.
 
     >>> curve = roc(genuine=[0.9, 0.4], impostor=[0.4, 0.1])
     >>> curve.frr.tolist(), curve.impostor_accepted.tolist()
@@ -79,7 +79,7 @@ def roc(genuine: ScoresLike, impostor: ScoresLike) -> Curve:
     assert isinstance(both[0], SortedScores)
     assert isinstance(both[1], SortedScores)
     genuine_scores, impostor_scores = both[0].values.cpu().numpy(), both[1].values.cpu().numpy()
-    # a score of minus infinity is the same threshold
+    # a score of minus infinity would be the same threshold
     thresholds = np.unique(np.concatenate([genuine_scores, impostor_scores, [-np.inf]]))[::-1]
     return Curve(
         thresholds=np.ascontiguousarray(thresholds),
@@ -114,10 +114,11 @@ def curve_at(genuine: Ordered, impostor: Ordered, thresholds: Iterable[float]) -
 
 
 def thinned_roc(genuine: Ordered, impostor: Ordered, points: int = POINTS) -> Curve:
-    """The exact curve, thinned to some hundred thresholds.
+    """The exact curve, thinned to a few hundred thresholds.
 
     Half of the thresholds are impostor scores whose ranks are even on a logarithmic scale from the highest, half are
-    genuine scores whose ranks are so from the lowest: both tails are kept, where error rates are small.
+    genuine scores whose ranks are spaced in the same way from the lowest: both tails, where error rates are small, are
+    kept.
 
     >>> curve = thinned_roc(SortedScores([0.9, 0.4]), SortedScores([0.4, 0.1]), points=4)
     >>> curve.thresholds.tolist()
@@ -143,7 +144,7 @@ def with_points(curve: Curve, points: Sequence[OperatingPoint]) -> Curve:
     [0.1, -inf]
 
     Raises:
-        ValueError: a point is of other scores.
+        ValueError: a point comes from other scores.
     """
     rows = {
         float(threshold): (int(passed), int(accepted))

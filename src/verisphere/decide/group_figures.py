@@ -1,4 +1,4 @@
-"""Figures of how much groups differ at one threshold, from their rates; and the figures' bounds from the rates' bounds.
+"""Figures that measure how much groups differ at one threshold, from their rates; and bounds of these figures.
 
 With FAR_g and FRR_g = 1 - TAR_g of each group g at the same threshold, n groups, and a weight alpha of false accepts
 against false rejects:
@@ -60,13 +60,13 @@ def fairness_discrepancy_rate(far: Rates, frr: Rates, alpha: float) -> Values:
 
 
 def inequity_rate(far: Rates, frr: Rates, alpha: float) -> Values:
-    """IR of NIST; a ratio without weight does not count, whatever it is."""
+    """IR of NIST; a ratio with weight 0 does not count, even if it is undefined."""
     parts = [max_over_min(rates) ** weight for rates, weight in ((far, alpha), (frr, 1 - alpha)) if weight]
     return np.asarray(np.prod(parts, axis=0))
 
 
 def garbe(far: Rates, frr: Rates, alpha: float) -> Values:
-    """GARBE of Howard et al.; a Gini coefficient without weight does not count, whatever it is."""
+    """GARBE of Howard et al.; a Gini coefficient with weight 0 does not count, even if it is undefined."""
     parts = [weight * gini(rates) for rates, weight in ((far, alpha), (frr, 1 - alpha)) if weight]
     return np.asarray(np.sum(parts, axis=0))
 
@@ -101,7 +101,7 @@ class Box:
         return np.tile(self.lower, (groups, 1))[~np.eye(groups, dtype=bool)].reshape(groups, groups - 1)
 
     def max_over_min(self) -> tuple[float, float]:
-        """The least value, with the rates as close together as their bounds allow, and the largest, far apart."""
+        """The least value, for rates as close together as their bounds allow, and the largest, for rates far apart."""
         least = max(float(_quotient(self.lower.max(), self.upper.min())), 1.0)
         return least, float(_quotient(self.upper, self._others().min(1)).max())
 
@@ -135,7 +135,7 @@ class Box:
 
 
 def bounds_of(far: Box, frr: Box, alpha: float) -> dict[str, tuple[float, float]]:
-    """Bounds of every figure; each rises in its two parts, but for FDR, which falls."""
+    """Bounds of every figure; each figure rises in its two parts, except FDR, which falls."""
     weighted = [(box, weight) for box, weight in ((far, alpha), (frr, 1 - alpha)) if weight]
 
     def both(name: str) -> list[tuple[tuple[float, float], float]]:

@@ -1,4 +1,4 @@
-"""How much error rates differ between groups of people, or of images, at one threshold.
+"""Differences of error rates between groups of people, or of images, at one threshold.
 
 `group_figures.py` defines the figures. A quotient by zero is undefined and is reported as undefined, with a bound where
 one exists. Bounds come from exact binomial bounds of the groups' rates, widened so that all of them hold together with
@@ -19,7 +19,7 @@ from verisphere.decide.one_threshold import OneThreshold
 
 @runtime_checkable
 class Counted(Protocol):
-    """What one threshold accepts of a group's comparisons: a `DomainResult`, an `OperatingPoint` or `GroupCounts`."""
+    """The counts of a group's comparisons at one threshold: a `DomainResult`, an `OperatingPoint` or `GroupCounts`."""
 
     @property
     def genuine_accepted(self) -> int:
@@ -66,17 +66,17 @@ class GroupCounts:
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure of difference, or why there is none, with bounds.
+    """One figure of difference with its bounds, or the reason why it is undefined.
 
     >>> counts = GroupCounts(90, 100, 0, 1000)
     >>> group_differences({"day": counts, "night": counts}, threshold=0.4, far_target="1e-3").far_max_min.undefined
     'no false accept in any group'
 
     Attributes:
-        value: None where it is undefined.
+        value: the figure; None where it is undefined.
         undefined: the reason why there is no value; None where there is one.
         lower_95, upper_95: bounds of the value; None on a side without a bound.
-        bounds: what the bounds come from.
+        bounds: the method by which the bounds were found.
     """
 
     value: float | None
@@ -95,7 +95,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Differential:
-    """How one group's error rates stand to those of all groups.
+    """One group's error rates in relation to those of all groups.
 
     Attributes:
         far, frr: the group's rates.
@@ -111,7 +111,7 @@ class Differential:
 
 @dataclass(frozen=True)
 class GroupDifferences:
-    """How far apart the groups lie at one threshold; see `group_figures.py` for each figure.
+    """The differences of the groups at one threshold; see `group_figures.py` for each figure.
 
     >>> day, night = GroupCounts(90, 100, 2, 1000), GroupCounts(80, 100, 4, 1000)
     >>> list(group_differences({"day": day, "night": night}, threshold=0.4, far_target="1e-3").measures)[:2]
@@ -124,7 +124,7 @@ class GroupDifferences:
         groups: names of the groups.
         alpha: weight of FAR in `fdr`, `inequity_rate` and `garbe`; FRR has 1 - alpha.
         bounds: how the figures' bounds were found, in words.
-        differentials: how each group stands to the others, by its name.
+        differentials: the rates of each group in relation to all groups, by its name.
     """
 
     far_target: str
@@ -151,7 +151,7 @@ class GroupDifferences:
 def group_differences(
     groups: Mapping[str, Counted], threshold: float, far_target: str, rule: str = "at_most", alpha: float = 0.5
 ) -> GroupDifferences:
-    """How far groups lie apart at one threshold, from their counts at it, with joint binomial bounds.
+    """The differences of groups at one threshold, from their counts at it, with joint binomial bounds.
 
     >>> day, night = GroupCounts(90, 100, 2, 1000), GroupCounts(80, 100, 4, 1000)
     >>> differences = group_differences({"day": day, "night": night}, threshold=0.4, far_target="1e-3")
@@ -159,7 +159,7 @@ def group_differences(
     (2.0, 0.949, 0.333333)
 
     Args:
-        groups: what the threshold accepts of each group's comparisons.
+        groups: counts of each group's comparisons at the threshold.
         threshold: the one threshold.
         far_target: the FAR that the threshold was chosen for.
         rule: the rule by which the threshold was chosen.
@@ -208,7 +208,7 @@ def group_differences(
 
 
 def differences_of(result: OneThreshold, alpha: float = 0.5) -> GroupDifferences:
-    """How far domains lie apart at their one threshold.
+    """The differences of domains at their one threshold.
 
     >>> from verisphere.decide import one_threshold
     >>> scores = {"bright": ([0.9, 0.8], [0.4, 0.1]), "dark": ([0.7, 0.2], [0.5, 0.3])}
@@ -224,7 +224,7 @@ def with_redrawn_bounds(
     tar: Float64[np.ndarray, "groups replicates"],
     people: int,
 ) -> GroupDifferences:
-    """The same with the middle 95 % over redrawn people as bounds, where the figure is defined.
+    """The same differences, with the middle 95 % over redrawn people as the bounds of each defined figure.
 
     An undefined figure keeps its binomial bound: a group without a false accept has none in any replicate either.
 
@@ -235,10 +235,10 @@ def with_redrawn_bounds(
     'bootstrap'
 
     Args:
-        differences: at the same threshold.
+        differences: the differences at the same threshold.
         far: FAR of each group in each replicate, NaN where the group has no such pairs (see `rates_at`).
         tar: TAR, laid out like `far`.
-        people: how many people were redrawn.
+        people: number of people who were redrawn.
     """
     seen = ~np.isnan(far).any(0) & ~np.isnan(tar).any(0)
     if len(differences.groups) == 1 or not seen.any():
@@ -261,7 +261,7 @@ def with_redrawn_bounds(
 
 
 def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], alpha: float) -> str:
-    """Why a figure is undefined: one group alone, or a quotient by a rate of zero.
+    """The reason why a figure is undefined: there is only one group, or a rate of zero is a divisor.
 
     Args:
         name: name of the figure.
@@ -282,7 +282,7 @@ def _why(name: str, zeros: Mapping[str, Sequence[str]], groups: Sequence[str], a
 
 
 def _to_geometric_mean(rates: Float64[np.ndarray, " groups"]) -> list[float | None]:
-    """Each rate over the geometric mean of all; None for each where one of them is 0."""
+    """Each rate over the geometric mean of all; None for every rate if one of them is 0."""
     if not rates.all():
         return [None] * len(rates)
     return [float(ratio) for ratio in rates / np.exp(np.log(rates).mean())]

@@ -1,21 +1,22 @@
-"""A threshold that carries a promise about people who took no part in choosing it.
+"""A threshold with a guarantee about people who took no part in choosing it.
 
-Let s(1) >= ... >= s(n) be impostor scores of comparisons that share no person, each of two people drawn alike. At the
-threshold t = s(j) the FAR on new people is a random number, because s(j) is; without ties it follows
+Let s(1) >= ... >= s(n) be impostor scores of comparisons that share no person, each of two people drawn in the same
+way. At the threshold t = s(j) the FAR on new people is a random number, because s(j) is one; without ties it follows
 Beta(j, n - j + 1), and ties only lower it (Wilks 1941, "Determination of sample sizes for setting tolerance limits").
-So its mean is at most j / (n + 1), and it is at most f with probability P(Bin(n, f) >= j) or more. The two promises:
+So its mean is at most j / (n + 1), and it is at most f with probability P(Bin(n, f) >= j) or more. The two guarantees:
 
 - `confident`, the default: the largest j with P(Bin(n, f) <= j - 1) <= 0.05; FAR <= f with 95 % confidence;
-- `expected`: j = floor(f (n + 1)); the mean FAR over many calibrations is at most f. A single one lies above f with
-  probability P(Bin(n, f) <= j - 1) (`share_above`): where f (n + 1) is whole 37 % for j = 1 and towards a half for
-  more, between such n less, down to 14 % just before j = 2.
+- `expected`: j = floor(f (n + 1)); the mean FAR over many calibrations is at most f. The FAR of a single calibration
+  lies above f with probability P(Bin(n, f) <= j - 1) (`share_above`). If f (n + 1) is a whole number, this is 37 % for
+  j = 1 and approaches one half as j grows; between such n it is less, down to 14 % just before j = 2.
 
-Comparisons that share people are not n draws but fewer, and neither promise holds on them. What all pairs of a set can
-give is `approximate`: a quantile of the threshold over a bootstrap of people. It is an estimate; the confidence beside
-it is the most that any choice from so many people can have without an assumption about them (`confidence_limit`).
+Comparisons that share people are worth fewer than n draws, and neither guarantee holds for them. All pairs of a set can
+give only `approximate`: a quantile of the threshold over a bootstrap of people. It is an estimate; the confidence
+stated with it is the most that any choice from this number of people can have without an assumption about them
+(`confidence_limit`).
 
 A guarantee is about two new people, each as likely as any other, and one image of each. The FAR over all pairs of a set
-is another number where some people have many images: there these weigh more.
+differs from it if some people have many images, since these people weigh more there.
 """
 
 import math
@@ -55,7 +56,7 @@ from verisphere.vocabulary import (
 
 
 class TooFewComparisonsError(ValueError):
-    """A guarantee was asked for that this many comparisons cannot give.
+    """A guarantee was requested that this number of comparisons cannot give.
 
     >>> independent_threshold([0.1, 0.2], "1e-2", "expected")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -66,7 +67,7 @@ class TooFewComparisonsError(ValueError):
 
 @dataclass(frozen=True)
 class GenuineRate:
-    """How many genuine comparisons pass a shipped threshold: measured, not promised.
+    """The number of genuine comparisons that pass a shipped threshold: measured, not guaranteed.
 
     >>> from verisphere.decide import operating_point
     >>> rate = GenuineRate.at(operating_point([0.9, 0.8, 0.3], [0.5, 0.4], far="0.5"), "faces.npz")
@@ -110,7 +111,7 @@ class GenuineRate:
 
 @dataclass(frozen=True)
 class GuaranteedThreshold:
-    """A threshold with what it promises: accept iff score > threshold.
+    """A threshold and its guarantee: accept iff score > threshold.
 
     >>> scores = [0.1, 0.5, 0.3, 0.2, 0.4, 0.0, -0.1, -0.2, -0.3]
     >>> promise = independent_threshold(scores, "0.1", "expected")
@@ -119,16 +120,17 @@ class GuaranteedThreshold:
 
     Attributes:
         far_target: the FAR asked for, as it was given.
-        guarantee: which promise it carries; see the module.
-        threshold: a finite score.
-        comparisons: impostor comparisons that it was chosen from; for `approximate` all pairs of the set's people.
+        guarantee: kind of the guarantee; see the module.
+        threshold: the threshold, a finite score.
+        comparisons: number of impostor comparisons that the threshold was chosen from; for `approximate` all pairs of
+            the set's people.
         rank: j, where the threshold is the j-th largest score; None for `approximate`.
-        people: how many people the comparisons show; None where a scores file does not say.
+        people: number of people in the comparisons; None if a scores file does not state it.
         confidence: 0.95 for `confident`; for `approximate` an upper limit, see `confidence_limit`; else None.
         replicates: replicates of the bootstrap for `approximate`, else None.
-        seed: seed of the random choice of comparisons or of the bootstrap; None where nothing was chosen at random.
-        calibrated_on: where the images of these people come from; None where the file does not say.
-        genuine: how many genuine comparisons pass; None where no file with genuine comparisons was given.
+        seed: seed of the random choice of comparisons or of the bootstrap; None if nothing was chosen at random.
+        calibrated_on: source of the images of these people; None if the file does not state it.
+        genuine: the genuine comparisons that pass; None if no file with genuine comparisons was given.
     """
 
     far_target: str
@@ -166,19 +168,19 @@ class GuaranteedThreshold:
         confidence = None if self.guarantee == "expected" else CONFIDENCE
         if bootstrap and self.people is not None:
             confidence = confidence_limit(self.people, self.far_target)
-            if self.confidence == CONFIDENCE:  # older files state what the quantile aimed at
+            if self.confidence == CONFIDENCE:  # older files state the target of the quantile
                 object.__setattr__(self, "confidence", confidence)
         if self.confidence != confidence:
             raise ValueError(f"guarantee {self.guarantee!r} has confidence {confidence}, got {self.confidence}")
 
     def misses(self) -> str:
-        """How many comparisons of one person are rejected, in one sentence."""
+        """The share of comparisons of one person that are rejected, in one sentence."""
         if self.genuine is None:
             return "how many comparisons of one person are rejected is not recorded"
         return self.genuine.meaning()
 
     def meaning(self, training: TrainingRecord | None = None) -> str:
-        """What is promised, and about whom, in one sentence; with what the model was trained on where that is given."""
+        """The guarantee and the people whom it is about, in one sentence; with the model's training data if given."""
         if training is not None:
             return f"{self.meaning()}; the model was trained {training.described()}"
         rule = f"accept iff score > {self.threshold:.6g}"
@@ -210,7 +212,7 @@ class GuaranteedThreshold:
 def disjoint_pairs(person: Int64[np.ndarray, " rows"], seed: int) -> Int64[np.ndarray, "pairs 2"]:
     """Rows to compare so that no two comparisons share a person: a random matching of people, a random image of each.
 
-    Every matching and every choice of images is equally likely; with an odd number of people one is excluded.
+    Every matching and every choice of images is equally likely; if the number of people is odd, one is excluded.
 
     >>> person = np.array([0, 0, 1, 2, 2, 3])
     >>> pairs = disjoint_pairs(person, seed=0)
@@ -248,12 +250,13 @@ def independent_threshold(
         scores: impostor scores; the caller must know that no person takes part in two of the comparisons.
         far: target FAR; a decimal string is read exactly, a float as its shortest decimal.
         guarantee: `expected` or `confident`.
-        people: how many people the comparisons were chosen from, where that is known.
+        people: number of people that the comparisons were chosen from, if known.
         seed: seed of that choice.
 
     Raises:
-        TooFewComparisonsError: too few for this guarantee at this FAR; the message says how many are needed.
-        ValueError: NaN scores, a threshold that would be infinite, a FAR that nothing can promise.
+        TooFewComparisonsError: the comparisons are too few for this guarantee at this FAR; the message states the
+            number that is needed.
+        ValueError: NaN scores, a threshold that would be infinite, a FAR that no guarantee can be about.
     """
     order = ordered(scores, "impostor")
     rank = independent_rank(order.total, far, guarantee)
@@ -283,8 +286,8 @@ def approximate_threshold(
 ) -> GuaranteedThreshold:
     """The 95 % quantile of the threshold at a FAR over redrawn people, from all pairs of a set.
 
-    The quantile is a replicate's threshold: the smallest that 95 % of them do not exceed. What is claimed of it is the
-    `confidence_limit` of so many people, not 95 %.
+    The quantile is a replicate's threshold: the smallest that 95 % of them do not exceed. The confidence that is stated
+    for it is the `confidence_limit` of this number of people, not 95 %.
 
     >>> people = np.arange(60)
     >>> first, second = np.triu_indices(60, 1)
@@ -303,8 +306,8 @@ def approximate_threshold(
 
     Raises:
         TooFewComparisonsError: fewer people than `people_needed`.
-        TooFewScoresError: more of the highest scores are needed than were handed over.
-        ValueError: a quantile that would be infinite, or a FAR that nothing can promise.
+        TooFewScoresError: more of the highest scores are needed than were given.
+        ValueError: a quantile that would be infinite, or a FAR that no guarantee can be about.
     """
     people = len(pairs.images)
     if people < people_needed(far, "approximate"):

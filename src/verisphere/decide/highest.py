@@ -7,7 +7,7 @@ from jaxtyping import Float64, Int64
 
 
 class HighestScores:
-    """The highest scores of many, which answer questions of order as far as they reach; see `Ordered`.
+    """The highest scores of many, as `Ordered` scores; they answer questions down to the lowest score that is held.
 
     >>> scores = HighestScores(np.array([0.9, 0.7]), np.array([1, 2]), total=10)
     >>> scores.ranked(3), scores.above(0.7)
@@ -21,15 +21,15 @@ class HighestScores:
 
         Args:
             values: distinct scores, descending.
-            counts: how many comparisons have each.
-            total: number of all comparisons, of which the others score lower.
+            counts: number of comparisons with each score.
+            total: number of all comparisons; those that are not held score lower.
         """
         assert counts.sum() <= total, (counts.sum(), total)
         self._values, self._above, self._total = values, counts.cumsum(), total
 
     @property
     def total(self) -> int:
-        """How many scores there are."""
+        """Number of scores."""
         return self._total
 
     def ranked(self, rank: int) -> float:
@@ -38,7 +38,7 @@ class HighestScores:
         return float(self._values[np.searchsorted(self._above, rank)])
 
     def above(self, threshold: float) -> int:
-        """How many scores are strictly greater than the threshold."""
+        """Number of scores strictly greater than the threshold."""
         if threshold == -math.inf:
             return self.total
         places = int(np.searchsorted(-self._values, -threshold, side="left"))

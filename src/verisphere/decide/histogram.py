@@ -1,4 +1,4 @@
-"""How genuine and impostor scores are spread, as counts, so that many millions of them can be drawn."""
+"""The distributions of genuine and impostor scores as counts, so that many millions of scores can be plotted."""
 
 from dataclasses import dataclass
 

@@ -25,7 +25,7 @@ from verisphere.vocabulary import Rule, check_bounds, check_rate
 
 @dataclass(frozen=True, eq=False)
 class ProbeScores:
-    """The scores of many probes in one gallery, as far as identification needs them.
+    """The scores of many probes in one gallery, reduced to those that identification needs.
 
     >>> matrix = np.array([[0.9, 0.2, 0.3], [0.5, 0.5, 0.1], [0.4, 0.6, 0.2]])
     >>> scores = probe_scores(matrix, np.array(["a", "a", "z"]), np.array(["a", "b", "c"]))
@@ -34,10 +34,10 @@ class ProbeScores:
 
     Attributes:
         mate: each mated probe's score with its own person.
-        rival: the probe's best score with anybody else; minus infinity where nobody else is enrolled.
-        rank: 1 + how many other people score as high as the mate or higher.
+        rival: each mated probe's best score with another person; minus infinity if no other person is enrolled.
+        rank: 1 + number of other people who score at least as high as the mate.
         stranger: each non-mated probe's best score.
-        people: how many people are enrolled.
+        people: number of people who are enrolled.
     """
 
     mate: Float64[np.ndarray, " mated"]
@@ -68,7 +68,7 @@ class ProbeScores:
 
 
 def probe_scores(scores: Float64[np.ndarray, "probes images"], probes: np.ndarray, gallery: np.ndarray) -> ProbeScores:
-    """Reduce a matrix of scores to what identification needs of each probe.
+    """Reduce a matrix of scores to the scores that identification needs of each probe.
 
     >>> matrix = np.array([[0.9, 0.2, 0.3], [0.5, 0.5, 0.1], [0.4, 0.6, 0.2]])
     >>> scores = probe_scores(matrix, np.array(["a", "a", "z"]), np.array(["a", "b", "c"]))
@@ -76,7 +76,7 @@ def probe_scores(scores: Float64[np.ndarray, "probes images"], probes: np.ndarra
     ([0.9, 0.5], [1, 2], [0.6])
 
     Args:
-        scores: one row for each probe, one column for each image of the gallery.
+        scores: scores with a row for each probe and a column for each image of the gallery.
         probes: the person on each probe.
         gallery: the person on each image of the gallery; one person may have several.
 
@@ -136,9 +136,9 @@ class IdentificationPoint:
 
     Attributes:
         fpir_target: the FPIR asked for, as it was given.
-        rule: how the threshold was chosen from the best scores of the non-mated probes, see `threshold_at`.
+        rule: rule by which the threshold was chosen from the best scores of the non-mated probes, see `threshold_at`.
         rank: a mate counts where its rank is no higher than this.
-        threshold: may be minus infinity.
+        threshold: the threshold, which may be minus infinity.
         tpir: share of mated probes identified: score > threshold and a rank no higher than `rank`.
         fpir: share of non-mated probes whose best score > threshold.
         below_resolution: the target times the non-mated probes is below one, so none of them may pass.
@@ -283,7 +283,7 @@ class Cmc:
         rank: ranks at which some mate lies, ascending.
         identified: mated probes with this rank or a lower one.
         mated_total: number of mated probes; `identified` ends there.
-        people: how many people are enrolled, the highest rank there can be.
+        people: number of people who are enrolled, the highest possible rank.
     """
 
     rank: tuple[int, ...]
@@ -318,7 +318,7 @@ def cmc(scores: ProbeScores) -> Cmc:
 class MeanPoint:
     """Open-set rates averaged over galleries, each at its own threshold; galleries weigh the same.
 
-    The mean is no rate of one experiment, so it has no exact bounds: the galleries' own points have.
+    The mean is not the rate of one experiment, so it has no exact bounds; the points of the galleries have them.
 
     >>> mate, rival, rank = np.array([0.9, 0.5]), np.array([0.2, 0.5]), np.array([1, 2])
     >>> scores = ProbeScores(mate, rival, rank, stranger=np.array([0.6, 0.3]), people=3)
@@ -359,7 +359,7 @@ def mean_point(points: Sequence[IdentificationPoint]) -> MeanPoint:
     0.5
 
     Raises:
-        ValueError: there are none, or they differ in target, rule or rank.
+        ValueError: there are no points, or they differ in target, rule or rank.
     """
     asked = {(point.fpir_target, point.rule, point.rank) for point in points}
     if len(asked) != 1:
@@ -385,7 +385,7 @@ def mean_rank(rates: Sequence[RankRate]) -> MeanRank:
     1.0
 
     Raises:
-        ValueError: there are none, or they differ in rank.
+        ValueError: there are no rates, or they differ in rank.
     """
     asked = {rate.rank for rate in rates}
     if len(asked) != 1:
@@ -394,7 +394,7 @@ def mean_rank(rates: Sequence[RankRate]) -> MeanRank:
 
 
 def _identifiable(scores: ProbeScores, rank: int) -> Float64[np.ndarray, " mated"]:
-    """The mate's score where its rank is good enough, else minus infinity, which passes no threshold."""
+    """The mate's score if its rank is low enough, else minus infinity, which passes no threshold."""
     return np.where(scores.rank <= rank, scores.mate, -np.inf)
 
 

@@ -20,7 +20,8 @@ from verisphere.decide.point import Far, far_text
 from verisphere.vocabulary import REDRAWING, Progress, Redrawing, quietly
 
 _PAIRS_AT_ONCE = 1 << 15  # pairs of a list that are weighted at once in every replicate of a run
-#: How often intervals of TAR, threshold and FAR held the truth in benchmarks/promises.py; stated beside each table.
+#: How often intervals of TAR, threshold and FAR contained the true value in benchmarks/promises.py; stated at each
+#: table.
 MEASURED_COVERAGE = (
     "in simulations such intervals held the truth in 86 to 97 % of sets whose people differ little; where few people "
     "resemble many others, in 85 to 95 % with people x FAR of 6 or more, in 27 to 87 % with 2 or less"
@@ -31,8 +32,8 @@ MEASURED_COVERAGE = (
 class Interval:
     """A figure with the middle 95 % of its bootstrap distribution; replicates without the figure are excluded.
 
-    `lower_95` and `upper_95` name the part of the replicates between them, not how often they hold the truth: see
-    `MEASURED_COVERAGE`. An interval of a rate that is 0 or 1 in every replicate has no width.
+    95 % of the replicates lie between `lower_95` and `upper_95`; how often the true value lies there is another number,
+    see `MEASURED_COVERAGE`. An interval of a rate that is 0 or 1 in every replicate has no width.
 
     >>> Interval(value=0.02, lower_95=-0.01, upper_95=0.05, replicates=1000).holds_zero
     True
@@ -64,7 +65,7 @@ class PointIntervals:
         far_target: the FAR asked for, as it was given.
         rule: the rule by which each replicate finds its threshold; `at_most`.
         tar: TAR at the target FAR, each replicate at its own threshold.
-        threshold: the threshold; an end may be minus infinity.
+        threshold: the threshold; a bound may be minus infinity.
         far: FAR at the threshold of the whole set, held fixed.
         people: number of people who were redrawn.
         seed: seed of the draws.
@@ -81,7 +82,7 @@ class PointIntervals:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A figure of one model less that of another, over the same comparisons.
+    """The difference of a figure between two models over the same comparisons.
 
     >>> ours, theirs = np.array([True, True, False]), np.array([True, False, False])
     >>> difference = PairedDifference.of(Interval(0.33, 0.0, 1.0, 1000), ours, theirs)
@@ -184,7 +185,7 @@ def tar_difference(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> Interval:
-    """TAR of one model less TAR of another at the same target FAR, each at its own threshold, over the same people.
+    """The difference in TAR of two models at the same target FAR, each at its own threshold, over the same people.
 
     Both models use the same draws, so variation that is common to both cancels.
 
@@ -324,7 +325,7 @@ def accuracy_difference(
     weights: Float64[np.ndarray, " pairs"] | None = None,
     redrawing: Redrawing = REDRAWING,
 ) -> Interval:
-    """Share of right decisions of one model less that of another on the same listed pairs, over redrawn people.
+    """The difference in the share of right decisions of two models on the same listed pairs, over redrawn people.
 
     >>> people = np.array([[0, 0], [0, 1], [1, 1], [1, 2]])
     >>> ours, theirs = np.array([1.0, 1.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 1.0])
@@ -333,7 +334,7 @@ def accuracy_difference(
 
     Args:
         ours: 1 where our decision on a pair was right, else 0; see `accuracy_interval` for all arguments.
-        theirs: the same for the other model.
+        theirs: 1 where the other model's decision was right, else 0.
         people: the two people of each pair.
         weights: weight of each pair in the mean.
     """
@@ -349,7 +350,7 @@ def percentile_interval(value: float, replicates: Float64[np.ndarray, " replicat
     values = replicates[~np.isnan(replicates)]
     if not len(values):
         raise ValueError(f"none of {len(replicates)} replicates drew people that have such a pair; take more of them")
-    if np.isinf(values).any():  # nothing lies between an infinity and a number: take the outer one
+    if np.isinf(values).any():  # no value lies between an infinity and a number: take the outer one
         lower, upper = np.quantile(values, 0.025, method="lower"), np.quantile(values, 0.975, method="higher")
     else:
         lower, upper = np.quantile(values, [0.025, 0.975])

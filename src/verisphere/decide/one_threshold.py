@@ -60,7 +60,7 @@ class DomainResult:
 
     @property
     def neg_log10_far(self) -> float:
-        """-log10 FAR at the common threshold; of a FAR of 0, which has no logarithm, that of 1 / impostors."""
+        """-log10 FAR at the common threshold; a FAR of 0, which has no logarithm, counts as 1 / impostors."""
         return -math.log10(max(self.impostor_accepted, 1) / self.impostor_total)
 
 
@@ -80,11 +80,12 @@ class OneThreshold:
             t_c comes from a separate set.
         domains: each domain's figures, in the order given.
         tar_mean, tar_variance: mean and population variance of TAR over domains.
-        neg_log10_far_mean, neg_log10_far_variance: the same of -log10 FAR; a domain with FAR 0 enters as 1 / its
-            number of impostors.
-        far_is_bound: the domains for which that was done.
+        neg_log10_far_mean, neg_log10_far_variance: mean and population variance of -log10 FAR over domains; a FAR of 0
+            counts as 1 / the domain's number of impostors.
+        far_is_bound: the domains whose FAR is 0.
         gamma: sqrt(mean over domains of (t_d - t_c)^2).
-        skipped: domains excluded for want of impostors or genuine pairs; their impostors still count for t_c.
+        skipped: domains excluded because they have no impostor or no genuine pairs; their impostors still count for
+            t_c.
     """
 
     far_target: str
@@ -118,7 +119,7 @@ class OneThreshold:
         return math.sqrt(self.neg_log10_far_variance)
 
     def fields(self) -> dict[str, Any]:
-        """All figures by name, with those that follow from others."""
+        """All figures by name, including those that follow from others."""
         domains = {
             name: asdict(domain) | {"neg_log10_far": domain.neg_log10_far} for name, domain in self.domains.items()
         }
@@ -151,10 +152,10 @@ def one_threshold(
     Args:
         domains: for each domain its (genuine, impostor) scores.
         far: target FAR.
-        across: impostor scores of pairs across domains; they count for t_c alone.
-        calibration: impostor scores of a separate set, which alone then set t_c.
+        across: impostor scores of pairs across domains; they count only for t_c.
+        calibration: impostor scores of a separate set; if given, only these determine t_c.
         rule: see `threshold_at`.
-        union: `within` leaves `across` out.
+        union: `within` excludes `across`.
         skip_empty: exclude, and name, domains without impostors or without genuine pairs instead of refusing them.
 
     Raises:
@@ -184,7 +185,7 @@ def compare_domains(
     union: str = "all",
     skip_empty: bool = False,
 ) -> OneThreshold:
-    """The same from ordered scores of any kind, with the pooled impostors already chosen.
+    """One threshold over all domains, from `Ordered` scores, with the pooled impostors already chosen.
 
     >>> from verisphere.decide import SortedScores
     >>> day = SortedScores([0.9, 0.8]), SortedScores([0.3, 0.1])
@@ -231,7 +232,7 @@ def compare_domains(
 
 
 def lacking_text(lacking: Mapping[str, Sequence[str]]) -> str:
-    """Which domains lack which kinds of comparison, in words; the first ten by name.
+    """The domains that lack a kind of comparison, in words; the first ten by name.
 
     >>> lacking_text({"day": ["genuine"], "night": ["genuine", "impostor"]})
     "domain 'day' has no genuine comparison, domain 'night' has no genuine and no impostor comparison"
@@ -242,7 +243,7 @@ def lacking_text(lacking: Mapping[str, Sequence[str]]) -> str:
 
 
 def _distance(own: float, common: float) -> float:
-    return 0.0 if own == common else own - common  # two infinite thresholds are the same threshold
+    return 0.0 if own == common else own - common  # two infinite thresholds are equal
 
 
 def _both(common: OperatingPoint, own: OperatingPoint) -> DomainResult:

@@ -1,4 +1,4 @@
-"""Ordered scores: the two questions every decision asks, whether the scores lie in memory or are streamed."""
+"""Ordered scores: the two questions that every decision asks, of scores in memory or of streamed ones."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @runtime_checkable
 class Ordered(Protocol):
-    """Scores that answer questions of order; scans of all pairs answer them without holding the scores.
+    """Scores that answer questions of order; a scan of all pairs answers them without holding the scores.
 
     >>> isinstance(SortedScores([0.2, 0.9, 0.5]), Ordered)
     True
@@ -18,7 +18,7 @@ class Ordered(Protocol):
 
     @property
     def total(self) -> int:
-        """How many scores there are."""
+        """Number of scores."""
         ...
 
     def ranked(self, rank: int) -> float:
@@ -26,7 +26,7 @@ class Ordered(Protocol):
         ...
 
     def above(self, threshold: float) -> int:
-        """How many scores are strictly greater than the threshold."""
+        """Number of scores strictly greater than the threshold."""
         ...
 
 
@@ -46,7 +46,7 @@ class SortedScores:
 
         Args:
             scores: tensor (any device), array or sequence of numbers.
-            name: what they are, for error messages.
+            name: name of the scores in error messages.
 
         Raises:
             ValueError: the scores are not one-dimensional, or some are NaN.
@@ -64,7 +64,7 @@ class SortedScores:
 
     @property
     def total(self) -> int:
-        """How many scores there are."""
+        """Number of scores."""
         return len(self.values)
 
     def ranked(self, rank: int) -> float:
@@ -73,7 +73,7 @@ class SortedScores:
         return float(self.values[self.total - rank]) + 0.0  # -0.0 is 0.0
 
     def above(self, threshold: float) -> int:
-        """How many scores are strictly greater than the threshold."""
+        """Number of scores strictly greater than the threshold."""
         at = self.values.new_tensor(threshold)
         return self.total - int(torch.searchsorted(self.values, at, right=True))
 

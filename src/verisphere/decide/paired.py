@@ -1,8 +1,8 @@
 """Figures of several trainings in the same redrawings of people, so that variation common to all of them cancels.
 
-Equal redrawings of equally many people give the same draws (`bootstrap.py`), so replicate
-r of one model pairs with replicate r of any other of the same images. Figures are kept by replicate, and subtracted
-there; the pairs themselves need not be held for more than one model at a time.
+Equal redrawings of the same number of people give the same draws (`bootstrap.py`), so replicate r of one model
+corresponds to replicate r of any other model on the same images. Figures are kept and subtracted replicate by
+replicate; the pairs of only one model need to be held at a time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,9 @@ class Redrawn:
 
     Attributes:
         value: the figure of the set itself.
-        replicates: the figure in each redrawing of the people; NaN where nobody with such a pair was drawn.
-        spread: whether the figure says how far domains lie apart. Redrawing adds noise to every domain, and so to such
-            a figure, most of all where the domains are alike.
+        replicates: the figure in each redrawing of the people; NaN if nobody with such a pair was drawn.
+        spread: whether the figure measures how far domains lie apart. Redrawing adds noise to every domain, and so to
+            such a figure, most of all where the domains are alike.
     """
 
     value: float
@@ -44,12 +44,12 @@ class Redrawn:
 
 @dataclass(frozen=True, eq=False)
 class RedrawnSpread:
-    """How far domains lie apart at one threshold (see `OneThreshold`).
+    """The spread of domains at one threshold (see `OneThreshold`).
 
     Attributes:
         gamma: sqrt(mean over domains of (t_d - t_c)^2).
-        tar_std: the population's standard deviation of TAR over domains, at t_c.
-        neg_log10_far_std: the same of -log10 FAR; a FAR of 0 enters as 1 / the domain's impostors.
+        tar_std: population standard deviation of TAR over domains, at t_c.
+        neg_log10_far_std: population standard deviation of -log10 FAR; a FAR of 0 counts as 1 / the domain's impostors.
     """
 
     gamma: Redrawn
@@ -60,7 +60,7 @@ class RedrawnSpread:
 def tars_redrawn(
     pairs: PairScores, fars: Sequence[Far], redrawing: Redrawing = REDRAWING, progress: Progress = quietly
 ) -> tuple[Redrawn, ...]:
-    """TAR at each target FAR, each replicate at the threshold that it finds anew.
+    """TAR at each target FAR; each replicate finds its own threshold.
 
     Raises:
         TooFewScoresError: the impostor scores that are present do not reach a target FAR in a replicate.
@@ -75,10 +75,10 @@ def spread_redrawn(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> RedrawnSpread:
-    """How far domains lie apart at one threshold; each replicate finds t_c and every t_d anew.
+    """The spread of domains at one threshold; each replicate finds its own t_c and every t_d.
 
-    A person who is in several domains is drawn for all of them together. A replicate in which a domain has no genuine
-    or no impostor pair has no such figure.
+    A person who is in several domains is drawn once for all of them. A replicate in which a domain has no genuine or no
+    impostor pair has no such figure.
 
     Args:
         pooled: scores of all pairs of the set, including those across domains; t_c is set on them.
@@ -106,13 +106,14 @@ def spread_redrawn(
 
 
 def mean_difference(ours: Sequence[Redrawn], theirs: Sequence[Redrawn]) -> Interval:
-    """Mean over seeds of a figure of one arm less that of another at the same seed, over the same redrawn people.
+    """Mean over seeds of the difference of a figure between two arms at the same seed, over the same redrawn people.
 
-    The interval says how the mean moves with the people; how it moves with the seed is the seeds' own spread. It is the
-    middle 95 % of the replicates; of a figure that is itself a spread those 95 % reflected at the value, the basic
-    bootstrap interval (Davison and Hinkley 1997, section 5.2). Replicates of a spread are too large, by more where the
-    spread is small: a model that had closed the gap between domains would seem to have closed half of it. In a
-    simulation of a gap known to be closed the percentiles held the truth in 38 of 49 sets, the basic interval in 47.
+    The interval shows how the mean varies with the people; the spread over seeds shows how it varies with the seed. The
+    interval is the middle 95 % of the replicates; for a figure that is itself a spread, these 95 % are reflected at the
+    value, which is the basic bootstrap interval (Davison and Hinkley 1997, section 5.2). Replicates of a spread are too
+    large, most of all where the spread is small: a model that had closed the gap between domains would seem to have
+    closed half of it. In a simulation of a gap known to be closed, the percentiles contained the true value in 38 of 49
+    sets, and the basic interval in 47.
 
     >>> arm = [Redrawn(0.9, np.array([0.9, 0.8])), Redrawn(0.7, np.array([0.7, 0.8]))]
     >>> other = [Redrawn(0.6, np.array([0.7, 0.5])), Redrawn(0.6, np.array([0.5, 0.7]))]
@@ -150,7 +151,7 @@ def _spreads(
     tar = np.concatenate([tars_at(pairs, weights, common) for pairs in domains])
     exponent = np.stack([_exponents(pairs, weights, common[0]) for pairs in domains])
     with np.errstate(invalid="ignore"):
-        distance = np.where(own == common, 0.0, own - common)  # two infinite thresholds are the same threshold
+        distance = np.where(own == common, 0.0, own - common)  # two infinite thresholds are equal
         found = np.stack([np.sqrt(np.mean(distance**2, axis=0)), tar.std(axis=0), exponent.std(axis=0)])
     found[:, np.isnan(tar).any(0) | np.isnan(exponent).any(0)] = np.nan
     return found

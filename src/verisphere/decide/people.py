@@ -1,6 +1,6 @@
-"""Error rates of each person at one threshold, how far they spread, and who has the worst of them.
+"""Error rates of each person at one threshold, their spread over people, and the people with the highest rates.
 
-One threshold serves everybody, but not alike: some people are often mistaken for others, some are often not recognised.
+One threshold does not treat everybody alike: some people are often mistaken for others, some are often not recognised.
 A person's FAR is the share of the impostor comparisons with that person on either side that are accepted; a person's
 FRR is the share of the genuine comparisons of that person that are rejected.
 
@@ -18,20 +18,20 @@ from jaxtyping import Float64, Int64
 
 from verisphere.decide.group_figures import gini
 
-WORST_SHARE = 10  # the worst decile: one person in so many, rounded up
+WORST_SHARE = 10  # the worst decile: one person in this number, rounded up
 THRESHOLDS = 101  # thresholds, equally spaced, over which OPIS is averaged
 
 
 @dataclass(frozen=True, eq=False)
 class PersonCounts:
-    """What one threshold accepts of each person's comparisons.
+    """The counts of each person's comparisons at one threshold.
 
     >>> counts = PersonCounts(["Ann", "Ben"], np.array([2, 1]), np.array([4, 1]), np.array([1, 1]), np.array([5, 10]))
     >>> counts.far.tolist(), counts.frr.tolist()
     ([0.2, 0.1], [0.5, 0.0])
 
     Attributes:
-        people: names.
+        people: names of the people.
         genuine_accepted: genuine comparisons of each person that score > threshold.
         genuine_total: genuine comparisons of each person; may be 0.
         impostor_accepted: impostor comparisons with each person on either side that score > threshold.
@@ -57,7 +57,7 @@ class PersonCounts:
 
 @dataclass(frozen=True)
 class Spread:
-    """How an error rate spreads over people.
+    """The spread of an error rate over people.
 
     >>> errors, totals = np.array([0, 0, 1, 4]), np.array([10, 10, 10, 10])
     >>> spread = spread_of(["Ann", "Ben", "Cy", "Dee"], errors, totals)
@@ -66,10 +66,11 @@ class Spread:
 
     Attributes:
         people: number of people who have such comparisons.
-        without_errors: number of them without any error.
-        mean: mean of their rates; every person counts alike, however many comparisons they have.
-        std: population standard deviation of their rates.
-        gini: Gini coefficient of their rates, corrected for their number as in GARBE; None where nobody has an error.
+        without_errors: number of these people without any error.
+        mean: mean of the people's rates; every person counts alike, for any number of comparisons.
+        std: population standard deviation of the people's rates.
+        gini: Gini coefficient of the people's rates, corrected for the number of people as in GARBE; None if nobody has
+            an error.
         highest: the highest rate.
         worst_decile: names of the tenth of the people (rounded up) with the highest rates, the highest first, people
             with equal rates in the order of their names; people without an error are not named.
@@ -90,7 +91,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class PeopleAtThreshold:
-    """How FAR and FRR spread over people at one threshold.
+    """The spread of FAR and FRR over people at one threshold.
 
     >>> counts = PersonCounts(["Ann", "Ben"], np.array([2, 1]), np.array([4, 1]), np.array([1, 1]), np.array([5, 10]))
     >>> people_at(counts, threshold=0.4, far_target="1e-1", rule="at_most").far.highest
@@ -98,7 +99,7 @@ class PeopleAtThreshold:
 
     Attributes:
         far_target: the FAR that the threshold was chosen for.
-        rule: the rule by which it was chosen.
+        rule: the rule by which the threshold was chosen.
         threshold: accept iff score > threshold.
         far: spread of the FAR over people.
         frr: spread of the FRR over the people with genuine comparisons.
@@ -138,13 +139,13 @@ class Opis:
 def spread_of(
     people: Sequence[str], errors: Int64[np.ndarray, " people"], totals: Int64[np.ndarray, " people"]
 ) -> Spread:
-    """How a rate spreads over the people who have such comparisons.
+    """The spread of a rate over the people who have such comparisons.
 
     >>> spread_of(["Ann", "Ben"], np.array([1, 3]), np.array([10, 10])).worst_decile
     ('Ben',)
 
     Args:
-        people: names.
+        people: names of the people.
         errors: number of errors of each person.
         totals: number of comparisons of each person; a person without any is excluded.
 
@@ -173,7 +174,7 @@ def spread_of(
 
 
 def people_at(counts: PersonCounts, threshold: float, far_target: str, rule: str) -> PeopleAtThreshold:
-    """How both error rates spread over people, from their counts at a threshold.
+    """The spread of both error rates over people, from their counts at a threshold.
 
     >>> counts = PersonCounts(["Ann", "Ben"], np.array([2, 1]), np.array([4, 1]), np.array([1, 1]), np.array([5, 10]))
     >>> people_at(counts, threshold=0.4, far_target="1e-1", rule="at_most").frr.worst_decile

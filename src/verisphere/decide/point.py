@@ -1,4 +1,4 @@
-"""The threshold at a stated FAR, and what it accepts: the one definition behind training, evaluation and deployment.
+"""The threshold at a stated FAR, and its counts: the one definition behind training, evaluation and deployment.
 
 Accept iff score > threshold, as in equations 1 and 2 of AnchorFace (Liu et al. 2022).
 """
@@ -19,7 +19,7 @@ _DIGITS = 400
 
 
 def exact_rate(far: Far) -> Fraction:
-    """A FAR as the exact number that was written: a decimal string as it reads, a float as its shortest decimal.
+    """A FAR as the exact number that was written: a decimal string is read exactly, a float as its shortest decimal.
 
     >>> exact_rate("0.29") * 100  # 0.29 * 100 is 28.999... in floating point
     Fraction(29, 1)
@@ -44,7 +44,7 @@ def far_text(far: Far) -> str:
 
 
 def short_far(far: Far) -> str:
-    """A FAR in a name, the same however it was written: a recipe that is written out again may make a float of it.
+    """A FAR in a name, the same in every spelling, since writing a recipe out may turn the FAR into a float.
 
     >>> short_far("1e-4"), short_far(0.0001), short_far("0.00025")
     ('1e-4', '1e-4', '2.5e-4')
@@ -90,7 +90,7 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
     strict = impostor.ranked(allowed + 1)
     if rule == "nearest":
         reached = impostor.above(strict)
-        looser = impostor.above(math.nextafter(strict, -math.inf))  # the FAR one distinct score further down
+        looser = impostor.above(math.nextafter(strict, -math.inf))  # the FAR at the next lower distinct score
         if looser - wanted < wanted - reached:
             return impostor.ranked(looser + 1) if looser < total else -math.inf
         return strict
@@ -106,7 +106,7 @@ def threshold_at(impostor: Ordered, far: Far, rule: Rule = "at_most") -> float:
 
 
 def point_at(genuine: Ordered, impostor: Ordered, threshold: float, far: Far, rule: str) -> OperatingPoint:
-    """What one threshold accepts.
+    """The counts, rates and bounds at one threshold.
 
     >>> genuine, impostor = ordered([0.9, 0.3], "genuine"), ordered([0.5, 0.4, 0.2, 0.1], "impostor")
     >>> point = point_at(genuine, impostor, threshold=0.45, far="0.25", rule="shipped")
@@ -117,8 +117,8 @@ def point_at(genuine: Ordered, impostor: Ordered, threshold: float, far: Far, ru
         genuine: scores of comparisons of one person.
         impostor: scores of comparisons of two people.
         threshold: accept iff score > threshold.
-        far: the target that the threshold was chosen for.
-        rule: how it was chosen.
+        far: the target FAR that the threshold was chosen for.
+        rule: rule by which the threshold was chosen.
     """
     accepted, passed = genuine.above(threshold), impostor.above(threshold)
     tar_bounds = binomial_bounds(accepted, genuine.total)

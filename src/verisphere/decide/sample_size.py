@@ -1,4 +1,4 @@
-"""How many people a promise about a threshold needs, and what those at hand can promise (see `guarantee.py`)."""
+"""The number of people that a guarantee of a threshold needs, and the guarantees that a number of people can give."""
 
 import math
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
@@ -13,7 +13,7 @@ Guarantee = Literal["expected", "confident", "approximate"]
 GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 
 CONFIDENCE = 0.95
-#: Fewer people than this make no bootstrap, at whatever FAR.
+#: The fewest people for a bootstrap, at any FAR.
 FEWEST_PEOPLE = 50
 # The chance that none of the comparisons lies above the true threshold, at most: with more, a promise is not made.
 _NONE_ABOVE = {"confident": Decimal("0.05"), "approximate": Decimal("0.5")}
@@ -36,7 +36,7 @@ def independent_rank(comparisons: int, far: Far, guarantee: Guarantee) -> int:
         guarantee: `expected` or `confident`.
 
     Raises:
-        ValueError: `approximate`, which has no rank; a FAR that nothing can promise.
+        ValueError: `approximate`, which has no rank; a FAR that no guarantee can be about.
     """
     rate = promised_rate(far)
     if guarantee == "expected":
@@ -59,20 +59,20 @@ def share_above(comparisons: int, far: Far) -> float:
     [0.37, 0.41, 0.46, 0.5]
 
     Raises:
-        ValueError: a FAR that nothing can promise.
+        ValueError: a FAR that no guarantee can be about.
     """
     rank = independent_rank(comparisons, far, "expected")
     return math.ceil(100 * _chance_of_fewer(rank, comparisons, promised_rate(far))) / 100
 
 
 def confidence_limit(people: int, far: Far) -> float:
-    """The confidence that no choice of a threshold from so many people exceeds without an assumption about people.
+    """The confidence that no choice of a threshold from N people exceeds without an assumption about people.
 
     1 - (1 - f) ** (N / 2). Let a share p of people resemble everybody, where 1 - (1 - p) ** 2 is just above f, so that
-    a threshold below their scores accepts too many: N people hold none of them with probability (1 - p) ** N, which is
-    (1 - f) ** (N / 2), and then their scores are those of a world without such people, where the threshold need not be
-    so high. No world hides its highest scores more often, since an edge density of 1 - f leaves at most
-    (1 - f) ** (N / 2) of the sets of N people complete (Kruskal 1963, Katona 1968).
+    a threshold below their scores accepts too many: N people include none of these with probability (1 - p) ** N, which
+    is (1 - f) ** (N / 2), and then their scores are those of a population without such people, where the threshold need
+    not be so high. No population hides its highest scores more often, since an edge density of 1 - f leaves at most (1
+    - f) ** (N / 2) of the sets of N people complete (Kruskal 1963, Katona 1968).
 
     N / 2 is rounded down, because an odd person adds no comparison without a shared person; the largest score of N / 2
     such comparisons attains the limit. The limit itself is rounded down to a percent, and at most 0.95 is stated.
@@ -81,7 +81,7 @@ def confidence_limit(people: int, far: Far) -> float:
     [0.26, 0.5, 0.63, 0.95]
 
     Raises:
-        ValueError: a FAR that nothing can promise.
+        ValueError: a FAR that no guarantee can be about.
     """
     missed = _binomial_sum(1, people // 2, promised_rate(far))
     return min(math.floor(100 * _WIDE.subtract(Decimal(1), missed)) / 100, CONFIDENCE)
@@ -96,7 +96,7 @@ def comparisons_needed(far: Far, guarantee: Guarantee) -> int:
     [9999, 29956, 6932]
 
     Raises:
-        ValueError: a FAR that nothing can promise.
+        ValueError: a FAR that no guarantee can be about.
     """
     rate = promised_rate(far)
     if guarantee == "expected":
@@ -123,7 +123,7 @@ def people_needed(far: Far, guarantee: Guarantee) -> int:
 
 
 def lowest_far(comparisons: int, guarantee: Guarantee) -> str | None:
-    """The lowest FAR, to three digits and rounded up, that so many comparisons without a shared person can promise.
+    """The lowest FAR, rounded up to three digits, that this many comparisons without a shared person can guarantee.
 
     >>> lowest_far(2874, "expected"), lowest_far(2874, "confident")
     ('3.48e-4', '1.05e-3')
@@ -149,7 +149,7 @@ def promised_rate(far: Far) -> Fraction:
     Fraction(1, 1000)
 
     Raises:
-        ValueError: it is below 1e-12, or 1 or more.
+        ValueError: the FAR is below 1e-12, or 1 or more.
     """
     rate = exact_rate(far)
     if not SMALLEST_FAR <= rate < 1:
@@ -158,7 +158,7 @@ def promised_rate(far: Far) -> Fraction:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, as the sentences about promises state it.
+    """A share in whole percent, as the sentences about guarantees state it.
 
     >>> percent(0.95)
     '95 %'
@@ -195,7 +195,7 @@ def _binomial_sum(rank: int, comparisons: int, rate: Fraction) -> Decimal:
 
 
 def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None) -> str:
-    """One line: what is needed, what is there, and what can be promised with it.
+    """One line: the number needed, the number given, and the guarantee that this number allows.
 
     Args:
         far: target FAR.
@@ -216,7 +216,7 @@ def too_few(far: Far, guarantee: Guarantee, comparisons: int, people: int | None
 
 
 def _estimate(far: Far, comparisons: int, people: int | None) -> str:
-    """Says at which FAR `approximate` is possible."""
+    """States the FAR at which `approximate` is possible."""
     if people is None:
         return "only from an embeddings file"
     if people < FEWEST_PEOPLE:
@@ -231,7 +231,7 @@ def _estimate(far: Far, comparisons: int, people: int | None) -> str:
 
 
 def _or_higher(comparisons: int, guarantee: Guarantee) -> str:
-    """The lowest FAR with what follows it; one of a tenth and more as a plain decimal, with the same digits."""
+    """The lowest FAR followed by "or higher"; a FAR of a tenth or more as a plain decimal, with the same digits."""
     lowest = lowest_far(comparisons, guarantee) or ""
     return f"FAR {Decimal(lowest):.3f} or higher" if lowest.endswith("e-1") else f"FAR {lowest} or higher"
 

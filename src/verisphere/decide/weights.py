@@ -1,7 +1,7 @@
-"""Sums over pairs that count as often as their people were drawn, in many replicates of a bootstrap at once.
+"""Sums over pairs weighted by how often their people were drawn, in many replicates of a bootstrap at once.
 
 The pairs are sorted, highest score first. `first_over` finds where their running sum first exceeds a number,
-`weight_of_first` how large it is after a number of pairs. Both read the pairs block by block: a block is summed for all
+`weight_of_first` returns it after a number of pairs. Both read the pairs block by block: a block is summed for all
 replicates together, and summed pair by pair only for the replicates whose answer lies inside it. Memory is that of one
 block, whatever the number of pairs; the sums are exact integers.
 """
@@ -15,7 +15,7 @@ NUMBERS = 1 << 18  # pairs of a block times replicates, where these are few
 
 
 class Weights:
-    """How often each person counts in some replicates.
+    """The number of times that each person counts in some replicates.
 
     A pair is given by the numbers of its people, one for a genuine pair and two for an impostor pair; it counts as
     often as the product of their draws.

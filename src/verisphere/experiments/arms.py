@@ -173,7 +173,7 @@ def _experiment(
     whole, inside = split_settings(shared)
     options, options_inside = split_options(overrides)
     return Experiment(
-        recipe=locate_recipe(recipe, folder) or folder / recipe,  # one that is not there is reported by its reader
+        recipe=locate_recipe(recipe, folder) or folder / recipe,  # a missing file is reported by its reader
         common=(*as_options(whole), *options),
         warm=warm,
         arms=crossing,
@@ -188,7 +188,7 @@ def _experiment(
 
 
 def _split_first_seeds(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings], dict[str, int]]:
-    """Split arms into their fields and their numbers of seeds, where they have such."""
+    """Split arms into their fields and, where stated, their numbers of seeds."""
     first = {name: given[FIRST_SEEDS] for name, given in arms.items() if FIRST_SEEDS in given}
     for name, count in first.items():
         if type(count) is not int or count < 1:
@@ -197,7 +197,7 @@ def _split_first_seeds(arms: Mapping[str, Settings]) -> tuple[dict[str, Settings
 
 
 def _at_each_point(entries: Mapping[str, T], arms: list[str], crossing: list[str]) -> dict[str, T]:
-    """What arms say before the grid, for each of their points; the points of an arm stand side by side."""
+    """The entries of arms, repeated for each point of the grid; the points of an arm are neighbours."""
     points = len(crossing) // len(arms)
     return {name: entries[arms[at // points]] for at, name in enumerate(crossing) if arms[at // points] in entries}
 

@@ -1,4 +1,4 @@
-"""Checks of an experiment's recipes that find, before the first training, what would end one in its first minute."""
+"""Checks of an experiment's recipes before the first training, for errors that would end one in its first minute."""
 
 import copy
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from verisphere.train.recipe import ReadRecipe, Recipe
 
 
 def check_trainable(recipe: Recipe) -> None:
-    """Refuse data that do not fill a batch or do not fit the loss, and a training that a pair term cannot be used in.
+    """Refuse data that do not fill a batch or do not fit the loss, and a pair term that cannot be used in the training.
 
     Raises:
         ValueError: there are too few people or images; the loss has margins for other domains than those of the data; a
@@ -32,7 +32,7 @@ def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
     """Refuse an arm that cannot start from the weights of the warm training.
 
     Raises:
-        ValueError: the backbones differ; or the centers are to be taken over, and the people or sub-centers differ.
+        ValueError: the backbones differ; or the centers are to be copied, and the people or sub-centers differ.
     """
     differing = _differing(arm.resolved["backbone"], warm.resolved["backbone"])
     if differing:
@@ -55,11 +55,11 @@ def check_start(arm: ReadRecipe, warm: ReadRecipe) -> None:
 
 
 def check_cleaned(arm: str, fields: Mapping[str, Any], by: str, cleaning: Mapping[str, Any]) -> None:
-    """Refuse an arm whose data another arm cannot clean, or that would take over centers of people who may be lost.
+    """Refuse an arm whose data another arm cannot clean, or that would copy the centers of people who may be lost.
 
     Args:
         arm: name of the arm that trains on cleaned data.
-        fields: the resolved recipe.
+        fields: resolved recipe of the arm.
         by: name of the arm that cleans.
         cleaning: the resolved recipe of that arm.
 

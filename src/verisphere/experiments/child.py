@@ -1,4 +1,4 @@
-"""Becomes another command, to which Linux sends SIGTERM when the process that started it has ended.
+"""Replaces itself by another command, to which Linux sends SIGTERM when the process that started it has ended.
 
 An experiment that is killed outright cannot pass a signal on: its trainings would continue beside those of its next
 start. This file is run by its path, as `python child.py PARENT COMMAND...`, so that no module of verisphere is loaded.

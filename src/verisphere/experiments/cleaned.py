@@ -1,6 +1,6 @@
 """Arms of an experiment that train on the cleaned data of another arm.
 
-An arm says so beside its fields:
+An arm states this beside its fields:
 
     cleaned: {arm: K = 3, angle: 75.0, only_dominant: false, min_images: 1}
 
@@ -29,13 +29,13 @@ from verisphere.vocabulary import Progress, quietly
 from verisphere.words import unknown_name
 
 CLEANED = "cleaned"
-#: Written into the folder of a training after `kept.txt` and `clean.json`, so that both are whole where it is.
+#: Written into the folder of a training after `kept.txt` and `clean.json`, so that both are complete where it exists.
 DONE = "cleaned.json"
 
 
 @dataclass(frozen=True)
 class CleanedFrom:
-    """Which arm cleans the data of another one, and by which rule.
+    """The arm that cleans the data of another one, and the rule.
 
     Attributes:
         arm: name of the arm whose trainings clean.
@@ -55,7 +55,7 @@ def parse_cleaned(where: str, given: object) -> CleanedFrom:
     """The `cleaned` entry of an arm.
 
     Raises:
-        ValueError: it names no arm, has an unknown key, or a value that the rule refuses.
+        ValueError: the entry names no arm, has an unknown key, or a value that the rule refuses.
     """
     allowed = ["arm", *(entry.name for entry in fields(Rule))]
     if not isinstance(given, Mapping) or not isinstance(given.get("arm"), str):
@@ -159,7 +159,7 @@ def clean_for(
 ) -> None:
     """Write `kept.txt` and `clean.json` into the folder of a training, unless they are there.
 
-    They are made anew where the other training or the rule is another than theirs, and nothing was trained on them yet.
+    They are written anew if the other training or the rule has changed, and nothing was trained on them yet.
 
     Args:
         folder: folder of the training.

@@ -39,7 +39,7 @@ class Difference:
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether other people, or other seeds, might have shown no difference or the opposite one."""
+        """Whether the difference might vanish or be reversed with other people, or with other seeds."""
         return self.inside_noise or bool(self.inside_seed_noise)
 
     @classmethod

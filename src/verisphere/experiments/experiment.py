@@ -38,7 +38,7 @@ class ExperimentResult:
         people: number of people in each set.
         below_resolution: for each set, the target FARs that are too low for its number of impostor pairs.
         arms: results of the arms whose trainings all finished.
-        failed: one line for each training that failed.
+        failed: a line for each training that failed.
     """
 
     baseline: str

@@ -31,7 +31,7 @@ from verisphere.train.recipe_text import recipe_yaml
 from verisphere.train.settings import changed_values
 
 FINISHED, STOPPED = "finished.json", "stopped.json"
-_BESIDE = {CLEANED, SEARCH}  # what an arm says beside the fields of its recipe
+_BESIDE = {CLEANED, SEARCH}  # keys of an arm beside the fields of its recipe
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Run:
         folder: folder of the run.
         recipe: resolved recipe, as YAML.
         cleaned: the arm that cleans its data, and the rule; None where they are not cleaned.
-        search: the search that it is, as YAML; None for a training.
+        search: the search of the arm, as YAML; None for a training.
         source: folder of that arm's training at the same seed.
     """
 
@@ -83,7 +83,7 @@ class Run:
         if path.is_file() and _trained(self.folder):
             return path
         if path.is_file() and read_text(path, LARGEST_YAML) != self.recipe:
-            (self.folder / STOPPED).unlink(missing_ok=True)  # it is the time of a training by another recipe
+            (self.folder / STOPPED).unlink(missing_ok=True)  # the file has the time of a training by another recipe
         write_text(path, self.recipe)
         return path
 
@@ -110,10 +110,10 @@ def _seconds(path: Path) -> float:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, complete or not at all.
+    """Write a text file completely, or not at all.
 
     Raises:
-        OSError: it cannot be written; names the file.
+        OSError: the file cannot be written; names it.
     """
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
@@ -161,7 +161,7 @@ def open_experiment(out: Path, resolved: Resolved) -> dict[str, list[Run]]:
 
 
 def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, resolved: Resolved) -> Run:
-    """A training; that of an arm with cleaned data has them in its recipe."""
+    """A training; the recipe of an arm with cleaned data names them."""
     folder, cleaned, search = _folder(out, name, seed), resolved.cleaned.get(name), resolved.searches.get(name)
     if cleaned is None:
         return Run(name, seed, folder, arm.yaml[seed], search=None if search is None else search_yaml(search))
@@ -170,7 +170,7 @@ def _run(out: Path, name: str, seed: int, arm: ResolvedRecipe, resolved: Resolve
 
 
 def _beside(name: str, resolved: Resolved) -> dict[str, Any]:
-    """What an arm says beside its fields."""
+    """The entries of an arm beside its fields."""
     cleaned, search = resolved.cleaned.get(name), resolved.searches.get(name)
     return ({} if cleaned is None else {CLEANED: cleaned.described}) | ({} if search is None else {SEARCH: search})
 

@@ -14,7 +14,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]+")
 _MOST_LETTERS = 80  # of a folder's name
-_DIGITS = 12  # of a digest; the chance that two of a million names agree is 1 in 500
+_DIGITS = 12  # digits of a digest; the chance that two of a million names agree is 1 in 500
 
 
 def parse_grid(words: Sequence[str]) -> dict[str, list[Scalar]]:
@@ -44,7 +44,7 @@ def check_values(field: str, values: object) -> list[Scalar]:
     """Check the values of a field of a grid, and return them.
 
     Raises:
-        ValueError: they are not a list of YAML scalars, or one occurs twice.
+        ValueError: the values are not a list of YAML scalars, or a value occurs twice.
     """
     if not isinstance(values, list) or not values:
         raise ValueError(f"{field} has {shown(values)}; expected a list of values")

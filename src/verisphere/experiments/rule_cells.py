@@ -1,4 +1,4 @@
-"""A cell of a study of rules: noise put into embeddings, and what every rule drops of each person's images."""
+"""A cell of a study of rules: noise put into embeddings, and the images of each person that every rule drops."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,11 +70,11 @@ class NoisySet:
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """What the rules drop in a cell, by the person that an image is labelled as.
+    """The numbers of images that the rules drop in a cell, by the person that an image is labelled as.
 
     Attributes:
         noisy, clean: number of images of each person whose label is wrong, and right.
-        noisy_dropped, clean_dropped: how many of them each rule drops.
+        noisy_dropped, clean_dropped: numbers of these images that each rule drops.
     """
 
     noisy: Int64[np.ndarray, " people"]
@@ -86,7 +86,7 @@ class CellCounts:
 def cell_counts(noisy: NoisySet, cell: Cell, open_share: float, rules: Sequence[tuple[Finder, Rule]]) -> CellCounts:
     """Put the noise of a cell into a set, and count what every rule drops.
 
-    Open-set noise replaces an image by one of somebody outside, drawn without replacement.
+    Open-set noise replaces an image by one of a person outside the set, drawn without replacement.
     """
     noise = draw_noise(noisy.names, noisy.identities, cell.rate, open_share, cell.seed)
     labels = coded(noise.identities).codes
@@ -114,7 +114,7 @@ def cell_counts(noisy: NoisySet, cell: Cell, open_share: float, rules: Sequence[
 
 
 def write_counts(path: Path, counts: CellCounts) -> None:
-    """Write the counts of a cell, whole or not at all."""
+    """Write the counts of a cell completely, or not at all."""
     write_whole(path, lambda partial: np.savez(partial, **vars(counts)))
 
 

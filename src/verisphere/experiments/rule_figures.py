@@ -1,4 +1,4 @@
-"""Figures of a study of rules: precision, recall, what is left and what is lost, with intervals; tables and a plot."""
+"""Figures of a study of rules: precision, recall, noise left, clean images lost, with intervals; tables and a plot."""
 
 import csv
 import io
@@ -158,7 +158,7 @@ def results_csv(figures: Sequence[RuleFigure]) -> str:
 
 
 def results_text(figures: Sequence[RuleFigure], seeds: int, replicates: int) -> str:
-    """Tables of the rules at 75 degrees, of their best angles, and of what people with few images lose."""
+    """Tables of the rules at 75 degrees, of their best angles, and of the images that people with few images lose."""
     by_noise: dict[tuple[str, str, float], dict[str, dict[str, RuleFigure]]] = {}
     for figure in figures:
         of_noise = by_noise.setdefault((figure.measured, figure.kind, figure.rate), {})

@@ -53,7 +53,7 @@ RULES, SEEDS = "rules", "seeds"
 
 @dataclass(frozen=True)
 class RulesStudy:
-    """What a study compares; see the head of this file.
+    """The settings that a study compares; see the head of this file.
 
     Raises:
         ValueError: a value is outside its range, or a list is empty.
@@ -92,7 +92,7 @@ class RulesStudy:
 
     @property
     def rules(self) -> dict[str, tuple[Finder, Rule]]:
-        """The rules by their names; of one sub-center, dominant or not is the same, so that is left out."""
+        """The rules by their names; a single sub-center is always dominant, so `only_dominant` adds no rule for it."""
         rules = {}
         for sub_centers in self.sub_centers:
             for only in self.only_dominant:
@@ -109,7 +109,7 @@ class RulesStudy:
 
     @property
     def cells(self) -> list[Cell]:
-        """The cells, those of one kind and rate of noise together."""
+        """The cells, ordered so that those of one kind and rate of noise are neighbours."""
         return [
             Cell(name, kind if rate else "none", rate, seed)
             for name in self.embeddings
@@ -124,7 +124,7 @@ class RulesResult:
     """The results of a study.
 
     Attributes:
-        study: what was compared.
+        study: the settings that were compared.
         people: number of people of each set.
         images: number of their images.
         replicates: number of replicates of the bootstrap over people.
@@ -186,7 +186,7 @@ def run_rules(
     The folder `out` receives `cells/`, `results.csv`, `results.json` and `plots/SET.png`.
 
     Args:
-        study: what is compared.
+        study: the settings that are compared.
         out: folder of the study; a new one, or that of the same study.
         replicates: number of replicates of the bootstrap over people.
         draws: seed of the bootstrap.
@@ -256,7 +256,7 @@ def _noisy_set(name: str, path: Path, study: RulesStudy) -> NoisySet:
 
 
 def _open(out: Path, study: RulesStudy) -> None:
-    """Make the folder of a study, or check that it is that of this one; seeds and rates may be added.
+    """Create the folder of a study, or check that it belongs to this one; seeds and rates may be added.
 
     Raises:
         ValueError: the folder holds something else.
@@ -283,7 +283,7 @@ def _value(name: str, value: object) -> Any:
     """A value of YAML as a field of `RulesStudy`.
 
     Raises:
-        ValueError: it is of another type.
+        ValueError: the value is of another type.
     """
     kinds: dict[str, tuple[type, ...]] = {
         "embeddings": (str,),

@@ -221,7 +221,7 @@ def _reason(run: Run, code: int, log_before: int) -> str:
 
     Args:
         run: the training.
-        code: the exit code of the process; the negative number of a signal that ended it.
+        code: exit code of the training; the negative number of a signal that ended it.
         log_before: bytes that earlier processes have written to its log.
     """
     if code < 0:

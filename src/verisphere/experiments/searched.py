@@ -1,6 +1,6 @@
 """Arms of an experiment that are searches.
 
-An arm says so beside its fields:
+An arm states this beside its fields:
 
     search: {space: ..., method: ..., schedule: ..., reward: ...}   # as in a search's own file; see verisphere.search
 
@@ -38,9 +38,9 @@ def split_searches(
     """Split arms into their fields and their `search` entries.
 
     Args:
-        arms: arms with all they say.
+        arms: arms with all their keys.
         folder: folder to which the path of a search is relative.
-        reward: the reward of the experiment; it replaces those of files, and an arm that states its own keeps it.
+        reward: reward of the experiment, which replaces the rewards of files; an arm that states a reward keeps it.
 
     Raises:
         FileNotFoundError: an entry names no search.
@@ -90,13 +90,13 @@ def search_yaml(described: Mapping[str, Any]) -> str:
 
 
 def search_figures(folder: Path) -> dict[str, float]:
-    """What a search cost, as a multiple of one training, its reward, and the values that it found; else nothing.
+    """A search's cost as a multiple of one training, its reward and the values found; empty for a training.
 
     Args:
         folder: folder of a finished training.
 
     Raises:
-        ValueError: the folder's `search.json` is not one that a search writes.
+        ValueError: the `search.json` of the folder is not one that a search writes.
     """
     if not (folder / SEARCH_JSON).is_file():
         return {}

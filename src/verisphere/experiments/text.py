@@ -64,7 +64,7 @@ def results_text(
 
 
 def figure_title(key: Figure, titles: Mapping[str, str]) -> str:
-    """What a compared figure is; of an accuracy on one of several lists, the list too."""
+    """The title of a compared figure; for an accuracy on one of several lists it names the list."""
     of_list = "" if key.domain is None else f", {key.domain}"
     return f"{titles[key.name].format(key.far_target)}{of_list}"
 
@@ -127,7 +127,7 @@ def _domains_table(measured: str, figures: Mapping[Figure, Mapping[str, ArmFigur
 
 
 def _training_table(results: Mapping[str, ArmResult]) -> str:
-    """Wall time and loss; where some arms are searches also their cost, what they found, and by which reward."""
+    """Wall time and loss; where some arms are searches also their cost, the values found, and their reward."""
     rows = []
     searches = any(COST in result.training for result in results.values())
     for arm, result in results.items():

@@ -1,4 +1,4 @@
-"""What a head refuses: rows and labels that do not fit, a loss that another head has, ranks that would part."""
+"""The checks of a head: rows and labels must fit, the loss must belong to no other head, all ranks must stay equal."""
 
 from itertools import chain
 from weakref import WeakKeyDictionary, ref
@@ -19,7 +19,7 @@ _head_of: WeakKeyDictionary[ClassLoss, "ref[nn.Module]"] = WeakKeyDictionary()
 def prepare(loss: ClassLoss, head: nn.Module, classes: int) -> None:
     """Prepare a loss for a head, unless it has state and belongs to another head that is still in use.
 
-    A second head would set the state back to its initial value, and both would train it.
+    A second head would reset the state to its initial value, and both would train it.
 
     Raises:
         ValueError: another head has the loss, or the loss refuses this number of classes.

@@ -1,9 +1,9 @@
 """Element-wise work on one chunk of classes: pure functions, which an engine may compile.
 
-`weighed` is the whole of a loss's work on the other classes. With z = others(cosine) and a shift s for each row, it
-gives the row sums of exp(z - s) (or of z, for a loss that sums), and the derivative of their total weight in the
-products and in the context. An engine multiplies that derivative by the centers, for the rows' gradient, and by the
-rows, for the centers'.
+`weighed` does all of a loss's work on the other classes. With z = others(cosine) and a shift s for each row, it gives
+the row sums of exp(z - s) (or of z, for a loss that sums), and the derivative of their total weight in the products and
+in the context. An engine multiplies that derivative by the centers, for the rows' gradient, and by the rows, for the
+centers'.
 """
 
 import math

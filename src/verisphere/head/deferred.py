@@ -57,7 +57,7 @@ class DeferredTensor(Tensor):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The operations that work; all others go on to `__torch_dispatch__`."""
+        """The operations that work; all others are passed to `__torch_dispatch__`."""
         # not in `__torch_dispatch__`: there autograd is switched off, which a pass over the classes needs
         if function in _WORKING:
             with torch.no_grad():

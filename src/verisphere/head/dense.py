@@ -28,7 +28,7 @@ def dense_rest(
     Args:
         loss: gives the terms of the other classes.
         query: rows ready for comparison.
-        centers: as stored.
+        centers: the centers as stored.
         labels: class of each row, which is excluded.
         subcenters: how the cosines of a class become one.
         context: items of the loss's context, one number a row each.

@@ -78,7 +78,7 @@ class Head(nn.Module):
         classes: number of identities, N.
         size: numbers in an embedding, d.
         centers: how many centers a class has (sub-center ArcFace, eq. 7), and how their cosines become one.
-        engine: what computes the loss over the classes: `Auto`, `Dense`, `Streamed`, `Sampled` or `Sharded`.
+        engine: the object that computes the loss over the classes: `Auto`, `Dense`, `Streamed`, `Sampled` or `Sharded`.
         seed: seed of the random numbers that the loss asks for, the same on every rank; see `Noise`.
 
     Attributes:
@@ -187,7 +187,7 @@ class Head(nn.Module):
         `torch.compile` of a model with a head compiles what is around the head; the engines compile their own work.
 
         Args:
-            embeddings: as a backbone gives them, any length, any floating type.
+            embeddings: the output of a backbone; rows may have any length and any floating type.
             labels: class numbers, of any integer type; -1 means 'no known class' and is for `sum` losses only.
             weights: a constant for each row (no gradient flows into it); the mean divides by the batch size, not by
                 the sum of the weights.
@@ -305,7 +305,7 @@ class Head(nn.Module):
     def step(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None = None) -> bool:
         """Update the centers by SGD after a backward that was `deferred`: chunk by chunk, without their gradient.
 
-        The same as `torch.optim.SGD`, to within rounding.
+        The result equals that of `torch.optim.SGD`, to within rounding.
 
         Args:
             step: rate, momentum and weight decay.

@@ -230,14 +230,14 @@ class Engine(Protocol):
         """The centers for a batch.
 
         Args:
-            centers: as stored, of the classes held.
+            centers: the centers of the classes held, as stored.
             request: labels of the global batch, and how rows and centers are compared.
         """
         ...
 
 
 def check_engine(name: str, engine: object) -> None:
-    """Refuse what is no engine; the class itself, without its brackets, is none.
+    """Refuse an object that is no engine, such as the class itself instead of an instance.
 
     Raises:
         TypeError: names the argument, what was given and what is allowed.
@@ -281,8 +281,8 @@ class WholeView:
 
     Args:
         own_centers: stored centers of each row's class, with gradient; of any class for a row labelled -1.
-        centers: all centers, as stored.
-        request: what the head requested.
+        centers: the centers of all classes, as stored.
+        request: the request of the head.
     """
 
     def __init__(

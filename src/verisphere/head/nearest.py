@@ -29,7 +29,7 @@ def nearest_others(
 
     Args:
         query: rows ready for comparison.
-        centers: as stored.
+        centers: the centers as stored.
         labels: class of each row, which is excluded.
         count: how many to find.
         subcenters: how the cosines of a class become one.

@@ -62,7 +62,7 @@ class Chunks:
     """The centers, chunk by chunk; their lengths are computed in the first pass and kept for the next.
 
     Args:
-        centers: as stored.
+        centers: the centers as stored.
         at_most: largest number of classes in a chunk; the chunks have nearly equal sizes.
         dtype: type of the numbers to compute with.
         cosine: whether centers are compared by direction.

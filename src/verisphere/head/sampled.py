@@ -217,7 +217,7 @@ class SampledGradient:
         return bool(self.centers._version == self.version) and self.inner.current
 
     def apply(self, step: SGDStep, buffer: Float[Tensor, "classes subcenters columns"] | None) -> None:
-        """Update the classes drawn, and their momentum, as `torch.optim.SGD` would with this gradient; no other."""
+        """Update the classes drawn, and their momentum, as `torch.optim.SGD` would; all others stay as they are."""
         momentum = None if buffer is None else buffer.index_select(0, self.classes)
         self.inner.apply(step, momentum)
         self.centers.index_copy_(0, self.classes, self.copies)
@@ -239,7 +239,7 @@ class ComputedGradient:
 
     Attributes:
         centers: copies of the centers drawn.
-        gradient: the gradient of the copies.
+        gradient: gradient of these copies.
     """
 
     centers: Float[Tensor, "classes subcenters columns"]

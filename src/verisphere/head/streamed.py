@@ -98,7 +98,7 @@ class StreamedView(WholeView):
         engine: precision and budget.
         chunks: the centers without gradient.
         centers: the centers with gradient.
-        request: what the head requested.
+        request: the request of the head.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ class HeadSGD(torch.optim.SGD):
     with either from a checkpoint of the other.
 
     `torch.nn.utils.clip_grad_norm_` and `torch.amp.GradScaler` reach a deferred gradient, each by one more pass over
-    the classes; see `DeferredTensor`. Not for gradients that accumulate over several backward passes, or reach the
-    centers by another term of the loss: use `torch.optim.SGD` and `head.deferred = False` there.
+    the classes; see `DeferredTensor`. It cannot be used where gradients accumulate over several backward passes, or
+    reach the centers by another term of the loss: use `torch.optim.SGD` and `head.deferred = False` there.
 
     >>> from verisphere.losses import ArcFace
     >>> head = Head(ArcFace(), classes=10, size=4)

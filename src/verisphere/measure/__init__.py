@@ -1,1 +1,1 @@
-"""What a model is worth: evaluations, comparisons of models, identification, and the report page."""
+"""Measurements of models: evaluations, comparisons of models, identification, and the report page."""

@@ -11,11 +11,11 @@ from verisphere.vocabulary import Embeddings, OperatingPoint, Progress, Rule, qu
 
 
 def set_of(embeddings: Any, identities: Any = None) -> Embeddings:
-    """A set from arrays, or as it was given; of its templates, where it has templates or media.
+    """A set from arrays, or the given set; where it has templates or media, the set of its templates.
 
     Args:
-        embeddings: `Embeddings`, or whatever they can be made of.
-        identities: one for each row; None for `Embeddings`, which have them.
+        embeddings: `Embeddings`, or values from which `Embeddings` can be built.
+        identities: identity of each row; None for `Embeddings`, which have them.
 
     Raises:
         TypeError: identities are missing, or were given twice; or a path was given.
@@ -74,16 +74,16 @@ def evaluate(
     (1.0, 2, 1, 4)
 
     Args:
-        embeddings: one row an image: array, tensor of any device or lists; or `Embeddings`, without identities beside
-            them. The rows need no unit length.
+        embeddings: a row for each image, as an array, a tensor of any device or lists; or `Embeddings`, without
+            `identities`. The rows need no unit length.
         identities: the person of each row, as text or whole numbers.
-        far: target FAR, as a decimal string or a number; or several in a list.
+        far: target FAR, as a decimal string or a number; or a list of several.
         rule: see `verisphere.decide.threshold_at`.
-        progress: shown for each pass over the pairs.
+        progress: reports the progress of each pass over the pairs.
 
     Returns:
-        One point for one FAR, a list for a list. Where the set has too few impostor pairs for a FAR, `below_resolution`
-        says so and none of them may pass.
+        The point of a single FAR, or a list of points for a list. If the set has too few impostor pairs for a FAR,
+            `below_resolution` is set and none of the impostor pairs may pass.
 
     Raises:
         TypeError: identities are missing.

@@ -1,4 +1,4 @@
-"""One model against others on the same images: differences over redrawn people, and whether they may be chance."""
+"""A model compared with others on the same images: differences over redrawn people, and whether they may be chance."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ def all_pairs_against(
     """TAR over all pairs, at each target FAR and against each other model.
 
     Raises:
-        ValueError: a model misses images, or gives one to another person.
+        ValueError: a model's file lacks images, or assigns an image to another person.
     """
     others = [PairsOfSet(same_rows(embeddings, file, feature_norm), progress) for file in against]
     differences = tar_differences(pairs, others, fars, redrawing, progress)
@@ -104,7 +104,7 @@ def same_rows(embeddings: Embeddings, file: Path, feature_norm: FeatureNorm = "k
     """Another model's embeddings of the same images, in the same order.
 
     Raises:
-        ValueError: it misses images, or gives one to another person.
+        ValueError: the other model's file lacks images, or assigns an image to another person.
     """
     other = read_templates(file, feature_norm)
     row = {str(name): number for number, name in enumerate(other.names)}

@@ -40,7 +40,7 @@ DEPENDENT = (
 
 @dataclass(frozen=True)
 class DistractorOptions:
-    """What an evaluation among distractors computes, and which pictures it excludes.
+    """The figures that an evaluation among distractors computes, and the pictures that it excludes.
 
     Attributes:
         ranks: ranks of identification.
@@ -51,9 +51,9 @@ class DistractorOptions:
         noisy_probes: list of probe photos that are excluded.
         noisy_distractors: list of distractors that are excluded.
         probe_list: list of the probe photos to use.
-        distractor_list: list of the distractors to use; of a matrix of features the list of its rows.
-        ending: how feature files end.
-        feature_norm: how the rows of a template are pooled, where a file has templates or media.
+        distractor_list: list of the distractors to use; for a matrix of features, the list of its rows.
+        ending: ending of the names of feature files.
+        feature_norm: pooling of the rows of a template, where a file has templates or media.
     """
 
     ranks: Sequence[int] = (1,)
@@ -85,12 +85,12 @@ class DistractorEvaluation:
     Attributes:
         protocol: name of the protocol.
         result: the figures.
-        scores: what they were computed from; not part of the JSON.
+        scores: scores that the figures were computed from; not part of the JSON.
         sources: files that were read, the probes first.
-        rule: how thresholds were chosen.
+        rule: rule by which thresholds were chosen.
         noisy_probes: number of probe photos that a list excludes.
         noisy_distractors: number of distractors that a list excludes.
-        notes: what else the lists and files did not agree in.
+        notes: other differences between the lists and the files.
     """
 
     protocol: str
@@ -119,7 +119,7 @@ class DistractorEvaluation:
         return "\n\n".join([*parts, "\n".join(map(printable, (*self.notes, DEPENDENT)))])
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not asked for have no key."""
+        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
         present = {
             "protocol": self.protocol,
             "rule": self.rule,
@@ -136,7 +136,7 @@ class DistractorEvaluation:
         write_whole(path, lambda partial: partial.write_text(json_text(self.fields())))
 
     def write_plot(self, path: Path) -> None:
-        """Draw the CMC, and TPIR over FPIR where they were asked for."""
+        """Draw the CMC, and TPIR over FPIR if requested."""
         where = f"{self.result.distractors:,} distractors"
         curves = {where: identification_curve(self.scores.searches)} if self.result.identification_points else {}
         save_plot(identification_plot({where: self.result.cmc}, curves, self.protocol), path)
@@ -150,12 +150,12 @@ def evaluate_megaface(
     Args:
         probes: embeddings file, or features with `options.probe_list`.
         distractors: embeddings files, matrices of features or folders of feature files; read one after the other.
-        options: what is computed, and what is excluded.
+        options: the figures that are computed, and the pictures that are excluded.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file or list is of no readable form, or is named twice; a list of noisy pictures names none that
-            is there; embeddings of different models or sizes; an image stands on both sides; no person has two photos.
+        ValueError: a file or list is of no readable form, or is named twice; a list of noisy pictures names no existing
+            one; embeddings of different models or sizes; an image stands on both sides; no person has two photos.
     """
     return _evaluate("megaface", probes, distractors, options)
 
@@ -165,8 +165,8 @@ def evaluate_trillion_pairs(
 ) -> DistractorEvaluation:
     """Figures of Trillion-Pairs, by the reading of its protocol that docs/distractors.md states.
 
-    Args and errors are those of `evaluate_megaface`. Without options, identification is at FPIR 1e-3 and verification
-    at FAR 1e-9.
+    Arguments and errors are those of `evaluate_megaface`. Without options, identification is at FPIR 1e-3 and
+    verification at FAR 1e-9.
     """
     options = DistractorOptions(fars=TRILLION_FARS, fpirs=TRILLION_FPIRS) if options is None else options
     return _evaluate("trillion-pairs", probes, distractors, options)
@@ -228,7 +228,7 @@ def _check_paths(distractors: Sequence[Path], options: DistractorOptions) -> Non
 
 
 def _probes(path: Path, options: DistractorOptions, notes: list[str]) -> tuple[Embeddings, EvaluatedFile]:
-    """The probe photos whose person is known, as far as they are listed."""
+    """The listed probe photos whose person is known."""
     wanted = options.probe_list
     embeddings, source = read_rows(path, options.feature_norm, wanted if is_features(path) else None, options.ending)
     if wanted is not None and not is_features(path):
@@ -249,7 +249,7 @@ def _everything(opened: Sequence[StreamedRows]) -> list[Bool[np.ndarray, " _"]]:
 
 
 def _listed(path: Path | None, opened: Sequence[StreamedRows], notes: list[str]) -> list[Bool[np.ndarray, " _"]]:
-    """Which rows of embeddings files a list of pictures names; each picture must be in one of them."""
+    """The rows of embeddings files that a list of pictures names; each picture must be in one of the files."""
     if path is None:
         return _everything(opened)
     pictures = read_pictures(path).pictures
@@ -273,7 +273,7 @@ def _refuse_lacking(path: Path, pictures: Sequence[str], there: Container[str], 
 def _noisy(
     path: Path | None, names: Sequence[np.ndarray], files: Sequence[Path], notes: list[str]
 ) -> list[Bool[np.ndarray, " _"]]:
-    """Which rows of each file a list of noisy pictures names."""
+    """The rows of each file that a list of noisy pictures names."""
     if path is None:
         return [np.zeros(len(column), bool) for column in names]
     listed = [name for _, name in read_noise(path)]

@@ -1,8 +1,8 @@
-"""How far domains lie apart in the spread of their people and in the distance between them, in the manner of RL-RBN.
+"""The distance of domains in the spread of their people and in the distance between people, after RL-RBN.
 
-RL-RBN (Wang and Deng 2020, CVPR, arXiv:1911.10692) calls the bias of a race how far its intra-class and inter-class
-distances lie from those of an anchor, Caucasians. Only the abstract of the paper was at hand; the figures below are
-ours.
+RL-RBN (Wang and Deng 2020, CVPR, arXiv:1911.10692) defines the bias of a race as the distance of its intra-class and
+inter-class distances from those of an anchor, Caucasians. Only the abstract of the paper was available; the figures
+below are ours.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _TOGETHER = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class DomainPeople:
-    """The people of one domain, by their images in it alone.
+    """The people of one domain, by their images in that domain only.
 
     Attributes:
         people: number of each person in the whole set, ascending.
@@ -38,7 +38,7 @@ class DomainPeople:
     def means(
         self, weights: Int64[np.ndarray, "replicates everyone"]
     ) -> tuple[Float64[np.ndarray, " replicates"], Float64[np.ndarray, " replicates"]]:
-        """Mean of `intra` over the people with two images or more, and of `inter` over all; NaN over nobody.
+        """Mean of `intra` over the people with two images or more, and of `inter` over all; NaN without such people.
 
         Args:
             weights: how often each person of the whole set counts in each replicate.
@@ -50,8 +50,8 @@ class DomainPeople:
 def domain_people(embeddings: Embeddings) -> tuple[dict[str, DomainPeople], int]:
     """The people of each domain, by its name, and the number of people in the set.
 
-    Embeddings are brought to length 1, and so is the mean of a person's. A person with images in several domains is
-    one of each, with one number.
+    Embeddings are scaled to length 1, and so is the mean of a person's embeddings. A person with images in several
+    domains belongs to each of them, under one number.
 
     Raises:
         ValueError: the embeddings have no domains, or a domain has only one person, or nobody with two images.
@@ -72,7 +72,7 @@ def domain_people(embeddings: Embeddings) -> tuple[dict[str, DomainPeople], int]
 
 
 def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = REDRAWING) -> Redrawn:
-    """The sum over the other domains of how far each lies from the anchor domain; 0 is no bias.
+    """The sum over the other domains of the distance of each from the anchor domain; 0 is no bias.
 
     The bias of a domain is |intra - intra of the anchor| + |inter - inter of the anchor|, in cosines. Its intra is the
     mean, over its people with two images or more, of the mean cosine between a person's unit embeddings and their unit
@@ -80,8 +80,8 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
     mean in the domain.
 
     A replicate counts each person as often as the person was drawn. The two numbers of a person stay those of the whole
-    set: the nearest other person also counts where that one was not drawn. A replicate in which a domain has nobody
-    who counts is NaN.
+    set: the nearest other person counts even if that person was not drawn. A replicate is NaN if a domain has nobody
+    who counts.
 
     Args:
         embeddings: embeddings with domains; every row has a known person.
@@ -89,7 +89,7 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
         redrawing: how often people are redrawn, and the seed of the draws.
 
     Raises:
-        ValueError: see `domain_people`; or `anchor` is none of the domains.
+        ValueError: see `domain_people`; or `anchor` is not one of the domains.
     """
     domains, everyone = domain_people(embeddings)
     check_anchor(anchor, tuple(domains))
@@ -99,7 +99,7 @@ def bias_of_domains(embeddings: Embeddings, anchor: str, redrawing: Redrawing = 
 
 
 def check_anchor(anchor: str, domains: Sequence[str]) -> None:
-    """Refuse an anchor that is none of the domains, or that is the only one.
+    """Refuse an anchor that is not a domain of the set, or that is its only domain.
 
     Raises:
         ValueError: names the domains.
@@ -131,7 +131,7 @@ def _of_domain(
 def _bias(
     domains: dict[str, DomainPeople], anchor: str, weights: Int64[np.ndarray, "replicates everyone"]
 ) -> Float64[np.ndarray, " replicates"]:
-    """The sum over the domains but the anchor, in each replicate."""
+    """The sum over all domains except the anchor, in each replicate."""
     intra, inter = domains[anchor].means(weights)
     total = np.zeros(len(weights))
     for name, of_domain in domains.items():

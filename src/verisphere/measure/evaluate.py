@@ -85,12 +85,12 @@ class Options:
         alpha: weight of FAR against FRR in the differences of groups.
         curve: also make the curve of all thresholds.
         processes: number of processes that compare all pairs of a set.
-        screen: type of the products that screen them; None chooses by a sample.
-        device: where all pairs are compared.
+        screen: type of the products that screen all pairs; None chooses by a sample.
+        device: device on which all pairs are compared.
         state: file that keeps the state of the scan of all pairs, so that an interrupted one can continue.
         points_only: find only operating points of listed pairs, which needs no score of each pair.
         keep_repeated: count listed pairs of an image with itself, and pairs that are listed twice.
-        feature_norm: how the rows of a template are pooled, where a file has templates or media.
+        feature_norm: pooling of the rows of a template, where a file has templates or media.
         by_person: also find each person's own error rates at each threshold.
     """
 
@@ -159,7 +159,7 @@ def evaluate_all_pairs(path: Path, options: Options, against: Sequence[Path] = (
 
 
 def evaluate_one_threshold(paths: Sequence[Path], options: Options) -> Evaluation:
-    """Figures of several embeddings files, each a domain, or of one with domains, at one threshold."""
+    """Figures at one threshold of several embeddings files, each of which is a domain, or of one file with domains."""
     sets = [(path.stem, read_known_people(path, options.feature_norm)) for path in paths]
     if len(sets) == 1 and sets[0][1].domains is None:
         raise ValueError(f"{paths[0]}: one file without domains; name several files, or one with a domains array")
@@ -242,13 +242,13 @@ def _all_pairs(
 
 
 def check_redrawing(options: Options) -> None:
-    """Refuse intervals at another rule, before minutes of work."""
+    """Refuse intervals at another rule than `at_most`, before minutes of work."""
     if options.intervals and options.rule != "at_most":
         raise ValueError(f"--intervals redraws people at the rule at_most; leave --rule {options.rule} out")
 
 
 def _within_memory(points: Sequence[OperatingPoint]) -> tuple[list[str], list[str]]:
-    """Target FARs that have an interval, and why the others that can be resolved have none."""
+    """Target FARs that have an interval, and the reason why other FARs that can be resolved have none."""
     resolved = {point.far_target: enough(point.far_target, point.impostor_total) for point in points
                 if not point.below_resolution}  # fmt: skip
     notes = [
@@ -263,12 +263,12 @@ def _within_memory(points: Sequence[OperatingPoint]) -> tuple[list[str], list[st
 
 
 def groups_apart(common: Sequence[OneThreshold] | None, options: Options) -> tuple[GroupDifferences, ...] | None:
-    """How far the domains are apart at each one threshold."""
+    """The differences of the domains at the one threshold of each target FAR."""
     return None if common is None else tuple(differences_of(one, options.alpha) for one in common)
 
 
 def curve_of(scores: Scores, points: Sequence[OperatingPoint]) -> Curve:
-    """The curve of scores in memory; of many of them thinned, but for the operating points."""
+    """The curve of scores in memory; for many scores it is thinned, except at the operating points."""
     genuine, impostor = scores.score[scores.genuine], scores.score[~scores.genuine]
     if len(scores.score) <= MOST_CURVE_POINTS:
         return with_points(roc(genuine, impostor), points)
@@ -309,13 +309,14 @@ def calibration_of(
     """All impostor pairs of the calibration file, made by the same model as `embeddings`.
 
     Args:
-        embeddings: the rows.
-        source: file of the scores, for errors.
+        embeddings: the embeddings that the threshold is for.
+        source: file of the embeddings, for errors.
         options: the options with the calibration file.
-        listed_domains: a list of pairs states the domains, so that the rows need none.
+        listed_domains: whether a list of pairs states the domains, so that the rows need none.
 
     Raises:
-        ValueError: it is of another size, or has no impostor pair; there are no domains to decide at its threshold.
+        ValueError: the calibration file has embeddings of another size, or no impostor pair; or there are no domains to
+            decide at its threshold.
     """
     if options.calibration is None:
         return None

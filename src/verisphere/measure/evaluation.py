@@ -36,13 +36,13 @@ PEOPLE_UNKNOWN = (
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure of one model less that of another on the same images, with its 95 % interval over redrawn people.
+    """The difference of a figure between two models on the same images, with its 95 % interval over redrawn people.
 
     Attributes:
         figure: `tar` at a target FAR, or `accuracy`.
         rule: the rule by which each model's threshold at the FAR is found; None for accuracy.
         against: file of the other model.
-        inside_noise: the interval holds zero: the difference may be chance.
+        inside_noise: whether the interval contains zero: the difference may be chance.
         only_ours: number of comparisons that only our model decides correctly; for TAR, of genuine comparisons.
         only_theirs: number of comparisons that only the other model decides correctly.
         compared: number of all comparisons; for TAR, of all genuine comparisons.
@@ -78,9 +78,9 @@ class AccuracyOverDomains:
 
     Attributes:
         mean: mean of the accuracies.
-        std_population: standard deviation, divided by their number, as OneFace's tables 2 and 3 have it.
-        std_sample: standard deviation, divided by their number - 1, which the rows of its table 5 fit that it quotes
-            from others; None for one domain.
+        std_population: standard deviation, divided by the number of accuracies, as in OneFace's tables 2 and 3.
+        std_sample: standard deviation, divided by that number - 1, which agrees with the rows that OneFace's table 5
+            quotes from other papers; None for one domain.
         domains: number of domains.
     """
 
@@ -103,20 +103,20 @@ class Evaluation:
     """The results of one call of `verisphere evaluate`.
 
     Attributes:
-        operating_points: one for each target FAR.
+        operating_points: a point for each target FAR.
         sources: the files that were evaluated.
         accuracy: the accuracy of listed pairs; of several lists, that of all pairs in one list.
         domain_accuracy: the accuracy of each list, or of each group that a list states, over its own folds.
         accuracy_over_domains: mean and spread of these.
-        one_threshold: one for each target FAR, where there are domains.
+        one_threshold: a result for each target FAR, if there are domains.
         differences: differences of this model and others.
-        group_differences: differences of the domains, one for each entry of `one_threshold`.
+        group_differences: differences of the domains, an entry for each entry of `one_threshold`.
         intervals: intervals over redrawn people, if requested, for each target FAR that can be resolved.
         accuracy_interval: the interval of the accuracy over redrawn people, if requested.
         curve: the curve of all thresholds, if requested; not part of the JSON.
         people_known: whether the people of each comparison are known; not part of the JSON.
         by_person: each person's own error rates, if requested; the JSON has their spread and the worst decile.
-        notes: requested figures that were not computed, and why; how images were found; what was not used.
+        notes: requested figures that were not computed, and why; how images were found; rows that were not used.
     """
 
     operating_points: tuple[OperatingPoint, ...]

@@ -38,16 +38,16 @@ CANDIDATE_COLUMNS = ("gallery", "probe", "probe_identity", "place", "name", "ide
 
 @dataclass(frozen=True)
 class IdentificationOptions:
-    """What an identification evaluation computes; see `identification`.
+    """The figures that an identification evaluation computes; see `identification`.
 
     Attributes:
-        fpirs: target FPIRs; none asks for closed-set ranks alone.
+        fpirs: target FPIRs; if empty, only closed-set ranks are computed.
         ranks: closed-set ranks.
-        open_rank: in open-set points a mate counts where its rank is no higher.
-        top: how many images of the gallery to list for each probe.
+        open_rank: highest rank at which a mate counts in open-set points.
+        top: number of images of the gallery to list for each probe.
         screen: type of the products that screen; changes speed, never a figure.
-        feature_norm: how the rows of a template are pooled, where a file has templates or media.
-        by_image: also rank the images of the gallery, not its people; see `ranked_by_image`.
+        feature_norm: pooling of the rows of a template, where a file has templates or media.
+        by_image: whether to rank also the images of the gallery instead of its people; see `ranked_by_image`.
     """
 
     fpirs: Sequence[Far] = FPIRS
@@ -72,7 +72,7 @@ class IdentificationOptions:
 
 @dataclass(frozen=True)
 class Split:
-    """How probes and galleries were drawn from one file; see `split_gallery`.
+    """The draw of probes and galleries from one file; see `split_gallery`.
 
     Attributes:
         enrol: images a person in a gallery.
@@ -94,7 +94,7 @@ class Candidates:
         probes: the images that were searched.
         enrolled: the images of the gallery.
         scores: the highest scores of each probe, descending.
-        rows: the row of `enrolled` that has each score; of equal scores the lower row first.
+        rows: the row of `enrolled` with each score; rows with equal scores ascend.
     """
 
     gallery: str
@@ -121,12 +121,12 @@ class IdentificationEvaluation:
         result: figures of each gallery, and their mean.
         sources: files that were read.
         options: the options of the evaluation.
-        split: how probes and galleries were drawn; None where they were given as files.
+        split: the draw of probes and galleries; None if they were given as files.
         scores: the probes' scores in each gallery, by the gallery's name.
         candidates: the best images of each gallery; empty unless `options.top` asks for them.
-        by_image: figures over ranked images in each gallery; empty unless they were asked for.
+        by_image: figures over ranked images in each gallery; empty unless requested.
         distractors: number of distractors in every gallery.
-        notes: what the files did not agree in.
+        notes: differences between the files.
     """
 
     result: IdentificationResult
@@ -172,7 +172,7 @@ class IdentificationEvaluation:
         return "\n\n".join(parts)
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not asked for have no key."""
+        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
         present = {
             "rule": self.options.rule,
             "sources": self.sources,
@@ -203,7 +203,7 @@ class IdentificationEvaluation:
         write_whole(path, write)
 
     def write_plot(self, path: Path) -> None:
-        """Draw the CMC, and TPIR over FPIR unless only ranks were asked for."""
+        """Draw the CMC, and TPIR over FPIR unless only ranks were requested."""
         cmcs = {name: gallery.cmc for name, gallery in self.result.galleries.items()}
         curves = {}
         if self.options.fpirs:
@@ -220,14 +220,15 @@ def evaluate_galleries(
     Args:
         probes: embeddings file of the probes.
         galleries: embeddings files of the enrolled people.
-        options: which figures are computed.
-        distractors: embeddings files of images that are enrolled in every gallery, each as a person of its own whom no
-            probe shows, whatever its identity.
+        options: the figures to compute.
+        distractors: embeddings files of images that are enrolled in every gallery. Each image counts as a separate
+            person whom no probe shows; its identity is ignored.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: a file is no embeddings file; two galleries have one name; embeddings of different models or sizes;
-            an image stands on both sides; a file is named twice; no mated, or for an FPIR no non-mated probes.
+            an image stands on both sides; a file is named twice; there are no mated probes, or for an FPIR no non-mated
+            ones.
     """
     places = [real_path(path) for path in (probes, *galleries, *distractors)]
     for path, place in zip(distractors, places[1 + len(galleries) :], strict=True):
@@ -267,19 +268,20 @@ def evaluate_split(
     seed: int = 0,
     galleries: int = 1,
 ) -> IdentificationEvaluation:
-    """Figures of one file, of which probes and galleries are drawn.
+    """Figures of one file, from which probes and galleries are drawn.
 
     Args:
         path: embeddings file.
-        options: which figures are computed.
+        options: the figures to compute.
         enrol: images a person in a gallery.
         strangers: share of the people who are not enrolled.
-        seed: seed of the first gallery's draw; the others have the seeds that follow.
+        seed: seed of the first gallery's draw; the other galleries have the following seeds.
         galleries: number of galleries that are drawn.
 
     Raises:
         FileNotFoundError: the file is missing.
-        ValueError: it is no embeddings file; a split that cannot be; no mated, or for an FPIR no non-mated probes.
+        ValueError: the file is no embeddings file; the split is impossible; there are no mated probes, or for an FPIR
+            no non-mated ones.
     """
     if galleries < 1:
         raise ValueError(f"galleries must be at least 1, got {galleries}")
@@ -301,7 +303,7 @@ class Search:
 
     Attributes:
         gallery: name of the gallery.
-        where: what is searched in what, for errors.
+        where: the probes and the gallery in words, for errors.
         probes: the images that are searched.
         enrolled: the images of the gallery.
     """
@@ -323,11 +325,11 @@ def evaluate_searches(
     Args:
         searches: the probes and the images of each gallery.
         sources: files that the rows come from.
-        options: which figures are computed.
-        split: how probes and galleries were drawn, where they were.
+        options: the figures to compute.
+        split: the draw of probes and galleries, if they were drawn.
 
     Raises:
-        ValueError: fewer images than `options.top`; no mated, or for an FPIR no non-mated probes.
+        ValueError: fewer images than `options.top`; there are no mated probes, or for an FPIR no non-mated ones.
     """
     galleries: dict[str, tuple[ProbeScores, int]] = {}
     candidates = []

@@ -36,17 +36,17 @@ from verisphere.words import IJB_FPIRS, RANKS, FeatureNorm
 
 @dataclass(frozen=True)
 class IjbOptions:
-    """What an evaluation of IJB-B or IJB-C computes.
+    """The figures that an evaluation of IJB-B or IJB-C computes.
 
     Attributes:
         fars: target FARs of the listed pairs.
-        fpirs: target FPIRs of each gallery; none asks for closed-set ranks alone.
+        fpirs: target FPIRs of each gallery; if empty, only closed-set ranks are computed.
         ranks: closed-set ranks.
         rule: see `threshold_at`.
-        feature_norm: how the rows of a template are pooled: as they are, or at length 1.
+        feature_norm: pooling of the rows of a template: unchanged, or at length 1.
         keep_repeated: count listed pairs of a template with itself, and pairs that are listed twice.
         group_by: column of the covariates whose values are groups; None for no groups.
-        group_names: names of values, such as `F` of `0`; other values keep their own.
+        group_names: names of values, such as `F` for `0`; other values keep their spelling.
         skip_empty: exclude groups without genuine or without impostor pairs.
         progress: reports the progress.
     """
@@ -82,11 +82,11 @@ class IjbOptions:
 
 @dataclass(frozen=True)
 class Pooling:
-    """What the templates were made of.
+    """The pooling of the templates.
 
     Attributes:
         feature_norm: `keep` or `drop`.
-        detector_scores: file of the weights; None where faces weigh alike.
+        detector_scores: file of the weights; None if all faces have the same weight.
         faces: number of rows of the metadata.
         media: number of media, counted within each template.
         templates: number of templates.
@@ -104,11 +104,11 @@ class IjbEvaluation:
     """The results of one call of `verisphere evaluate ijb`.
 
     Attributes:
-        pooling: what the templates were made of.
+        pooling: pooling of the templates.
         sources: files that were read.
-        verification: figures of the listed pairs; None where no list was given.
-        identification: figures of the galleries; None where none were given.
-        notes: what was counted and not used.
+        verification: figures of the listed pairs; None if no list was given.
+        identification: figures of the galleries; None if no galleries were given.
+        notes: rows that were counted but not used.
     """
 
     pooling: Pooling
@@ -129,7 +129,7 @@ class IjbEvaluation:
         return "\n\n".join([*parts, *(["\n".join(self.notes)] if self.notes else [])])
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; figures that were not asked for have no key."""
+        """The figures as JSON has them, for `json_text`; figures that were not requested have no key."""
         fields = {} if self.verification is None else self.verification.fields()
         fields |= {"sources": self.sources, "pooling": self.pooling}
         if self.notes:
@@ -149,11 +149,11 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
     Args:
         path: embeddings file with a row for each image of the metadata, by its name; read a portion at a time.
         files: the files of the protocol.
-        options: which figures are computed.
+        options: the figures to compute.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is not as it should be; names the file and, of text, the line.
+        ValueError: a file is malformed; names the file and, in a text file, the line.
     """
     if (files.covariates is None) != (options.group_by is None):
         raise ValueError("--covariates names the file and --group-by its column: give both or neither")
@@ -177,7 +177,7 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
         if options.keep_repeated and (kept := repeated_text(templates, comparisons)):
             notes.append(f"repeated pairs were kept: {kept}")
         verification = _verification(templates, comparisons, groups, files.pairs, sources, options)
-        del comparisons  # 17 bytes a pair, which 1:N has no use for
+        del comparisons  # 17 bytes a pair, which 1:N does not need
     if unused := int((~used).sum()):
         notes.append(f"{unused:,} of {len(used):,} templates are compared with none")
     identification = _identification(templates, numbers, people, files, sources, options) if people else None
@@ -186,14 +186,14 @@ def evaluate_ijb(path: Path, files: IjbFiles, options: IjbOptions) -> IjbEvaluat
 
 @dataclass(frozen=True, eq=False)
 class _Pooled:
-    """Templates in memory, and nothing of their faces, which take more.
+    """Templates in memory, without their faces, which take more memory.
 
     Attributes:
-        templates: named by their numbers, with their people as far as they are known, else `NOBODY`.
-        numbers: number of each, ascending.
+        templates: templates named by their numbers, with their people if known, else `NOBODY`.
+        numbers: number of each template, ascending.
         source: record of the file of the faces.
-        pooling: what they were made of.
-        notes: what was counted and not used.
+        pooling: pooling of the templates.
+        notes: rows that were counted but not used.
     """
 
     templates: Embeddings
@@ -234,7 +234,7 @@ def _pooled(path: Path, files: IjbFiles, people: Sequence[TemplatePeople], optio
 
 
 def _weights(images: TemplateImages, files: IjbFiles) -> tuple[np.ndarray | None, list[str]]:
-    """The weight of each face, and what is to be said of the scores."""
+    """The weight of each face, and notes on the scores."""
     if files.scores is None:
         return None, []
     scores, others = read_detector_scores(files.scores, images.names)

@@ -1,4 +1,4 @@
-"""What the files of IJB-B and IJB-C say of their templates: whom they show, and in which group they are."""
+"""The people and groups of the templates of IJB-B and IJB-C, from the files of the protocol."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,11 +17,11 @@ MOST_GROUPS = 100  # more values of a covariate are names or measurements, no gr
 def subjects_of_templates(
     templates: Int64[np.ndarray, " templates"], people: Sequence[TemplatePeople], files: IjbFiles
 ) -> np.ndarray:
-    """Person of each template; `NOBODY` where no file says.
+    """Person of each template; `NOBODY` if no file states it.
 
     Args:
         templates: number of each template, ascending.
-        people: galleries, and at last the probes where there are any.
+        people: galleries, followed by the probes if there are any.
         files: the files of the protocol, for errors.
 
     Raises:
@@ -57,13 +57,13 @@ def groups_of_templates(
     """The templates of each group, None without covariates; and notes on the templates that have no group.
 
     Args:
-        templates: named by their numbers, with their people.
+        templates: templates named by their numbers, with their people.
         files: the files of the protocol.
         group_by: column of the covariates whose values are groups.
-        group_names: names of values; other values keep their own.
+        group_names: names of values; other values keep their spelling.
 
     Raises:
-        ValueError: the values are of people who are not known, or can be no groups; a name is of no value, or of two.
+        ValueError: the values belong to unknown people, or cannot be groups; a name belongs to no value, or to two.
     """
     if files.covariates is None or group_by is None:
         return None, []
@@ -100,7 +100,7 @@ def groups_of_templates(
 
 
 def contradicted_labels(comparisons: Comparisons, subjects: np.ndarray, pairs: Path) -> list[str]:
-    """A note on the pairs whose label the people of galleries and probes contradict, where there are such.
+    """A note on the pairs whose label the people of galleries and probes contradict, if there are any.
 
     Args:
         comparisons: the listed pairs.

@@ -36,21 +36,21 @@ def evaluate_pairs(
 ) -> Evaluation:
     """Figures of listed pairs of an embeddings file: k-fold accuracy, operating points.
 
-    A list is one as `read_pairs` reads it, or a verification set of InsightFace (.bin), whose images have the names
-    that its pack gives them. A pair with an image of `NOBODY` is what the list says it is.
+    A list is any that `read_pairs` reads, or a verification set of InsightFace (.bin), whose images have the names that
+    its pack gives them. A pair with an image of `NOBODY` has the label that the list states.
 
     Several lists are pooled into one, in which each list is a domain by the name of its file: fold i of the pooled list
     is the i-th folds of all lists together. A list with groups of its own has a domain for each.
 
     Args:
-        path: an embeddings file for all lists, or one for each.
+        path: an embeddings file for all lists, or a file for each.
         pairs: lists of pairs.
         options: the options of every evaluation.
         against: other models' embeddings of the same images, each in one file for all lists.
 
     Raises:
         ValueError: the files do not fit the lists, the folds of the lists differ in number, two lists have one name, or
-            what a reader or a protocol refuses.
+            a reader or a protocol refuses its input.
     """
     check_redrawing(options)
     paths, lists = _several(path), _several(pairs)
@@ -131,7 +131,7 @@ def _read(path: Path) -> PairList:
 
 
 def _check_packs(lists: Sequence[Path], files: int) -> None:
-    """Refuse several verification sets for one embeddings file, in which their images could not be told apart."""
+    """Refuse several verification sets for one embeddings file, since their images would have the same names."""
     packs = [path for path in lists if _is_pack(path)]
     if files == 1 and len(packs) > 1:
         raise ValueError(
@@ -155,7 +155,7 @@ def _rows(
     """The rows and pairs of all lists as one list, and the files of the lists.
 
     A list of millions of pairs takes much memory until it is positions of rows, so each is dropped before the next.
-    `redrawn` says whether people are to be redrawn.
+    `redrawn` states whether people are to be redrawn.
     """
     parts: list[tuple[Path, ListedRows]] = []
     sources: list[EvaluatedFile] = []

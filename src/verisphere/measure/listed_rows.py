@@ -26,7 +26,7 @@ class ListedRows:
         comparisons: the pairs, as positions among them.
         people: the two people of each pair, as numbers from 0.
         names: the name of each person.
-        notes: what a reader of the figures should know of how the rows were found.
+        notes: remarks for a reader of the figures on how the rows were found.
     """
 
     embeddings: Embeddings
@@ -47,16 +47,16 @@ def rows_of_list(
     """The rows that a list compares.
 
     The images of a list are found by `PairList.positions_and_note`. The videos of a list of videos are the mean of
-    their frames, which are the images in the folder of that name; where the embeddings have media or templates, those
-    are the videos. Where the list says who its people are, it is believed.
+    their frames, which are the images in the folder of that name; if the embeddings have media or templates, these are
+    the videos. If the list names its people, its names are used.
 
     Args:
         listed: the list.
         list_path: file or folder of the list, for errors.
-        embeddings: the embeddings of its images, as they are in their file.
-        path: the embeddings file, for errors.
-        feature_norm: how the rows of a template or video are pooled.
-        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, and say so in a note.
+        embeddings: the embeddings of the list's images, as stored in their file.
+        path: file of the embeddings, for errors.
+        feature_norm: pooling of the rows of a template or video.
+        keep_repeated: count pairs of an image with itself, and pairs that are listed twice, and add a note on them.
 
     Raises:
         ValueError: an image or a video is missing or ambiguous; pairs repeat; identities contradict labels.
@@ -161,13 +161,13 @@ def _check_identities(
 
 
 def list_titles(lists: Sequence[Path]) -> list[str]:
-    """The name of each list: that of its file without the suffix, with its folder's where two would have the same.
+    """The name of each list: its file name without the suffix, preceded by its folder if two would be equal.
 
     >>> list_titles([Path("lfw/pairs.txt"), Path("xqlfw/pairs.txt"), Path("pairs_CALFW.txt")])
     ['lfw/pairs', 'xqlfw/pairs', 'pairs_CALFW']
 
     Raises:
-        ValueError: two lists have one name all the same.
+        ValueError: two lists still have the same name.
     """
     stems = [path.resolve().name if path.is_dir() else path.stem for path in lists]
     titles = [
@@ -180,7 +180,7 @@ def list_titles(lists: Sequence[Path]) -> list[str]:
 
 
 def as_one_list(lists: Sequence[tuple[Path, ListedRows]]) -> ListedRows:
-    """Several lists as one, each a domain; fold i is the i-th folds of all lists.
+    """Several lists as one, in which each is a domain; fold i unites the i-th folds of all lists.
 
     Raises:
         ValueError: the lists have different numbers of folds, two have one name, or embeddings differ in size.

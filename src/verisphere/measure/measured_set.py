@@ -28,7 +28,7 @@ class MeasuredSet:
         one_far: target FAR of one threshold over the domains of the set; null measures none.
         flip: add the embedding of the mirror image.
         pairs: lists of pairs of the set's images, in any layout that `evaluate pairs` reads, for an accuracy over their
-            folds; several are measured one by one and taken as one.
+            folds; several are measured one by one and also as one list.
         drawn_pairs: number of pairs to draw from a set without lists for such an accuracy, half of them genuine; 0
             draws none.
     """
@@ -52,7 +52,7 @@ class MeasuredSet:
         if self.pairs and self.drawn_pairs:
             raise ValueError("pairs and drawn_pairs are both given; pairs are drawn where there is no list")
         if self.pairs or self.drawn_pairs:
-            # by placeholders, so that a list that does not fit is known before the trainings and not after
+            # with placeholders, so that a list that does not fit is reported before the trainings
             alike = np.ones((len(self.faces), 1), np.float32)
             rows = Embeddings(alike, np.array(self.faces.names), np.array(self.faces.identities))
             check_pairs(known_people(rows, "faces"), self.pairs, self.drawn_pairs, "faces")
@@ -97,8 +97,8 @@ def check_domains(faces: Faces, asked: str, figure: str) -> None:
 
     Args:
         faces: the images.
-        asked: what asks for domains, for the message.
-        figure: what is measured over them, for the message.
+        asked: the option that requires domains, for the message.
+        figure: the figure that is measured over the domains, for the message.
 
     Raises:
         ValueError: the images have no domains, or a domain has no genuine or no impostor pair.

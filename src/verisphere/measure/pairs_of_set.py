@@ -1,4 +1,4 @@
-"""The accuracy of a training on pairs: published lists, alone and taken as one, or drawn pairs of a set without one."""
+"""The accuracy of a training on pairs: published lists, alone and as one, or drawn pairs of a set without a list."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from verisphere.vocabulary import Embeddings, Redrawing
 
 
 def pair_rows(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> dict[str | None, ListedRows]:
-    """The pairs of each list by its title where there are several, and under None all pairs together.
+    """The pairs of each list under its title if there are several, and all pairs together under None.
 
     Args:
         embeddings: the rows.
@@ -55,5 +55,5 @@ def accuracies(rows: Mapping[str | None, ListedRows], redrawing: Redrawing) -> d
 
 
 def check_pairs(embeddings: Embeddings, lists: Sequence[str], drawn: int, name: str) -> None:
-    """Raise what `pair_rows` and `accuracies` would raise for embeddings of these images."""
+    """Raise the errors that `pair_rows` and `accuracies` would raise for embeddings of these images."""
     accuracies(pair_rows(embeddings, lists, drawn, name), Redrawing(1))

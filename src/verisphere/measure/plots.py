@@ -36,7 +36,7 @@ def plot_roc(
     >>> axes.figure.clear()
 
     Args:
-        embeddings: as for `verisphere.evaluate`, or None where scores are given.
+        embeddings: embeddings, as in `verisphere.evaluate`; None if scores are given.
         identities: the person of each row.
         genuine: scores of comparisons of one person, instead of embeddings.
         impostor: scores of comparisons of two people.
@@ -62,7 +62,7 @@ def plot_det(
     name: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws FRR = 1 - TAR over FAR on normal-deviate axes (Martin et al. 1997); arguments and errors as `plot_roc`.
+    """Draws FRR = 1 - TAR over FAR on normal-deviate axes (Martin et al. 1997); arguments as for `plot_roc`.
 
     >>> axes = plot_det(genuine=[0.9, 0.8, 0.3], impostor=[0.5, 0.4, 0.2, 0.1])
     >>> axes.get_ylabel()
@@ -85,7 +85,7 @@ def plot_scores(
     logarithmic: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws the distributions of genuine and impostor scores; other arguments and errors as `plot_roc`.
+    """Draws the distributions of genuine and impostor scores; other arguments and errors are those of `plot_roc`.
 
     >>> axes = plot_scores(genuine=[0.9, 0.8, 0.3], impostor=[0.5, 0.4, 0.2, 0.1], far="0.25")
     >>> axes.get_legend_handles_labels()[1]
@@ -93,7 +93,7 @@ def plot_scores(
     >>> axes.figure.clear()
 
     Args:
-        embeddings: as for `verisphere.evaluate`, or None where scores are given.
+        embeddings: embeddings, as in `verisphere.evaluate`; None if scores are given.
         identities: the person of each row.
         genuine: scores of comparisons of one person, instead of embeddings.
         impostor: scores of comparisons of two people.

@@ -1,4 +1,4 @@
-"""What a model loses in a smaller precision: TAR at each FAR by both, on the same images, with the drop over people."""
+"""The loss of a model in a smaller precision: TAR at each FAR in both, on the same images, and the drop."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ class DropAtFar:
 
     Attributes:
         float32: the model in float32, at its own threshold.
-        smaller: the smaller one, at its own threshold.
-        at_float32_threshold: the smaller one, at the threshold of the model in float32.
-        drop: TAR in float32 less TAR of the smaller one, with its 95 % interval over redrawn people, the same for both;
-            None where the impostors are too few for the FAR, or too many to be held.
+        smaller: the smaller model, at its own threshold.
+        at_float32_threshold: the smaller model, at the threshold of the model in float32.
+        drop: TAR in float32 minus TAR of the smaller model, with its 95 % interval over redrawn people, the same for
+            both; None if the impostors are too few for the FAR, or too many to be held.
     """
 
     float32: OperatingPoint
@@ -61,16 +61,16 @@ class RangeImages:
 
 @dataclass(frozen=True)
 class PrecisionDrop:
-    """What a model loses in a smaller precision, measured on a named set.
+    """The loss of a model in a smaller precision, measured on a named set.
 
     Attributes:
         precision: precision of the smaller model.
         measured_on: the images, as far as their source is recorded.
-        images, people: number of images, and of people.
+        images, people: numbers of images and people.
         ranges: images of the same set that set the ranges of int8, which are not measured; None for fp16.
         bytes_float32, bytes_smaller: lengths of the two ONNX graphs.
         cosine_mean, cosine_lowest: over images, of the cosine between the embeddings by the two models.
-        points: one for each target FAR.
+        points: a point for each target FAR.
         flip: whether the embedding of the mirror image was added, in both precisions; None in older files.
     """
 
@@ -91,7 +91,7 @@ class PrecisionDrop:
         return "\n".join([*self.lines(), self.table(), *self.notes()])
 
     def lines(self) -> list[str]:
-        """The set and the sizes, a sentence each."""
+        """The set and the sizes, one sentence each."""
         lines = [
             f"{self.precision} against float32, measured on {self.images:,} {self.measured_on.described(self.people)}",
             f"{self.bytes_smaller:,} bytes for {self.bytes_float32:,}; cosine between the two embeddings of an image: "
@@ -107,7 +107,7 @@ class PrecisionDrop:
         return lines
 
     def table(self) -> str:
-        """TAR by both models at each FAR, the drop, the thresholds, and what float32's threshold would let pass."""
+        """TAR of both models at each FAR, the drop, both thresholds, and the smaller model's FAR at float32's."""
         header = ["FAR target", "TAR float32", f"TAR {self.precision}", "drop, 95 % over people", "threshold float32",
                   f"threshold {self.precision}", "FAR at float32's"]  # fmt: skip
         rows = []
@@ -127,7 +127,7 @@ class PrecisionDrop:
         return table(header, rows)
 
     def notes(self) -> list[str]:
-        """What the table cannot show, a sentence each."""
+        """Results that the table cannot show, one sentence each."""
         lines = []
         if any(point.float32.below_resolution for point in self.points):
             total = self.points[0].float32.impostor_total
@@ -153,7 +153,7 @@ def check_fars(fars: Sequence[Far]) -> None:
     ValueError: FAR 1e-2 is asked for twice; give each once
 
     Raises:
-        ValueError: a FAR is not in [0, 1], or two are equal, in whatever spelling.
+        ValueError: a FAR is not in [0, 1], or two are equal, even if spelled differently.
     """
     rates = [exact_rate(far) for far in fars]
     for far, rate in zip(fars, rates, strict=True):
@@ -162,14 +162,14 @@ def check_fars(fars: Sequence[Far]) -> None:
 
 
 def check_impostors(identities: Sequence[str], fars: Sequence[Far]) -> None:
-    """Refuse images of which no FAR can be shown, before they are measured.
+    """Refuse images that can show none of the FARs, before they are measured.
 
     Args:
         identities: identity of each image.
-        fars: target FARs, of which there is one at least.
+        fars: target FARs, at least one.
 
     Raises:
-        ValueError: the pairs of different people are too few for each FAR; says how many are needed.
+        ValueError: the pairs of different people are too few for each FAR; states how many are needed.
     """
     counts = Counter(identities)
     impostors = comb(len(identities), 2) - sum(comb(count, 2) for count in counts.values())
@@ -181,7 +181,7 @@ def check_impostors(identities: Sequence[str], fars: Sequence[Far]) -> None:
     if rate > 0:
         needed = ceil(1 / rate)
         images = Fraction(len(identities), len(counts))  # of a person, on average
-        people = isqrt(ceil(2 * needed / images**2)) + 2  # whose pairs are at least so many
+        people = isqrt(ceil(2 * needed / images**2)) + 2  # whose pairs are at least this many
         advice = f"it takes {needed:,}, such as of {people:,} measured people with as many images each; or raise --far"
     raise ValueError(
         f"{impostors:,} pairs of different people ({len(counts):,} people are measured) cannot show FAR {far}; {advice}"
@@ -208,7 +208,7 @@ def precision_drop(
         ValueError: no genuine or no impostor pair, or a FAR is not in [0, 1].
     """
     sets = [
-        PairsOfSet(known_people(replace(embeddings, domains=None), source), progress)  # domains have no part in it
+        PairsOfSet(known_people(replace(embeddings, domains=None), source), progress)  # domains are not used
         for source, embeddings in (("float32", float32), ("smaller", smaller))
     ]
     before, after = (all_pairs(pairs, fars, progress=progress).operating_points for pairs in sets)

@@ -20,7 +20,8 @@ BATCH = 64
 def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, progress: Progress = quietly) -> str:
     """Write faces as PNG into a zip archive, one folder a person.
 
-    Beside them lie `truth.csv`, which says who is really on each image, and `images.json`, which says: drawn.
+    The archive also has `truth.csv`, with the true person of each image, and `images.json`, which states that they are
+    drawn.
 
     Args:
         faces: the faces to render.
@@ -29,11 +30,11 @@ def render_zip(faces: SyntheticFaces, path: Path, sheet: Path | None = None, pro
         progress: reports the progress of the rendering.
 
     Returns:
-        one line that says what was written.
+        a line that describes the files written.
 
     Raises:
         ValueError: the archive's name does not end in .zip, or the sheet's in .png.
-        OSError: one of them cannot be written; said before any work.
+        OSError: the archive or the sheet cannot be written; raised before any work.
     """
     if path.suffix.lower() != ".zip":
         raise ValueError(f"{path}: rendered faces are written into an archive that ends in .zip")

@@ -48,20 +48,20 @@ class ReportResult:
 
     Attributes:
         page: the HTML file.
-        summary: TAR of each set at the one FAR, as a table; empty where nothing was measured.
+        summary: TAR of each set at the one FAR, as a table; empty if nothing was measured.
     """
 
     page: Path
     summary: str
 
     def text(self) -> str:
-        """The summary, and where the page is."""
+        """The summary, and the path of the page."""
         return "\n\n".join(part for part in (self.summary, f"page: {printable(str(self.page))}") if part)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The figures that are computed of every set; see `make_report`."""
+    """The options of the figures of every set; see `make_report`."""
 
     targets: tuple[Far, ...]
     one_far: Far
@@ -88,8 +88,8 @@ def make_report(
     The same input gives the same bytes: the page bears no date.
 
     Args:
-        inputs: sets and runs, from `report_inputs` or made by hand.
-        out: folder; a former report there is replaced, anything else is not.
+        inputs: sets and runs, from `report_inputs` or built by the caller.
+        out: folder; a former report there is replaced, anything else is refused.
         fars: target FARs of the operating points.
         one_far: target FAR of the one threshold, of the headline and of the sample pairs.
         title: title of the page; None names the sets.
@@ -100,7 +100,7 @@ def make_report(
         progress: reports the progress over passes and replicates.
 
     Raises:
-        FileExistsError: `out` is there and no report.
+        FileExistsError: `out` exists and is no report.
         ValueError: no input, or two with one title; a set without genuine or impostor pairs; a malformed FAR.
     """
     titles = [entry.title for entry in inputs]
@@ -139,7 +139,7 @@ def make_report(
 
 
 def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
-    """The target FARs, each once, the one FAR among them, falling.
+    """The target FARs, each once and descending, including the one FAR.
 
     Raises:
         ValueError: a bad FAR; or at the one FAR every threshold is infinite, or no impostor may pass.
@@ -154,7 +154,7 @@ def _targets(fars: Sequence[Far], one_far: Far) -> tuple[Far, ...]:
 
 
 def _same_images(sets: Sequence[Embeddings]) -> list[int]:
-    """For each set the number of the first one that holds the same images of the same people."""
+    """For each set the number of the first set with the same images of the same people."""
     keys = []
     for embeddings in sets:
         columns = zip(embeddings.names, embeddings.identities, strict=True)
@@ -164,7 +164,7 @@ def _same_images(sets: Sequence[Embeddings]) -> list[int]:
 
 
 def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
-    """The same images in the order of the reference, which changes no figure but lets a bootstrap draw for both."""
+    """The same images in the order of the reference, so that one bootstrap can draw for both; no figure changes."""
     row = {str(name): number for number, name in enumerate(other.names)}
     rows = np.array([row[str(name)] for name in reference.names])
     return other.take(rows)
@@ -173,7 +173,7 @@ def _in_order_of(reference: Embeddings, other: Embeddings) -> Embeddings:
 def _comparisons(
     findings: Sequence[Findings], sets: Sequence[PairsOfSet], first: Sequence[int], asked: _Asked
 ) -> Iterator[Comparison]:
-    """Each first set against the later ones of the same images, at the one FAR and below it."""
+    """Each first set compared with the later sets of the same images, at the one FAR and lower FARs."""
     for ours in sorted(set(first)):
         others = [number for number, reference in enumerate(first) if reference == ours and number != ours]
         fars = [
@@ -194,7 +194,7 @@ def _comparisons(
 
 
 def _with_usable_domains(embeddings: Embeddings) -> Embeddings:
-    """Without domains, where none of them has both genuine and impostor pairs."""
+    """The set without its domains, if no domain has both genuine and impostor pairs."""
     if embeddings.domains is None:
         return embeddings
     groups = [embeddings.identities[embeddings.domains == name] for name in np.unique(embeddings.domains)]
@@ -324,7 +324,7 @@ def _trainings(inputs: Sequence[ReportInput]) -> Iterator[Training]:
 
 
 def _sources(run: Path) -> tuple[ImageSource, ...]:
-    """On what a run was trained, as far as its newest checkpoint says; a damaged one says nothing."""
+    """The training images of a run, if its newest checkpoint states them; a damaged checkpoint states none."""
     newest = list_checkpoints(run)[-1:]
     try:
         return recorded_sources(read_checkpoint(newest[0])) if newest else ()

@@ -1,4 +1,4 @@
-"""The folder of a report: `report.html`, `figures.json`, `plots/`; written whole, and known again by what it says."""
+"""The folder of a report: `report.html`, `figures.json`, `plots/`; written completely, recognised by its content."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,10 +23,10 @@ PAGE, FIGURES, PLOTS = "report.html", "figures.json", "plots"
 
 
 def require_free(out: Path) -> None:
-    """Refuse a path that holds something other than a former report.
+    """Refuse a path that exists and is not a former report.
 
     Raises:
-        FileExistsError: a file, or a folder with anything in it that a report does not have.
+        FileExistsError: the path is a file, or a folder with anything that a report does not have.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
@@ -44,7 +44,7 @@ def require_free(out: Path) -> None:
 
 
 def write_report(out: Path, contents: Contents) -> Path:
-    """Write the folder, and only then put it in the place of a former report.
+    """Write the folder completely before it replaces a former report.
 
     Returns:
         the page.
@@ -122,7 +122,7 @@ def _calibrated(calibrated: Calibrated) -> dict[str, Any]:
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    finite = np.isfinite(curve.thresholds)  # at minus infinity everything is accepted
+    finite = np.isfinite(curve.thresholds)  # at minus infinity every score is accepted
     return {
         "thresholds": curve.thresholds[finite].tolist(),
         "impostor_accepted": curve.impostor_accepted[finite].tolist(),

@@ -1,4 +1,4 @@
-"""The inputs of a report: runs and embeddings files, found by their paths, with their images where these are found."""
+"""The inputs of a report: runs and embeddings files, found by their paths, with their images if these are found."""
 
 import logging
 import os
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class ReportInput:
-    """One set of embeddings, or a run that has none yet.
+    """A set of embeddings, or a run that has none yet.
 
     Attributes:
-        title: name of the run in the report, unique there.
+        title: name of the set in the report, unique there.
         embeddings: the set; None for a run without embeddings.
-        source: file of the embeddings, as it is shown; its digest is stated where the file exists.
-        run: folder of the run that made the model, where that is known.
-        faces: the images, under the embeddings' names, where they were found.
-        no_faces: why they were not found.
+        source: file of the embeddings, as it is shown; its digest is stated if the file exists.
+        run: folder of the run that made the model, if known.
+        faces: the images, under the embeddings' names, if they were found.
+        no_faces: the reason why the images were not found.
     """
 
     title: str
@@ -44,8 +44,8 @@ def report_inputs(paths: Sequence[Path], faces: Path | None = None, trust: bool 
 
     Args:
         paths: folders made by `verisphere train`, or embeddings files.
-        faces: the images of the embeddings, as `open_faces` takes them; None reads them where the embeddings' origin
-            says that they were.
+        faces: the images of the embeddings, as `open_faces` takes them; None reads them from the path that the
+            embeddings' origin states.
         trust: also build a data set from outside verisphere that a YAML file describes, which runs its code.
 
     Raises:
@@ -100,7 +100,7 @@ def require_run(path: Path) -> None:
 
 
 def _has_embeddings(path: Path) -> bool:
-    """Whether an .npz file in a run's folder holds embeddings; a damaged one counts: reading it says what is wrong."""
+    """Whether a run's folder has an .npz file with embeddings; a damaged one counts: reading it reports the damage."""
     check_file(path)
     try:
         embeddings = "embeddings" in names_in_npz(path)
@@ -114,9 +114,9 @@ def _has_embeddings(path: Path) -> bool:
 def _images(
     embeddings: Embeddings, given: Faces | None, path: Path | None, beside: Path, trust: bool
 ) -> tuple[Faces | None, str]:
-    """The images of a set, or why there are none.
+    """The images of a set, or the reason why there are none.
 
-    An origin names the images as they were typed, so the path is tried from here, and from beside the embeddings.
+    An origin has the path as the user typed it, so it is tried relative to the current folder and to the embeddings.
     """
     if given is None:
         if embeddings.origin is None:

@@ -1,4 +1,4 @@
-"""The pairs of a set that a person should look at, with their images where these are at hand."""
+"""The pairs of a set that a person should look at, with their images if these are available."""
 
 from verisphere.measure.report_inputs import ReportInput
 from verisphere.protocols import PairsOfSet
@@ -8,7 +8,7 @@ from verisphere.vocabulary import Embeddings
 
 COUNT = 8  # pairs of each kind
 _FIRST_PAIRS = 1 << 12  # impostor pairs taken first, to find pairs of different people among them
-_MOST_PAIRS = 1 << 18  # and at most: the closest pairs of a set may all be of two people
+_MOST_PAIRS = 1 << 18  # the maximum, since the closest pairs of a set may all show the same two people
 
 
 def find_samples(
@@ -21,7 +21,7 @@ def find_samples(
         embeddings: the set, in the order of `pairs`.
         pairs: the set's pairs.
         genuine: the scores of all genuine pairs of the set.
-        threshold: decides the pairs.
+        threshold: threshold at which the pairs are decided.
     """
     lowest = varied(pairs.person[genuine.rows[::-1]], COUNT)
     impostor, highest = _closest(pairs)
@@ -45,12 +45,12 @@ def find_samples(
 
 
 def _images(report_input: ReportInput, names: list[str]) -> tuple[dict[str, str], str]:
-    """The images by their names, or why there are none."""
+    """The images by their names, or the reason why there are none."""
     if report_input.faces is None:
         return {}, report_input.no_faces
     try:
         return pictures(report_input.faces, names), ""
-    except (ValueError, OSError) as error:  # an image that is gone costs the pictures, not the report
+    except (ValueError, OSError) as error:  # a missing image removes the pictures, not the report
         return {}, f"{error}."
 
 

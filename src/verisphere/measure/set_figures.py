@@ -27,10 +27,10 @@ class Figure:
 
     Attributes:
         measured: name of the set.
-        name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`,
-            `neg_log10_far_std_over_domains`, `one_threshold` and, for one domain, `domain_tar`, `domain_far`,
-            `domain_threshold`; `accuracy` over the folds of listed or drawn pairs; `domain_bias`, how
-            far the people of the domains lie from those of an anchor domain.
+        name: `tar` over all pairs; for one threshold `gamma`, `tar_std_over_domains`, `neg_log10_far_std_over_domains`,
+            `one_threshold` and, for one domain, `domain_tar`, `domain_far`, `domain_threshold`; `accuracy` over the
+            folds of listed or drawn pairs; `domain_bias`, the distance of the people of the domains from those of an
+            anchor domain.
         far_target: target FAR as it was given; empty for a figure that has none.
         domain: name of the domain, or of the list of pairs if there are several; None for figures of the whole set.
     """

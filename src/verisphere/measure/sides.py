@@ -1,4 +1,4 @@
-"""The two sides of a comparison: made alike, without a common image, and galleries with distractors."""
+"""The two sides of a comparison: one model made both, no image is on both; and galleries with distractors."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,15 +11,15 @@ from verisphere.vocabulary import Embeddings, Origin
 def check_alike(
     probes: Path, dim: int, origin: Origin | None, other: Path, other_dim: int, other_origin: Origin | None
 ) -> None:
-    """Refuse the embeddings of another model than that of the probes, as far as size and origin show it.
+    """Refuse embeddings whose size or origin shows that another model than that of the probes made them.
 
     Args:
         probes: file of the probes.
-        dim: numbers a row of it.
-        origin: what made it, where that is known.
+        dim: numbers in a row of the probes.
+        origin: origin of the probes, if known.
         other: the file that is compared with it.
-        other_dim: numbers a row of that.
-        other_origin: what made that.
+        other_dim: numbers in a row of the other file.
+        other_origin: origin of the other file, if known.
 
     Raises:
         ValueError: the sizes differ, or the models, or only one side has the mirror image added.
@@ -37,10 +37,10 @@ def check_one_model(opened: Mapping[Path, Embeddings]) -> None:
     """Refuse embeddings of two models, or with and without mirror images: their scores share no threshold.
 
     Args:
-        opened: the embeddings by their files; those of an unknown origin are taken as they are.
+        opened: the embeddings by their files; those of an unknown origin are not compared.
 
     Raises:
-        ValueError: two files were not made alike; names both.
+        ValueError: two files were made differently; names both.
     """
     known = [(file, embeddings.origin) for file, embeddings in opened.items() if embeddings.origin is not None]
     for file, origin in known:
@@ -52,14 +52,14 @@ def check_one_model(opened: Mapping[Path, Embeddings]) -> None:
 
 
 def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embeddings, any_person: bool = False) -> None:
-    """Refuse two sides of a comparison that are not made alike, or that have an image in common.
+    """Refuse two sides of a comparison that were made differently, or that have an image in common.
 
     Args:
         probes: file of the one side, for errors.
-        shown: embeddings in `probes`.
+        shown: images of the one side.
         gallery: file of the other side, for errors.
-        enrolled: embeddings in `gallery`.
-        any_person: an image is the same whatever person each side says it shows.
+        enrolled: images of the other side.
+        any_person: whether images are compared without regard to the person that each side states.
 
     Raises:
         ValueError: the sides differ in their model or size; or an image stands on both.
@@ -78,7 +78,7 @@ def check_sides(probes: Path, shown: Embeddings, gallery: Path, enrolled: Embedd
 
 
 def with_distractors(enrolled: Embeddings, others: Sequence[tuple[str, Embeddings]], shown: np.ndarray) -> Embeddings:
-    """A gallery with further images, each of a person whom nobody else's identity names.
+    """A gallery with further images, each as a separate person with an identity that no other image has.
 
     Args:
         enrolled: the images of the gallery.

@@ -17,8 +17,8 @@ def evaluate_two_sets(left: Path, right: Path, options: Options) -> Evaluation:
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is no embeddings file; embeddings of different models or sizes; an image stands in both;
-            no genuine or no impostor pair.
+        ValueError: a file is no embeddings file; embeddings of different models or sizes; an image occurs in both; no
+            genuine or no impostor pair.
     """
     first, second = (read_known_people(path, options.feature_norm) for path in (left, right))
     check_sides(left, first, right, second, any_person=True)

@@ -1,4 +1,4 @@
-"""What a training measures while it runs: TAR on its validation set."""
+"""The figures that a training measures while it runs: TAR on its validation set."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The limits of a count that the caller of a pair term chooses."""
+"""The check of a count that the user of a pair term chooses."""
 
 
 def check_count(name: str, count: int, least: int = 1, most: int = 10**6) -> None:

@@ -27,7 +27,7 @@ def soft_step(scores: Float[Tensor, "*shape"], threshold: float, temperature: fl
     """The soft step of a score at the threshold: sigmoid((s - t) / tau); eq. 3.
 
     Args:
-        scores: cosines.
+        scores: cosines of pairs.
         threshold: t_A, a constant.
         temperature: tau; toward 0 it becomes the step.
     """

@@ -1,6 +1,6 @@
 """The angular triplet loss beside a class-center loss, or alone (ArcFace, Deng et al. 2019, arXiv:1801.07698, table 2).
 
-The text of table 2 asks for arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which that is missed.
+The text of table 2 requires arccos<x_pos, x> + m <= arccos<x_neg, x>; the loss is the amount by which this fails.
 """
 
 import logging
@@ -36,7 +36,7 @@ class AngularTriplet(PairTerm):
 
     Args:
         margin: m, in radians, in [0, pi]. The default is table 2's.
-        mining: which triplets count. "all": every triplet. "hard": for each anchor the positive farthest from it and
+        mining: the triplets that count. "all": every triplet. "hard": for each anchor the positive farthest from it and
             the negative nearest to it (Hermans et al. 2017, arXiv:1703.07737, eq. 5). "semihard": for each anchor and
             positive the nearest negative that is farther from the anchor than the positive (Schroff et al. 2015,
             FaceNet, arXiv:1503.03832, section 3.2); a pair without such a negative forms no triplet, and a negative

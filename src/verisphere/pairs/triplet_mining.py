@@ -50,7 +50,7 @@ class Triplets:
 def hinge(
     positive: Float[Tensor, "*#shape"], negative: Float[Tensor, "*#shape"], margin: float
 ) -> Float[Tensor, "*shape"]:
-    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> is missed, in radians; 0 where it holds.
+    """The amount by which arccos<x_pos, x> + m <= arccos<x_neg, x> fails, in radians; 0 where it holds.
 
     Args:
         positive: angle between anchor and positive, radians.
@@ -75,7 +75,7 @@ def triplets(
         labels: identity of each row, or `NO_CLASS`; replicated.
         stored: this rank's share of the stored features, which are further candidates.
         margin: m, radians.
-        mining: which triplets count, see `AngularTriplet`.
+        mining: the triplets that count, see `AngularTriplet`.
         at_once: largest number of angles that are held at once.
     """
     with full_float32(), torch.enable_grad():

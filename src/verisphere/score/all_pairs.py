@@ -140,8 +140,8 @@ class AllPairs:
     ) -> None:
         """Find the scores at these ranks and the counts above these thresholds, usually by one pass over the pairs.
 
-        Further passes follow where the sample of the pairs predicted a wrong place for a rank, and where the windows of
-        all ranks together would hold too many scores.
+        Further passes follow if the sample of the pairs predicted a wrong place for a rank, or if the windows of all
+        ranks together would hold too many scores.
 
         Args:
             ranks: scores and a rank among them; 1 is the largest.
@@ -348,7 +348,7 @@ def _seconds(screen: Screen) -> float:
     left, right = screen.left[:512], screen.right[:512]
     before = time.perf_counter()
     product = products(left, right, screen.room)
-    float(product[-1, -1])  # waits for a GPU, which runs on after the call
+    float(product[-1, -1])  # waits for a GPU, which still computes after the call
     return (time.perf_counter() - before) / max(product.numel(), 1)
 
 

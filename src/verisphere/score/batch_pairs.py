@@ -88,7 +88,7 @@ class BatchPairs:
             labels: identity of each row, or `NO_CLASS`.
             stored: rows that the batch is compared with; sharded over the ranks of `world`.
             groups: number of each row's group, from 0; None puts all rows into group 0.
-            hints: where to look first; updated with the answers.
+            hints: the scores at which the search begins; updated with the answers.
             precision: type of the products that screen; changes speed, never an answer. None chooses the fastest.
             world: ranks that each hold a shard of the stored rows and the same batch; all must ask the same questions,
                 and get the same answers.

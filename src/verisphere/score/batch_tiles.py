@@ -49,7 +49,7 @@ class BatchTiles:
         self.columns = max(keys // max(min(len(units), TILE_ROWS), 1), 64)
         starts = range(0, len(met.places), self.columns)
         corners = [(rows, column) for rows in blocks for column in starts]
-        # a fixed shuffle: what the first tiles say then foretells the rest, whatever order rows were stored in
+        # a fixed shuffle: the first tiles then predict the rest, in whatever order rows were stored
         self.corners = [corners[number] for number in np.random.default_rng(1).permutation(len(corners))]
         self._room: Tensor | None = None  # of products
         self._copy: Tensor | None = None  # of stored rows, rounded
@@ -68,7 +68,7 @@ class BatchTiles:
         """What the keys of a tile mean."""
         rows, first = self.corners[number]
         left, right = self.left[rows], self._rounded(first)
-        if self._room is None:  # for the largest tile: what numpy has looked at can no longer grow
+        if self._room is None:  # for the largest tile: memory that numpy has viewed cannot be resized
             size = min(len(self.units), TILE_ROWS) * self.columns
             self._room = left.rows.new_empty(size, dtype=product_type(left.rows.dtype))
         screen = Screen(left, right, room=self._room, tried=self._tried)
@@ -85,7 +85,7 @@ class BatchTiles:
         return rounded_known(rows, self.stored.longest, self.precision, self._unit, self._copy)
 
     def _rows(self, places: Int64[np.ndarray, " some"]) -> Shaped[Tensor, "some dim"]:
-        """Stored rows at these places, where they lie, or copied if there are gaps between them."""
+        """Stored rows at these places: a view, or a copy if there are gaps between them."""
         if not len(places):
             return self.stored.rows[:0]
         first, last = int(places[0]), int(places[-1])
@@ -105,7 +105,7 @@ class BatchTiles:
             yield Patch(group, keys[r0:r1], rows.start + r0, first, (r1 - r0) * (last - first), fine)
 
     def _leave_out(self, keys: Keys, rows: range, first: int, last: int) -> None:
-        """Mark what is no impostor pair."""
+        """Mark the pairs that are no impostor pairs."""
         if self.shared.many(first, last) <= keys.numel() // LISTED_ONE_IN:
             left, right = self.shared.listed(first, last, rows)
             keys.view(-1)[torch.from_numpy(left * keys.shape[1] + right).to(keys.device)] = 0
@@ -129,7 +129,7 @@ class BatchTiles:
             return self.units.new_empty(0)
         lowest, highest = (int(end) for end in right.aminmax())
         scores = self.units.new_empty(len(left))
-        if len(left) <= highest - lowest:  # so few that only their rows are worth a conversion
+        if len(left) <= highest - lowest:  # so few pairs that only their own rows are converted
             for part, a, b in zip(
                 scores.split(GATHERED_PAIRS),
                 left.split(GATHERED_PAIRS),

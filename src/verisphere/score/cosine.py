@@ -1,14 +1,14 @@
-"""Unit rows, cosines and angles: the only trigonometry of the house.
+"""Unit rows, cosines and angles: the only trigonometry of the package.
 
-Losses, scores and reports all come here, so the gradient at cosine = +-1 and the fate of a zero row are decided once.
+Losses, scores and reports all use it, so the gradient at cosine = +-1 and the handling of a zero row are decided once.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-#: The smallest sin(theta) that a gradient divides by: d theta / d cosine = -1 / sin(theta) diverges at both ends. Less
-#: than 0.06 degrees from them, where a float32 cosine has only some eight values left, it is held constant.
+#: The smallest sin(theta) that a gradient divides by: d theta / d cosine = -1 / sin(theta) diverges at both ends.
+#: Within 0.06 degrees of them, where a float32 cosine has only about eight values left, it is held constant.
 SINE_FLOOR = 1e-3
 
 
@@ -27,7 +27,7 @@ def unit(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
 def cosine(left: Float[Tensor, "*rows dim"], right: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
     """Cosine between rows of `left` and the rows of `right` at the same place; 0 where either row is zero.
 
-    Rounding can carry the result past +-1 by a few units in the last place; `angle` accepts that.
+    Rounding can put the result past +-1 by a few units in the last place; `angle` accepts that.
     """
     return (unit(left) * unit(right)).sum(-1)
 

@@ -19,7 +19,7 @@ def genuine_pairs(
     Args:
         people: person of each row.
         others: person of each row on the other side; None: every two rows once, the lower row first.
-        order: what `np.argsort(people, kind="stable")` gives, where it is known.
+        order: the result of `np.argsort(people, kind="stable")`, where it is known.
         partners: the same order of `others`, where it is known.
     """
     order = np.argsort(people, kind="stable") if order is None else order

@@ -81,7 +81,7 @@ class ListedPairs:
         """The scores of all genuine, or of all impostor pairs, which answer questions of order.
 
         Args:
-            genuine: which of both.
+            genuine: True for the genuine pairs, False for the impostor pairs.
             only: True for the rows of a domain: pairs within it alone; None for the pairs of all rows.
         """
         return ListedScores(self, genuine, only)

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Int64
 
-PAIRS_AT_ONCE = 1 << 18  # pairs gone through at once, so that what is made of them stays in a core's cache
+PAIRS_AT_ONCE = 1 << 18  # pairs processed at once, so that their results stay in a core's cache
 PRODUCTS_A_GATHERED_SCORE = 24  # products in the time of one score of two rows picked from anywhere
-MIXED_SHARE = 0.6  # share of the square of all listed rows from which a product is better made of its upper half alone
+MIXED_SHARE = 0.6  # share of the square of all listed rows from which only its upper half is computed
 
 MOST_PRODUCTS = 1 << 30  # products of a strip: their places are kept in 32 bits
 
@@ -106,7 +106,7 @@ class Strips:
 
     Attributes:
         listing: the pairs, strip after strip.
-        starts: where the pairs of each strip begin.
+        starts: position of the first pair of each strip.
         left_rows: rows that occur on the left, ascending.
         right_rows: rows that occur on the right, ascending.
         rising: no right row of a pair is smaller than its left row.

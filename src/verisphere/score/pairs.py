@@ -1,4 +1,4 @@
-"""The score of a pair: the cosine of two embeddings, the same number whichever way the pairs are gone through.
+"""The score of a pair: the cosine of two embeddings, the same number in whatever order the pairs are processed.
 
 Rows are normalised in float64 and kept as float32; the products of two float32 numbers are exact in float64, and each
 pair is summed by itself. Block sizes, threads and the order of the pairs therefore cannot change a score. Another order
@@ -99,7 +99,7 @@ def _listed(
     right: Int64[Tensor, " pairs"],
     others: Float32[Tensor, "others dim"],
 ) -> Float32[Tensor, " pairs"]:
-    """Rough scores of pairs whose left rows ascend, among the rows that are met."""
+    """Rough scores of pairs whose left rows ascend; only the rows that occur are compared."""
     (first, last), (lowest, highest) = ([int(end) for end in side.aminmax()] for side in (left, right))
     starts = torch.searchsorted(left, torch.arange(first, last + 2))
     return sampled_product(units[first : last + 1], others[lowest : highest + 1], starts, right - lowest)
@@ -111,12 +111,12 @@ def sampled_product(
     starts: Int64[Tensor, " bounds"],
     columns: Int64[Tensor, " pairs"],
 ) -> Float32[Tensor, " pairs"]:
-    """Some entries of the product of all rows of two sets, made where the rows lie: nothing is gathered.
+    """Some entries of the product of all rows of two sets, computed in place: no rows are gathered.
 
     Args:
         units: rows on one side.
         others: rows on the other.
-        starts: where in `columns` the entries of each row begin, and last their number.
+        starts: position in `columns` of the first entry of each row, and the number of entries at the end.
         columns: the other row of each entry.
     """
     with warnings.catch_warnings():

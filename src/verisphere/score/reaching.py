@@ -1,10 +1,10 @@
-"""Probes compared with rows that come in portions, of which none is kept: exact counts, and the highest scores.
+"""Probes compared with rows that arrive in portions and are not kept: exact counts, and the highest scores.
 
-For each probe, how many rows score as high as each of its levels or higher, and the best score; over all probes, the
-highest scores with how often each occurs. Products of a lower precision screen the pairs: a product differs from the
-exact score by at most a known bound (`Screen`), and pairs that it leaves open are scored as `pair_scores` does, so the
-portions, the precision and the threads cannot change an answer. Memory is one tile of products, one number for each
-level, and the highest scores.
+It counts for each probe the rows that score at least as high as each of its levels, and finds the best score; over all
+probes it finds the highest scores and how often each occurs. Products of a lower precision screen the pairs: a product
+differs from the exact score by at most a known bound (`Screen`), and pairs that it leaves open are scored as
+`pair_scores` does, so the portions, the precision and the threads cannot change an answer. Memory is one tile of
+products, one number for each level, and the highest scores.
 """
 
 import numpy as np
@@ -47,9 +47,9 @@ class Reaching:
 
         Args:
             probes: rows of length 1, from `unit_rows`, on the CPU.
-            levels: scores, those of a probe together and ascending.
-            first: where the levels of each probe begin, and at last the number of all levels.
-            highest: how many distinct scores of all pairs are kept, the highest ones; 0 keeps none.
+            levels: scores; the levels of one probe stand together, ascending.
+            first: position of each probe's first level, and the number of all levels at the end.
+            highest: number of the highest distinct scores of all pairs to keep; 0 keeps none.
             precision: type of the screening products; changes speed, never an answer.
 
         Raises:
@@ -89,12 +89,12 @@ class Reaching:
                 self._take(rows[start : start + BLOCK_ROWS])
 
     def counts(self) -> Int64[np.ndarray, " levels"]:
-        """For each level, how many of the rows so far score as high for its probe, or higher."""
+        """For each level, the number of rows so far that score at least as high for its probe."""
         above = np.append(
             self._reached[::-1].cumsum()[::-1], 0
-        )  # of each entry and all that follow, of later probes too
+        )  # sums of each entry and all that follow, later probes included
         probe = np.repeat(np.arange(len(self.probes)), self._levels_of)
-        following = above[self._start + self._levels_of + 1]  # those of later probes
+        following = above[self._start + self._levels_of + 1]  # the part of later probes
         return np.asarray(above[np.arange(len(self.levels)) + probe + 1] - following[probe])
 
     def highest(self) -> tuple[Float64[np.ndarray, " values"], Int64[np.ndarray, " values"]]:

@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 1 << 10  # rows converted to float64 at once, so that they stay i
 
 @dataclass(frozen=True, eq=False)
 class Membership:
-    """Which rows make which templates; a row may be part of several templates.
+    """The rows of each template; a row may be part of several templates.
 
     Attributes:
         row: row of each entry.
@@ -63,7 +63,7 @@ def pool_rows(
 
     Args:
         portions: the rows in their order, some at a time.
-        membership: which rows make which templates.
+        membership: the rows of each template.
         templates: number of templates; each has a row.
         feature_norm: `keep` pools embeddings as they are, so that longer ones weigh more; `drop` pools unit rows.
 
@@ -99,7 +99,7 @@ def pool_rows(
             begins = np.flatnonzero(np.diff(met, prepend=-1))
             sums = csr_array((coefficients, place, np.append(begins, len(met))), shape=(len(begins), len(rows))) @ rows
             met = met[begins]
-            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which `Embeddings` refuses
+            with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite, which `Embeddings` refuses
                 if not together:
                     total[met] += sums
                     continue

@@ -27,8 +27,8 @@ PROBES_TOGETHER = 8192  # probes compared together, so that rounding the gallery
 CANDIDATES_HELD = 1 << 23  # candidates held at a time, of all probes
 NUMBERS_MULTIPLIED = 1 << 17  # numbers multiplied at once when candidates are scored: they stay in a core's cache
 FLOOR_RISES_AFTER_GROWTH = 1.5  # the floor rises when the part of the gallery that has been seen has grown by this
-NO_PAIR = -1e4  # product of what is no pair, far below every cosine and every product of coarsely rounded rows
-_STORED = 2.0**-23  # more than keeping a product or a score as float32 changes it
+NO_PAIR = -1e4  # product that marks a missing pair, far below every cosine and every product of coarsely rounded rows
+_STORED = 2.0**-23  # more than the change of a product or a score when it is stored as float32
 
 
 def top_k(
@@ -112,7 +112,7 @@ class _Best:
         self.error = 0.0  # no product or kept value is further from its score, but for `shortened`
         # bfloat16 products leave a CPU as bfloat16, rounded by up to this part of themselves
         self.shortened = 2.0**-8 if precision == "bfloat16" and device.type == "cpu" else 0.0
-        self.unit = 1.0  # of the products at hand
+        self.unit = 1.0  # of the current products
         self.seen = self.raised = 0  # gallery rows, in all and when the floor was raised last
         self.memory: Tensor | None = None
 
@@ -246,7 +246,7 @@ class _Best:
         self._add(part, torch.div(place, self.width, rounding_mode="floor") + part.start, row, value)
 
     def _settle(self, number: int, more: Int64[Tensor, " more"]) -> None:
-        """Reduce one probe's candidates and these, which do not fit, to the k best by exact score."""
+        """Reduce one probe's candidates and these, which exceed the memory for them, to the k best by exact score."""
         near = torch.cat([self.row[number, : int(self.fill[number])], more])
         exact = _score(self.probes[number : number + 1], self.gallery, near[None])[0]
         kept = _descending(exact[None])[0, : self.k].sort().values  # back to ascending rows

@@ -33,7 +33,7 @@ REWARD = "reward.json"
 
 @dataclass(frozen=True)
 class Computing:
-    """With what candidates are trained and measured.
+    """The devices, threads and ranks that train and measure candidates.
 
     Attributes:
         device, threads: see `train_run`.
@@ -57,17 +57,17 @@ def train_candidate(
     reward: Reward,
     computing: Computing,
 ) -> None:
-    """Train and measure a candidate, and write its reward; one that was stopped continues from its last checkpoint.
+    """Train and measure a candidate, and write its reward; a stopped one continues from its last checkpoint.
 
-    The ranks of the present group train it together.
+    The ranks of the current group train it together.
 
     Args:
         read: the recipe that all candidates share.
-        values: the fields that are its own.
-        folder: folder of its run.
-        parent: run with whose newest checkpoint it begins; None begins with the start weights.
-        until: number of steps, counted from the start of the training, after which it is measured.
-        reward: what is measured.
+        values: the searched fields, with the values of this candidate.
+        folder: folder of the candidate's run.
+        parent: run from whose newest checkpoint the candidate continues; None begins with the start weights.
+        until: number of steps, counted from the start of the training, after which the candidate is measured.
+        reward: the figure that is measured.
         computing: device, threads, progress.
 
     Raises:
@@ -113,7 +113,7 @@ def _begin(read: ReadRecipe, folder: Path, parent: Path | None) -> str:
 
 
 def copy_checkpoint(checkpoint: Path, to: Path) -> None:
-    """Give a checkpoint a second place on the disk, by links where the file system has them."""
+    """Copy a checkpoint to a second folder, by links where the file system has them."""
     shutil.copytree(checkpoint, to, copy_function=_linked)
 
 
@@ -125,7 +125,7 @@ def _linked(source: str, target: str) -> None:
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Remove the checkpoints of a candidate that nothing continues; its log and its reward stay."""
+    """Remove the checkpoints of a candidate that no other continues; its log and its reward stay."""
     if (folder / "checkpoints").is_dir():
         remove_whole(folder / "checkpoints")
 
@@ -156,7 +156,7 @@ def reward_text(folder: Path) -> str:
     """The text of a candidate's `reward.json`.
 
     Raises:
-        ValueError: it is no text, or too large.
+        ValueError: the file is no text, or too large.
     """
     return read_text(folder / REWARD, LARGEST_JSON)
 
@@ -174,7 +174,7 @@ def reward_in(text: str, path: Path) -> Measured | None:
 
 @dataclass(frozen=True)
 class _InFile:
-    """What `reward.json` holds; a redrawing in which the reward has no value is null."""
+    """The content of `reward.json`; a redrawing in which the reward has no value is null."""
 
     reward: float | None
     replicates: tuple[float | None, ...] = ()

@@ -55,11 +55,11 @@ class Search:
     """A search that was read and checked.
 
     Attributes:
-        read: the recipe; its validation is left out, since the reward takes its place.
+        read: the recipe without its validation, which the reward replaces.
         space: the fields, each with its map.
         method: chooses the draws.
         schedule: plans the rounds.
-        reward: what candidates are compared by.
+        reward: the figure by which candidates are compared.
         described: space, method, schedule and reward as plain data.
     """
 
@@ -73,7 +73,7 @@ class Search:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a search names by class.
+    """The objects that a search names by class.
 
     Attributes:
         space: a map for each field.
@@ -210,7 +210,7 @@ def _recipe(name: object, settings: Settings, folder: Path, overrides: Sequence[
     """The recipe that all candidates share; without validation, which the reward replaces."""
     if not isinstance(name, str):
         raise ValueError(f"recipe is {shown(name)}; expected the path of a recipe, relative to this file, or its name")
-    file = locate_recipe(name, folder) or folder / name  # one that is not there is reported by its reader
+    file = locate_recipe(name, folder) or folder / name  # a missing file is reported by its reader
     whole, inside = split_settings(settings)
     options, options_inside = split_options(overrides)
     given = [*as_options(whole), *options, "--validation=null", "--validate_every=0"]

@@ -32,14 +32,14 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class WholeRound:
-    """A round of which every candidate was trained and measured.
+    """A round whose candidates were all trained and measured.
 
     Attributes:
-        round: the candidates of the round.
+        round: the candidates and their rewards.
         values: fields of each candidate.
         spreads: standard deviation of each reward over redrawn people; None for a candidate that diverged.
         another_wins: share of the redrawings of the people in which another candidate would have been the best.
-        method: what the method had learned before the round.
+        method: figures that the method had learned before the round.
     """
 
     round: Round
@@ -55,7 +55,7 @@ def candidate_folder(out: Path, number: int, candidate: int) -> Path:
 
 
 def described(search: Search) -> dict[str, Any]:
-    """What a search was asked for, as it stands in `search.json`."""
+    """The definition of a search, as `search.json` has it."""
     return {"recipe": search.read.resolved, **search.described}
 
 
@@ -84,13 +84,13 @@ def open_search(search: Search, out: Path) -> None:
 def write_search(
     search: Search, rounds: Sequence[WholeRound], out: Path, learned: Mapping[str, float] | None = None
 ) -> None:
-    """Write `search.json`, whole or not at all.
+    """Write `search.json` completely, or not at all.
 
     Args:
         search: the search.
-        rounds: the rounds that are whole.
+        rounds: the finished rounds.
         out: folder of the search.
-        learned: what the method has learned after the last round; None while the search goes on.
+        learned: figures that the method has learned after the last round; None while the search continues.
     """
     content = {
         "format": FORMAT,
@@ -126,7 +126,7 @@ def _plain(whole: WholeRound) -> dict[str, Any]:
 
 
 def read_search_json(path: Path) -> tuple[dict[str, Any], list[WholeRound]]:
-    """What a search was asked for, and the rounds that are whole.
+    """The definition of a search, and its finished rounds.
 
     Raises:
         ValueError: the file is not one that `write_search` writes.

@@ -8,7 +8,7 @@ from verisphere.search.schedule import check_at_least
 
 
 class GridDraws(Method):
-    """Draws every combination of values at even steps from one end of each field to the other, whatever the rewards.
+    """Draws all combinations of values at even steps from one end of each field to the other; rewards have no effect.
 
     With `WholeTrainings(trainings=points)` over one field it is the usual way to tune a margin. The last field varies
     fastest; after the last combination it begins anew.

@@ -1,4 +1,4 @@
-"""Successive halving (Jamieson and Talwalkar 2016, arXiv:1502.07943): many short trainings, of which the best go on."""
+"""Successive halving (Jamieson and Talwalkar 2016, arXiv:1502.07943): short trainings, the best of which continue."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from verisphere.search.space import Space
 class SuccessiveHalving(SearchSchedule):
     """Trainings that end early where others of the same length are better; the result is the best of the last round.
 
-    All are trained for `first` epochs; the best 1 / `keep_one_of` of them, rounded down, go on to `keep_one_of` times
-    as many epochs, and so on, up to the end of the training. A training that diverged does not go on, and the last one
-    that is left is trained to the end at once. Rates follow the whole length from the start.
+    All are trained for `first` epochs; the best 1 / `keep_one_of` of them, rounded down, continue to `keep_one_of`
+    times as many epochs, and so on, up to the end of the training. A training that diverged does not continue, and when
+    a single one remains, it is trained to the end at once. Rates follow the whole length from the start.
 
     Args:
-        trainings: trainings that begin.
-        keep_one_of: number of trainings of which one goes on; 2 halves them, as the paper does. Hyperband (Li et al.
+        trainings: number of trainings in the first round.
+        keep_one_of: number of trainings of which one continues; 2 halves them, as the paper does. Hyperband (Li et al.
             2017) calls it eta.
         first: length of the first round in epochs.
 
@@ -47,7 +47,7 @@ class SuccessiveHalving(SearchSchedule):
             raise ValueError(f"first is {self.first:g} epochs, longer than a training of {epochs:g}")
 
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
-        """All trainings, or the best of those of the round before."""
+        """All trainings, or the best ones of the previous round."""
         if not rounds:
             return starts_of(method.ask(self.trainings), [None] * self.trainings, self.first)
         before = rounds[-1]

@@ -1,6 +1,6 @@
 """Maps from a draw, a number near [0, 1], to the value of a field, and back.
 
-Methods draw without knowing what a field means; a map says which values a field takes.
+Methods draw without knowing the meaning of a field; a map gives the values that a field takes.
 """
 
 from abc import ABC, abstractmethod
@@ -40,15 +40,15 @@ class Map(ABC):
         """Refuse arguments that do not fit those beside the field.
 
         Args:
-            beside: the arguments among which the field stands, by name, as plain data.
+            beside: the arguments of the same object, by name, as plain data.
 
         Raises:
-            ValueError: says what does not fit.
+            ValueError: names the argument that does not fit.
         """
 
 
 class Linear(Map):
-    """Values on a line: `low` for a draw of 0, `high` for 1. A draw outside [0, 1] has the nearer end.
+    """Values on a line: `low` for a draw of 0, `high` for 1. A draw outside [0, 1] gives the nearer end.
 
     >>> Linear(0.1, 0.5).value(0.25)
     0.2
@@ -86,7 +86,7 @@ class Linear(Map):
 
 
 class Logarithmic(Map):
-    """Values on a logarithmic scale: `low` for a draw of 0, `high` for 1. A draw outside [0, 1] has the nearer end.
+    """Values on a logarithmic scale: `low` for a draw of 0, `high` for 1. A draw outside [0, 1] gives the nearer end.
 
     >>> round(Logarithmic(0.001, 0.1).value(0.5), 6)
     0.01
@@ -115,15 +115,15 @@ class Logarithmic(Map):
         return log(value / self.low) / log(self.high / self.low) if self.high > self.low else 0.5
 
     def varied(self, draw: float, factor: float) -> float:
-        """As for every map, held between the ends."""
+        """The value times the factor, held between the ends."""
         return _held(super().varied(draw, factor))
 
 
 class ModulatingFactor(Map):
     """The modulating factor of `SearchSoftmax` (Wang et al. 2020, arXiv:2007.06542): a = -|x| * exp(scale / 3).
 
-    The released implementation of the paper draws x and maps it so; a itself runs to -10000 in table 3. With |x| = 1
-    the factor equals an additive margin of just above 1/3 at any scale.
+    The released implementation of the paper draws x and maps it to a, which reaches -10000 in table 3. With |x| = 1 the
+    factor equals an additive margin of just above 1/3 at any scale.
 
     >>> ModulatingFactor(scale=30.0).value(1.0)
     -22026.465794806718

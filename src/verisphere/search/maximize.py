@@ -14,7 +14,7 @@ from verisphere.train.settings import Settings
 
 @dataclass(frozen=True)
 class Maximum:
-    """What `maximize` has found.
+    """The result of `maximize`.
 
     Attributes:
         values: the best values by name, as the schedule selects them.
@@ -51,9 +51,9 @@ def maximize(
     Args:
         function: called with the values by name. A result that is not finite counts as a training that diverged.
         maps: a map for each name.
-        method: chooses the draws; used up.
-        schedule: plans the rounds; used up. Candidates of a later round are called with their own values, whatever
-            they continue.
+        method: chooses the draws; it cannot be used again.
+        schedule: plans the rounds; it cannot be used again. In a later round the function is called with each
+            candidate's own values alone, not with those of its parent.
         epochs: length of a training for the schedule; with `EachEpoch` and `PopulationBased` the number of rounds.
         seed: seed of all draws.
 

@@ -1,7 +1,7 @@
-"""Methods: which values a search tries next, given the rewards of those that it has tried.
+"""Methods: they choose the values that a search tries next, given the rewards of those that it has tried.
 
-A method is a function of what it was asked and told, and of its seed: a search that is continued asks and tells a new
-one the same again, and has it where it was. Nothing of a method is stored.
+A method is a function of its seed and of the calls of `ask` and `tell`. A search that is continued repeats these calls
+on a new method, which brings it to the same state, so no state of a method is stored.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ class Method(ABC):
         """Begin a search; called once, before everything else.
 
         Args:
-            start: the draw of each field at which to begin, for a method that has such.
+            start: the draw of each field at which to begin, for a method that has a start.
             seed: seed of all draws.
         """
         self.start, self.seed = start, seed
@@ -39,15 +39,15 @@ class Method(ABC):
         """Learn the rewards of candidates that were asked for; higher is better, and all are finite."""
 
     def figures(self) -> Mapping[str, float]:
-        """Numbers that say what the method has learned, for the log and the plots."""
+        """Numbers that show what the method has learned, for the log and the plots."""
         return {}
 
 
 class RandomDraws(Method):
-    """Draws each field evenly from [0, 1], whatever the rewards.
+    """Draws each field evenly from [0, 1]; rewards have no effect.
 
     With one candidate an epoch over `SearchSoftmax` it is Random-Softmax (Wang et al. 2020, arXiv:2007.06542, section
-    3.2), whose distribution the paper does not give; with whole trainings it is random search.
+    3.2), whose distribution the paper does not state; with whole trainings it is random search.
     """
 
     def begin(self, start: Float64[np.ndarray, " fields"], seed: int) -> None:

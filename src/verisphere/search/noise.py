@@ -10,7 +10,7 @@ from verisphere.search.reward import Measured
 def spread(measured: Measured | None) -> float | None:
     """Standard deviation of a reward over redrawn people; None for a candidate without a reward.
 
-    Redrawings in which the reward has no value are not counted; None if there is no other.
+    Redrawings in which the reward has no value are not counted; the result is None if no other redrawing remains.
     """
     if measured is None or not np.isfinite(measured.replicates).any():
         return None
@@ -21,7 +21,7 @@ def another_wins(measured: Sequence[Measured | None], best: int) -> float:
     """Share of the redrawings of the people in which another candidate has a higher reward than the best one.
 
     All candidates are measured on the same redrawings. A redrawing in which the best one has no figure is not counted;
-    a candidate that has none does not win there, nor does an equal one.
+    a candidate without a figure or with an equal one does not win there.
 
     Args:
         measured: the candidates; None where a training diverged.
@@ -40,7 +40,7 @@ def another_wins(measured: Sequence[Measured | None], best: int) -> float:
 
 
 def too_high(measured: Sequence[Measured | None]) -> float:
-    """How much too high the best reward is for having been selected among several, at least; never below 0.
+    """A lower bound of how much too high the best reward is because it was selected among several; never below 0.
 
     In each redrawing of the people the candidate with the highest reward is selected, and its deviation from its own
     mean over the redrawings is taken; the mean of these deviations is the answer. The measured rewards stand for the

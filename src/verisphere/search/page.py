@@ -41,9 +41,9 @@ def write_page(
 
     Args:
         search: the search.
-        rounds: the rounds that are whole, at least one.
+        rounds: the finished rounds, at least one.
         ancestors: candidate of each round from which the result descends, by round.
-        learned: what the method has learned after the last round; None while the search goes on.
+        learned: figures that the method has learned after the last round; None while the search continues.
         out: folder of the search.
     """
     findings = search_findings(search, rounds, ancestors, learned, out)
@@ -93,7 +93,7 @@ def search_findings(
 
 
 def _rounds(search: Search, rounds: Sequence[WholeRound], ancestors: Mapping[int, int], out: Path) -> list[RoundShown]:
-    """The rounds; whole trainings are one, since the result is the best of all, however many were drawn at once."""
+    """The rounds; whole trainings count as one round, since the result is the best of all of them."""
     shown: list[RoundShown] = []
     for number, entry in enumerate(rounds):
         tried = []
@@ -170,7 +170,7 @@ def _curves(search: Search, values: Settings) -> list[LossCurve]:
 
 
 def loss_curve(name: str, loss: ClassLoss) -> LossCurve:
-    """The curve of a loss for two classes: the own cosine is fixed, the other one takes all values."""
+    """The curve of a loss for two classes: the own cosine is fixed, and the other cosine takes all values."""
     other = torch.linspace(-1.0, 1.0, _POINTS, dtype=torch.float64)
     own = torch.full_like(other, _OWN)
     rows = torch.stack([own, other], dim=1)

@@ -1,4 +1,4 @@
-"""Population-based training (Jaderberg et al. 2017, arXiv:1711.09846): members that copy better ones as they train."""
+"""Population-based training (Jaderberg et al. 2017, arXiv:1711.09846): members copy better ones during training."""
 
 from collections.abc import Sequence
 
@@ -19,20 +19,20 @@ from verisphere.seeds import Stream, mixed_seed, numpy_generator
 
 
 class PopulationBased(SearchSchedule):
-    """A population whose worst members take over weights and values of the best, and vary the values.
+    """A population whose worst members copy the weights and values of the best, and vary the values.
 
-    It is `EachEpoch` without a method that learns: every member goes on with its own weights, those in the last `share`
-    go on with those of a random one of the first `share` (the paper's truncation selection), and each of their values
-    is the other's multiplied by one of `factors`. A member is not replaced by one that has the same reward, and always
-    if its training diverged. Values stay in the ranges of their maps; a value of 0 stays 0, so a range should not
-    include it. The result is the best member at the end.
+    It is `EachEpoch` without a method that learns: every member continues with its own weights, except that members in
+    the last `share` continue with those of a random one of the first `share` (the paper's truncation selection), and
+    each of their values is the other's multiplied by one of `factors`. A member is not replaced by one that has the
+    same reward; it is always replaced if its training diverged. Values stay in the ranges of their maps; a value of 0
+    stays 0, so a range should not include it. The result is the best member at the end.
 
     Args:
         members: size of the population.
         every: epochs between two selections.
-        share: share of the members that is replaced, and from which they are, rounded up, at most half of the members;
-            0.2 in the paper.
-        factors: the numbers that a value may be multiplied by, drawn evenly; 0.8 and 1.2 in the paper.
+        share: share of the members that is replaced, and share of the members that is copied; rounded up, at most half
+            of the members; 0.2 in the paper.
+        factors: factors on a value, one of which is drawn evenly; 0.8 and 1.2 in the paper.
 
     Raises:
         ValueError: fewer than two members, a length that is not positive, a share outside (0, 0.5], a factor that is
@@ -62,7 +62,7 @@ class PopulationBased(SearchSchedule):
         return self.every
 
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
-        """All members, of which the worst have another's weights and values."""
+        """All members, the worst of them with another member's weights and values."""
         until = end_of_round(len(rounds), self.every, self.epochs)
         if not rounds:
             return starts_of(method.ask(self.members), [None] * self.members, until)

@@ -1,9 +1,10 @@
 """Q-learning of numeric fields, in the manner of RL-RBN (Wang and Deng 2020, CVPR, arXiv:1911.10692).
 
-The paper moves the margin of each race by reinforcement learning. Only its abstract was at hand. What is believed of
-the rest, unverified: a state is a race, its margin and its bias to Caucasians; an action leaves the margin, makes it
-larger or smaller; the reward is the fall of the bias; a deep Q-network learns from samples gathered beforehand. Here
-the values are in a table, any field can be moved, the network is trained on meanwhile, and all numbers are ours.
+The paper moves the margin of each race by reinforcement learning. Only its abstract was available. We assume the
+following of the rest, unverified: a state is a race, its margin and its bias to Caucasians; an action keeps the margin,
+or makes it larger or smaller; the reward is the fall of the bias; a deep Q-network learns from samples that were
+gathered first. Here the values are in a table, any field can be moved, the training continues between the moves, and
+all numbers are ours.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from jaxtyping import Float64, Int64
 from verisphere.search.method import Draws, Method, Rewards
 from verisphere.seeds import Stream, mixed_seed, numpy_generator
 
-#: Place of the field, level of its draw, bin of the reward; None before any reward was told.
+#: Place of the field, level of its draw, bin of the reward; None before the first reward.
 State = tuple[int, int, int | None]
 
 #: Actions, as changes of the level: smaller, stay, larger.
@@ -34,15 +35,15 @@ def updated(value: float, rise: float, best_next: float, rate: float, discount: 
 class QLearning(Method):
     """Moves the draw of each field by steps: Q-learning over a table for each field.
 
-    The state of a field is the level of its draw, on a grid from 0 to 1, and the bin of the reward told last. Each
-    candidate begins at the draws of the best candidate of the round before, at first at the start; for each field it
-    takes one of three actions: stay, larger or smaller by a step, as far as the grid goes. With probability `explore`
-    the action is drawn evenly, otherwise it is one with the highest value, drawn evenly among equal ones.
+    The state of a field is the level of its draw, on a grid from 0 to 1, and the bin of the last reward. Each candidate
+    begins at the draws of the best candidate of the previous round, and in the first round at the start; for each field
+    it takes one of three actions: stay, or become larger or smaller by a step, within the grid. With probability
+    `explore` the action is drawn evenly, otherwise it is one with the highest value, drawn evenly among equal ones.
 
-    The reward of an action is the rise: the candidate's reward less that of the candidate that it began at. All fields
-    of a candidate have the same rise, in the order of the candidates; each field takes it as that of its own action.
-    The first round has no reward before it and updates nothing. Then the best candidate, the first of equal ones, is
-    the present one, also where its reward fell, as `EachEpoch` goes on with it.
+    The reward of an action is the rise: the candidate's reward less that of the candidate that it began at. Each field
+    of a candidate attributes the same rise to its own action; candidates are processed in order. The first round has no
+    earlier reward and updates nothing. Then the best candidate, the first of equal ones, becomes the current one even
+    if its reward fell, because `EachEpoch` continues from it.
 
     Rises of a single round that differ by less than their noise teach nothing: see `another_wins` of a search.
 
@@ -92,7 +93,7 @@ class QLearning(Method):
         return dict(self._values)
 
     def ask(self, count: int) -> Draws:
-        """The present draws, each moved by an action."""
+        """The current draws, each moved by an action."""
         chances = self._generator.random((count, len(self._present), 2)).tolist()
         levels = np.array(
             [
@@ -104,7 +105,7 @@ class QLearning(Method):
         return levels.reshape(count, len(self._present)) / self._last
 
     def tell(self, draws: Draws, rewards: Rewards) -> None:
-        """Update the values of the actions that were taken, and go to the best candidate."""
+        """Update the values of the actions that were taken, and make the best candidate the current one."""
         levels = np.array([self._levels(draw) for draw in draws])
         if self._reward is not None:
             for reached, reward in zip(levels, rewards.tolist(), strict=True):
@@ -114,11 +115,11 @@ class QLearning(Method):
         self._present, self._reward = levels[best], float(rewards[best])
 
     def figures(self) -> Mapping[str, float]:
-        """The present draw of each field."""
+        """The current draw of each field."""
         return {f"mean_{field}": level / self._last for field, level in self._places()}
 
     def _update(self, field: int, action: int, level: int, rise: float, reward: float) -> None:
-        if action not in ACTIONS:  # a draw that was not asked for at the present one, as after another schedule's move
+        if action not in ACTIONS:  # `ask` did not return this draw, as after another schedule's move
             return
         key, reached = (self._state(field), action), (field, level, self._bin(reward))
         best = max(self._values.get((reached, following), 0.0) for following in self._allowed(level))
@@ -129,7 +130,7 @@ class QLearning(Method):
             self._values.pop(key, None)
 
     def _action(self, state: State, chance: float, which: float) -> int:
-        """An action by two random numbers in [0, 1): whether it is drawn evenly, and which of those in question."""
+        """An action by two random numbers in [0, 1): one decides whether it is drawn evenly, the other selects it."""
         actions = self._allowed(state[1])
         if chance >= self.explore:
             of_actions = {action: self._values.get((state, action), 0.0) for action in actions}
@@ -146,7 +147,7 @@ class QLearning(Method):
         return floor(reward / self.bin_width)
 
     def _places(self) -> list[tuple[int, int]]:
-        """Place and present level of each field."""
+        """Place and current level of each field."""
         return list(enumerate(self._present.tolist()))
 
     def _levels(self, draw: Float64[np.ndarray, " fields"]) -> Int64[np.ndarray, " fields"]:

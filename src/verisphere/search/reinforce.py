@@ -17,7 +17,7 @@ def standardised(rewards: Rewards) -> Rewards:
     >>> standardised(np.array([0.5, 0.7]))
     array([-1.,  1.])
     """
-    if (rewards == rewards[0]).all():  # their mean may be rounded, and would leave a deviation of rounding alone
+    if (rewards == rewards[0]).all():  # a rounded mean would leave a deviation that is only rounding
         return np.zeros_like(rewards)
     return (rewards - rewards.mean()) / rewards.std()
 
@@ -37,8 +37,8 @@ class Reinforce(Method):
     """Draws from N(mean, deviation^2) in every field, and moves the mean toward draws with higher rewards.
 
     After each round the rewards are standardised over its candidates, and Adam ascends `reinforce_gradient`. Equal
-    rewards say nothing, and are skipped: Adam would go on by its momentum. Where the fields' map is
-    `ModulatingFactor`, deviation 0.2 and rate 0.05 are the paper's.
+    rewards carry no information and are skipped: otherwise Adam would continue by its momentum. Where the fields' map
+    is `ModulatingFactor`, deviation 0.2 and rate 0.05 are the paper's.
 
     Args:
         deviation: standard deviation of the draws; the paper's sigma.
@@ -67,11 +67,11 @@ class Reinforce(Method):
         return self._mean.detach().numpy().copy()
 
     def ask(self, count: int) -> Draws:
-        """Draws from the distribution as it is."""
+        """Draws from the current distribution."""
         return self.mean + self.deviation * self._generator.standard_normal((count, len(self.start)))
 
     def tell(self, draws: Draws, rewards: Rewards) -> None:
-        """Take a step of Adam; none where all rewards are equal."""
+        """Take a step of Adam, unless all rewards are equal."""
         scores = standardised(rewards)
         if not scores.any():
             return

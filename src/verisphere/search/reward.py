@@ -20,7 +20,7 @@ from verisphere.models.embed import embed, open_model
 from verisphere.packs.columns import coded
 from verisphere.vocabulary import Progress, Redrawing, quietly
 
-#: The figures that can be a reward; of those that say how far domains lie apart, the smaller one is better.
+#: The figures that can be a reward; a figure that measures how far domains lie apart is better when it is smaller.
 FIGURES = {TAR: 1.0, ACCURACY: 1.0, GAMMA: -1.0, TAR_STD: -1.0, FAR_STD: -1.0, DOMAIN_BIAS: -1.0}
 _OF_ONE_THRESHOLD = (GAMMA, TAR_STD, FAR_STD)
 _SET = "reward"
@@ -31,8 +31,8 @@ class Measured:
     """The reward of a network.
 
     Attributes:
-        reward: the figure; higher is better, so one that should be small has its sign changed.
-        replicates: the same in each redrawing of the people, which are the same for all networks.
+        reward: the figure; higher is better, so a figure that should be small has its sign changed.
+        replicates: the reward in each redrawing of the people; redrawings are the same for all networks.
     """
 
     reward: float
@@ -41,13 +41,13 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Reward:
-    """What candidates are compared by.
+    """The figure by which candidates are compared.
 
     Attributes:
         measured_set: the images, with target FARs and pairs. Its people should be neither those of the training nor
             those on whom the result is measured.
         figure: a key of `FIGURES`.
-        described: everything as plain data.
+        described: the reward as plain data.
         replicates: number of redrawings of the people.
         anchor: for `domain_bias`, the domain with which the others are compared; None for every other figure.
     """
@@ -106,7 +106,7 @@ class Reward:
         return Figure(_SET, self.figure, far_text(far))
 
     def in_memory(self, progress: Progress = quietly) -> "Reward":
-        """The same with its images read once, for all candidates."""
+        """The same reward with its images in memory, so that they are read once for all candidates."""
         held = replace(self.measured_set, faces=in_memory(self.measured_set.faces, progress=progress))
         return replace(self, measured_set=held)
 
@@ -119,7 +119,7 @@ class Reward:
             progress: reports the progress.
         """
         asked = self.measured_set
-        model = open_model(run, device, trust=True)  # its recipe, including its code, was given for training
+        model = open_model(run, device, trust=True)  # trusted: its recipe, including its code, was given for training
         embeddings = embed(model, asked.faces, _SET, flip=asked.flip, progress=progress)
         figures = set_figures(_SET, asked, embeddings, Redrawing(self.replicates, 0), self.anchor)
         sign, key = FIGURES[self.figure], self._key
@@ -127,10 +127,10 @@ class Reward:
 
 
 def _check_anchor(figure: str, opened: MeasuredSet, anchor: object) -> None:
-    """Refuse a reward that lacks an anchor domain, has one that the images lack, or has one without need.
+    """Refuse a missing anchor domain, one that the images lack, and one that the figure does not use.
 
     Raises:
-        ValueError: says which.
+        ValueError: names the fault.
     """
     if figure != DOMAIN_BIAS:
         raise ValueError(f"reward: anchor is {shown(anchor)}, and figure {figure}; only {DOMAIN_BIAS} has an anchor")

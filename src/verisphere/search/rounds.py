@@ -10,12 +10,12 @@ from verisphere.search.method import Draws, Rewards
 
 @dataclass(frozen=True)
 class Start:
-    """How a candidate begins, and how far it is trained.
+    """The start of a candidate, and the position up to which it is trained.
 
     Attributes:
         draw: a number for each field of the space.
-        parent: candidate of the round before whose weights, centers, loss state and momentum it begins with; None
-            begins with the start weights of the recipe.
+        parent: candidate of the previous round from whose weights, centers, loss state and momentum this one continues;
+            None begins with the start weights of the recipe.
         until: position in epochs up to which it is trained.
     """
 
@@ -29,8 +29,8 @@ class Round:
     """Candidates that were trained and measured.
 
     Attributes:
-        starts: how each began.
-        measured: reward of each; None for one whose training diverged.
+        starts: the start of each candidate.
+        measured: reward of each candidate; None if its training diverged.
     """
 
     starts: tuple[Start, ...]
@@ -38,7 +38,7 @@ class Round:
 
     @property
     def rewards(self) -> Rewards:
-        """The rewards; a training that diverged has that of the worst of its round which did not."""
+        """The rewards; a training that diverged gets the lowest reward of the trainings of its round that did not."""
         worst = min(reward for reward in self.measured if reward is not None)
         return np.array([worst if reward is None else reward for reward in self.measured])
 
@@ -55,7 +55,7 @@ class Round:
 
     @property
     def ranking(self) -> list[int]:
-        """The candidates, the best first; of equal rewards the earlier one, and those that diverged at the end."""
+        """The candidates, the best first; equal rewards stay in order, and diverged candidates come last."""
         return sorted(range(len(self.measured)), key=lambda place: _order(self.measured[place]))
 
     @property

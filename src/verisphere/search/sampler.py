@@ -69,7 +69,7 @@ def _optuna(sampler: Sampler) -> Any:
     """The package, without its messages.
 
     Raises:
-        ValueError: it, or what CMA-ES needs, is not installed.
+        ValueError: Optuna, or for CMA-ES the package cmaes, is not installed.
     """
     try:
         import optuna

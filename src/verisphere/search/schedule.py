@@ -1,6 +1,6 @@
-"""Schedules of a search: which candidates are trained in each round, from which weights, and how far.
+"""Schedules of a search: they choose the candidates of each round, their start weights, and how far they are trained.
 
-As a method, a schedule is a function of the rounds that it has seen and of its seed; see `verisphere.search.method`.
+Like a method, a schedule is a function of the rounds that it has seen and of its seed; see `verisphere.search.method`.
 """
 
 from abc import ABC, abstractmethod
@@ -47,7 +47,7 @@ class SearchSchedule(ABC):
 
     @abstractmethod
     def next(self, rounds: Sequence[Round], method: Method) -> tuple[Start, ...]:
-        """The candidates of the next round; none at the end. Called once for each number of rounds, in order.
+        """The candidates of the next round; empty at the end. It is called once for each number of rounds, in order.
 
         Args:
             rounds: the rounds that are finished.
@@ -60,10 +60,10 @@ class SearchSchedule(ABC):
 
 
 class EachEpoch(SearchSchedule):
-    """In every epoch some candidates, all from the best of the epoch before (Wang et al. 2020, algorithm 1).
+    """Several candidates in every epoch, all continuing the best of the previous one (Wang et al. 2020, algorithm 1).
 
     The best candidate's weights, centers, loss state and momentum are the start of all candidates of the next epoch;
-    the result is the best of the last one. It costs as many trainings as there are candidates.
+    the result is the best candidate of the last one. A search costs as many trainings as an epoch has candidates.
 
     Args:
         candidates: candidates of an epoch; the paper's B.
@@ -97,12 +97,13 @@ class EachEpoch(SearchSchedule):
 class WholeTrainings(SearchSchedule):
     """Whole trainings, each with values that do not change; the result is the best of all.
 
-    With `RandomDraws` it is random search, with `Optuna` what users of Optuna do. It alone can search `seed`: the best
-    of several seeds is what a search must be compared with.
+    With `RandomDraws` it is random search, with `Optuna` the usual tuning by Optuna. No other schedule can search
+    `seed`; a search must be compared with the best of several seeds.
 
     Args:
         trainings: number of trainings.
-        at_once: trainings whose draws are chosen before any of them has a reward; they can be trained side by side.
+        at_once: number of trainings whose draws are chosen before any of them has a reward; they can be trained side by
+            side.
 
     Raises:
         ValueError: a number below 1.

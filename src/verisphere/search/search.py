@@ -1,4 +1,4 @@
-"""The search: rounds of candidates, each trained from the weights that its schedule says, until there are no more."""
+"""The search: rounds of candidates, each trained from weights that the schedule chooses, until it ends."""
 
 import logging
 import shutil
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_SHOWN_EVERY = 60.0  # seconds between two writings of the page while the search goes on
+_SHOWN_EVERY = 60.0  # seconds between two writings of the page while the search continues
 
 
 class NoCandidate(ValueError):
@@ -80,7 +80,7 @@ class SearchResult:
 
     @property
     def reward(self) -> float:
-        """Reward of the result; it was selected by it, so another set of people shows a lower one."""
+        """Reward of the result, which was selected by it; another set of people tends to show a lower one."""
         reward = self.rounds[self.number].round.measured[self.candidate]
         assert reward is not None
         return reward
@@ -90,18 +90,18 @@ def run_search(search: Search, out: Path, computing: Computing) -> SearchResult:
     """Search, or continue a search that was stopped; `out` becomes the run of the result.
 
     Args:
-        search: what to search, from `read_search`; method and schedule are used up.
+        search: the search, from `read_search`; its method and schedule cannot be used again.
         out: folder of the search; a new one, or that of the same search.
         computing: device, threads, progress, and how many groups of ranks train candidates side by side.
 
     Raises:
         ValueError: the folder holds something else; a candidate refuses its values; all candidates of a round diverged;
-            the ranks cannot be divided into so many groups.
+            the number of groups does not divide the number of ranks.
         TrainingStopped: a signal asked to stop; the same call continues.
     """
     groups = Groups(computing.groups)
     _warn_of_shared_people(search)
-    on_every_rank(lambda: choose_device(computing.device))  # by all ranks, so that two groups never share a GPU
+    on_every_rank(lambda: choose_device(computing.device))  # on all ranks, so that two groups never share a GPU
     first = replace(search, reward=on_every_rank(lambda: search.reward.in_memory(computing.progress)))
     if search.read.recipe.in_memory:  # once for all candidates
         recipe = search.read.recipe
@@ -256,7 +256,7 @@ class _Page:
         self._search, self._out, self._written = search, out, time.monotonic()
 
     def show(self, done: list[WholeRound], learned: Mapping[str, float] | None = None) -> str:
-        """Write it, and at the end what the method has learned."""
+        """Write the page, and at the end the figures that the method has learned."""
         if learned is not None:
             write_search(self._search, done, self._out, learned)
         elif time.monotonic() - self._written < _SHOWN_EVERY or not any(entry.round.ranked for entry in done):
@@ -281,7 +281,7 @@ def _result(search: Search, done: list[WholeRound]) -> SearchResult:
 
 
 def _publish(out: Path, result: SearchResult) -> str:
-    """Make the folder of the search the run of its result: recipe, log of its ancestors, and checkpoint."""
+    """Turn the folder of the search into the run of its result: recipe, log of its ancestors, and checkpoint."""
     winner = candidate_folder(out, result.number, result.candidate)
     newest = list_checkpoints(winner)[-1] if list_checkpoints(winner) else None
     if newest is not None and not (out / "checkpoints" / newest.name).is_dir():

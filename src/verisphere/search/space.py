@@ -12,7 +12,7 @@ from verisphere.files.json_values import shown
 from verisphere.search.maps import Map
 from verisphere.train.settings import Settings, changed_inside
 
-#: Fields that all candidates share: their images, their start, and how long and by which numbers they are trained.
+#: Fields that all candidates share: their images, their start, the length of the training, and its random numbers.
 _SHARED = ("data", "validation", "start", "seed", "epochs", "steps", "unit", "batch_size")
 
 
@@ -49,7 +49,7 @@ class Space:
         return numbers
 
     def _short(self, field: str) -> str:
-        """The last part of a field's name, or all of it where another field ends alike."""
+        """The last part of a field's name, or the whole name if another field ends in the same part."""
         ends = [other.rpartition(".init_args.")[2] for other in self.fields]
         end = field.rpartition(".init_args.")[2]
         return end if ends.count(end) == 1 else field
@@ -68,7 +68,7 @@ class Space:
             shared = field.partition(".")[0]
             if shared in _SHARED and not (own_seeds and field == "seed"):
                 raise ValueError(f"space: {field}: all candidates of a search share {shared}; it cannot be searched")
-            changed_inside(dict(resolved), {field: None})  # raises where there is no such place
+            changed_inside(dict(resolved), {field: None})  # raises if there is no such place
             value = _at(resolved, field)
             if isinstance(value, bool) or not isinstance(value, int | float | None):
                 raise ValueError(f"space: {field} is {shown(value)}; only a number can be searched")

@@ -6,11 +6,11 @@ from verisphere.search.search import SearchResult
 
 
 def result_text(search: Search, result: SearchResult) -> str:
-    """The rounds as a table, the result, and what it cost.
+    """The rounds as a table, the result, and its cost.
 
     Args:
         search: the search.
-        result: the result of the search.
+        result: result of the search.
     """
     names = list(search.space.readable(result.values))
     head = ["round", "to epoch", "candidates", "best", *names, search.reward.title, "spread", "another wins"]

@@ -1,4 +1,4 @@
-"""Training: recipe, objective, schedule, session, and a loop that knows nothing of faces."""
+"""Training: recipe, objective, schedule, session, and a loop that does not depend on faces."""
 
 from verisphere.train.loop import Length, Sample, TrainingDiverged, TrainingStopped, train
 from verisphere.train.objective import Objective

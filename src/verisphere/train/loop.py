@@ -109,7 +109,7 @@ def train(
             since the last entry. The first entry is made after at most ten steps, so that it shows the loss at the
             beginning.
         save: writes a checkpoint; takes the number of steps made.
-        validate: measures the backbone in its present state.
+        validate: measures the backbone in its current state.
         stopping: returns the number of a signal once the training should end early.
         seed: seed of the random numbers of all steps.
         figures_since: loss and figures of the pair terms since the last entry of the log. It is updated in place, so

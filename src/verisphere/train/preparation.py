@@ -1,4 +1,4 @@
-"""What follows from a recipe before its training begins: the length, and what the pair terms need to know."""
+"""The parts of a training that follow from its recipe alone: its length, and the `Training` that pair terms receive."""
 
 from math import inf
 
@@ -70,7 +70,7 @@ def check_plateau(recipe: Recipe) -> None:
 
 
 def domains_for_loss(recipe: Recipe) -> tuple[str, ...] | None:
-    """The domain of each class, for a loss that tells domains apart; None for any other loss.
+    """The domain of each class, for a loss that distinguishes domains; None for any other loss.
 
     Raises:
         ValueError: the data have no domains, a person has images in several, or the domains of the data and those of
@@ -142,7 +142,7 @@ def training_without_data(
     """The recipe's training on other data than its own, which are not read.
 
     Args:
-        recipe: everything but the data.
+        recipe: the recipe, whose data are ignored.
         classes: number of identities.
         domains: names of the domains; None for data without domains.
         steps_per_epoch: batches in an epoch; None if the data are unknown.

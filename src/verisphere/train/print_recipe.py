@@ -11,12 +11,12 @@ from verisphere.train.recipe_text import recipe_yaml
 def printed_recipe(named: str | Path) -> str:
     """The YAML of a recipe without bases, below its comment.
 
-    Of a recipe all fields have their values. A base, a network alone or an experiment has only the fields that it and
-    its bases set.
+    A recipe is printed with the values of all its fields. A base, a network alone or an experiment is printed with the
+    fields that it and its bases set, and no others.
 
     Raises:
         FileNotFoundError: there is no such recipe; names the nearest.
-        ValueError: it is no recipe; names file and line.
+        ValueError: the file is no recipe; names file and line.
     """
     file = find_recipe(named)
     based = read_based(file.path)

@@ -32,7 +32,7 @@ class SummedBackbone:
 
     Parameters that no embedding of a batch depends on get no gradient from it, as on one rank.
 
-    Before each batch all ranks get the buffers of rank 0, such as running means, so that buffers which are not in the
+    Before each batch all ranks get the buffers of rank 0, such as running means, so that buffers that are not in the
     checkpoint have no effect on later steps.
 
     Args:

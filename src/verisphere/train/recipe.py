@@ -52,9 +52,9 @@ class Recipe:
         loss: class-center loss.
         pair_terms: terms that compare embeddings and are added to the class-center loss, such as AnchorFace.
         start: folder of a run, or a checkpoint, whose backbone and class centers this training starts from; or a model
-            folder with `backbone.safetensors`, exported or adopted, which has a backbone alone; null starts anew.
+            folder with `backbone.safetensors`, exported or adopted, which holds only a backbone; null starts anew.
             Optimizer, schedule and memories always start anew.
-        start_head: whether the centers are taken over too, where there are any; the people must then be the same.
+        start_head: whether the centers are copied as well, where there are any; the people must then be the same.
         subcenters: number of centers per class (ArcFace eq. 7).
         pooling: how the cosines to the sub-centers of a class are combined: max or softmax.
         temperature: temperature of softmax pooling, above 0; pooling max does not use it.
@@ -235,7 +235,7 @@ def read_recipe(path: str | Path | None, overrides: list[str]) -> ReadRecipe:
 
 
 def changed_recipe(read: ReadRecipe, resolved: dict[str, Any]) -> ReadRecipe:
-    """A recipe with other values, built anew but for the images of `data` and `validation`, which it shares.
+    """A recipe with other values, built anew except for the images of `data` and `validation`, which it shares.
 
     Args:
         read: the recipe.
@@ -261,15 +261,15 @@ def changed_recipe(read: ReadRecipe, resolved: dict[str, Any]) -> ReadRecipe:
 def with_defaults(fields: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """A recipe from a file as plain data with all fields, those that are missing at their defaults; nothing is built.
 
-    What an earlier version has written lacks the fields and arguments that came later. To find those of a class it is
-    imported, so a file may name only classes of verisphere and those that the user has named.
+    A recipe that an earlier version wrote lacks the fields and arguments that were added later. Finding the arguments
+    of a class imports the class, so a file may name only classes of verisphere and those that the user has named.
 
     Args:
         fields: the recipe in the file.
-        given: what the user has given: plain data, in which the user's own classes are named.
+        given: the fields that the user has given, as plain data; they name the user's own classes.
 
     Raises:
-        ValueError: these are not fields of a recipe, or a text could name a class that the user has not.
+        ValueError: these are not fields of a recipe, or a text could name a class that the user has not named.
     """
     if foreign := _dotted(fields) - _dotted(given):
         raise ValueError(f"{shown(min(foreign))} stands in the file alone")
@@ -289,11 +289,11 @@ def _dotted(value: Any) -> set[str]:
 
 
 def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, Any]:
-    """All fields of a recipe with their values, as plain data; nothing is built, so the images need not be here.
+    """All fields of a recipe with their values, as plain data; nothing is built, so the images need not exist.
 
     Raises:
-        FileNotFoundError: as `read_recipe`.
-        ValueError: as `read_recipe`, for what can be seen before the objects are built.
+        FileNotFoundError: see `read_recipe`.
+        ValueError: see `read_recipe`; only errors that show before the objects are built.
     """
     given = _Given.of(path, overrides)
     with given.errors():
@@ -302,7 +302,7 @@ def resolve_recipe(path: str | Path | None, overrides: list[str]) -> dict[str, A
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """What is given of a recipe: a file or none, and words of the command line."""
+    """The sources of a recipe: a file or none, and words of the command line."""
 
     name: str
     based: Based | None
@@ -344,7 +344,7 @@ class _Given:
         return settings, self.plain(settings)
 
     def plain(self, settings: jsonargparse.Namespace) -> dict[str, Any]:
-        """Values as plain data; `settings` lose what is no field, and the length that gives way to steps."""
+        """Values as plain data; `settings` lose the keys that are no fields, and a length that `steps` replaces."""
         del settings["recipe"]
         if settings["steps"] is not None and settings["epochs"] == EPOCHS:  # the default, which then states nothing
             settings["epochs"] = None
@@ -366,7 +366,7 @@ def _built(parser: jsonargparse.ArgumentParser, settings: jsonargparse.Namespace
     """Build the objects that a recipe names.
 
     Raises:
-        ValueError: one refuses its arguments, or the user's own code fails; names it.
+        ValueError: a class refuses its arguments, or the user's own code fails; names the class.
     """
     try:
         return parser.instantiate(settings)

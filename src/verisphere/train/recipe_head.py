@@ -6,7 +6,7 @@ from verisphere.train.recipe import Recipe
 
 
 def centers_and_engine(recipe: Recipe) -> tuple[SubCenters, Engine]:
-    """The sub-centers of each class, and the engine of one process; several processes put theirs into `Sharded`."""
+    """The sub-centers of each class, and the engine of one rank, which several ranks put into `Sharded`."""
     centers = SubCenters(recipe.subcenters, recipe.pooling, recipe.temperature, recipe.pull_together)
     streamed = Streamed(recipe.head_precision)
     engines: dict[str, Engine] = {

@@ -1,6 +1,4 @@
-"""A recipe as text, before it is an object: the file with its bases, the words of the command line, and what both may
-hold.
-"""
+"""A recipe as text, before it is an object: the file with its bases, words of the command line, and their checks."""
 
 import importlib
 import re
@@ -32,8 +30,8 @@ def read_recipe_text(path: Path) -> Based:
     """The fields of a recipe's file, over those of its bases.
 
     Raises:
-        FileNotFoundError: a base is not there.
-        ValueError: a file is too long, is not YAML, has a name that `check_names` refuses, or stands on itself.
+        FileNotFoundError: a base does not exist.
+        ValueError: a file is too long, is not YAML, has a name that `check_names` refuses, or is its own base.
     """
     based = read_based(path, _plain_values)
     for file in based.files:
@@ -43,7 +41,7 @@ def read_recipe_text(path: Path) -> Based:
 
 
 def with_one_length(overrides: list[str]) -> list[str]:
-    """Words of the command line; a length in steps or epochs takes the place of the recipe's, whichever that is."""
+    """Words of the command line; a length in steps or epochs replaces the recipe's in either unit."""
     for stated, other in (("--steps", "--epochs"), ("--epochs", "--steps")):
         values = [
             word.partition("=")[2] or "".join(overrides[place + 1 : place + 2])
@@ -56,7 +54,7 @@ def with_one_length(overrides: list[str]) -> list[str]:
 
 
 def _with_one_length(based: Based) -> Any:
-    """The fields, in which the length of the nearest file that states one takes the place of a base's."""
+    """The fields, in which the length of the nearest file that states one replaces that of a base."""
     for file in based.files:
         stated = [name for name in _LENGTHS if isinstance(file.content, dict) and file.content.get(name) is not None]
         if stated:
@@ -81,9 +79,9 @@ def with_origin(message: str, name: str, based: Based | None, overrides: Sequenc
     """A message about a recipe, with the recipe's name before it and, where a file set the value, file and line.
 
     Args:
-        message: what is wrong; usually begins with the field.
+        message: the error; usually begins with the field.
         name: the recipe as it was named.
-        based: file of the recipe; None if there is none.
+        based: the file of the recipe; None if there is none.
         overrides: words of the command line; a value from there has no line.
     """
     parts = _field_of(message, based.content) if based is not None else ()
@@ -97,7 +95,7 @@ def with_origin(message: str, name: str, based: Based | None, overrides: Sequenc
 
 
 def _field_of(message: str, content: Any) -> tuple[str, ...]:
-    """Where the value that a message speaks of stands in the fields; empty if the message does not say."""
+    """The keys that lead to the value that a message names; empty if the message names none."""
     begin = _FIRST_FIELD.match(message)
     unknown = _UNKNOWN_FIELD.search(message)
     places = list(_places(content))
@@ -116,7 +114,7 @@ def _field_of(message: str, content: Any) -> tuple[str, ...]:
 
 
 def _places(value: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Names that lead to each value inside, lists and mappings included; of a list, places from 0."""
+    """The keys that lead to each value inside, lists and mappings included; items of a list are counted from 0."""
     if way:
         yield way
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -69,7 +69,7 @@ def _sources_of(model: Path) -> tuple[ImageSource, ...]:
 
 
 def _sources_of_model(folder: Path) -> tuple[ImageSource, ...]:
-    """The images on which the model in a folder was trained; for an adopted one, that they are not known."""
+    """The images on which the model in a folder was trained; for an adopted model, a note that they are not known."""
     description = read_model_json(folder / NAME)
     if description.adopted is not None:
         return (ImageSource(f"an unknown set (adopted from {description.adopted.file})"),)
@@ -82,7 +82,7 @@ def loaded(
     """Load the checkpoint at a path into backbone, head, pair terms and optimizer, and return it.
 
     Raises:
-        ValueError: it is damaged, does not fit, or was trained on other data.
+        ValueError: the checkpoint is damaged, does not fit, or was trained on other data.
     """
     checkpoint = read_checkpoint(path)
     before = checkpoint.state.get("data")
@@ -195,7 +195,7 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
         )
     rows = shared_rows(objective.head, optimizer) if world().size > 1 else None
     stored, own = checkpoint.tensors("head", rows), objective.head.state_dict()
-    # another loss may have other buffers; those that both have are taken over
+    # another loss may have other buffers; those that both have are copied
     fitting = {name: tensor for name, tensor in stored.items() if name in own and own[name].shape == tensor.shape}
     if "centers" not in fitting:
         raise ValueError(
@@ -226,11 +226,11 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
 
 
 def _check_alike(description: Description, backbone: Backbone, where: str) -> None:
-    """Refuse a backbone that the names and shapes of the weights fit, but which would compute other embeddings."""
+    """Refuse a backbone that has the names and shapes of the weights, but would compute other embeddings."""
     before, now = dict(description.preprocessing), preprocessing(backbone)
     described = present_names(description.backbone)
     if all_ours(described):
-        with torch.device("meta"):  # no memory: its arguments alone count
+        with torch.device("meta"):  # uses no memory: only the arguments are compared
             before |= _computed(build_backbone(described))
         now |= _computed(backbone)
     for name, value in now.items():
@@ -242,7 +242,7 @@ def _check_alike(description: Description, backbone: Backbone, where: str) -> No
 
 
 def _computed(backbone: Backbone) -> dict[str, Any]:
-    """What no weight shows, by name: what batch norms add to a variance, and the operators of a graph."""
+    """The settings that no weight shows, by name: what batch norms add to a variance, and the operators of a graph."""
     steps = backbone.steps if isinstance(backbone, GraphNetwork) else ()
     return {
         **{f"operator {place}": step for place, step in enumerate(steps, start=1)},

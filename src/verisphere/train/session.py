@@ -110,7 +110,7 @@ def train_run(
             first checkpoint; recipe and data must be those of the run.
         device: device to train on; by default a GPU if there is one, else the CPU.
         threads: number of CPU threads of each rank, on which the last bits of sums depend. By default a resumed run
-            takes that of its checkpoint if the world size is the same, and any other that of PyTorch.
+            takes the number of its checkpoint if the world size is the same, and any other run that of PyTorch.
         tensorboard: also write TensorBoard events (extra `track`).
         until: number of steps after which to save a checkpoint and return; a call without it continues from there. None
             trains to the end.
@@ -118,8 +118,8 @@ def train_run(
 
     Raises:
         FileNotFoundError: the run's folder was removed while it trained.
-        ValueError: fewer than two people, too few images for a batch, nothing that validation could measure, a run in
-            the way, a recipe or data that differ from the run's, a damaged checkpoint.
+        ValueError: fewer than two people, too few images for a batch, nothing that validation could measure, a folder
+            that already holds a run, a recipe or data that differ from the run's, a damaged checkpoint.
         TrainingDiverged: a loss or gradient is not finite.
         TrainingStopped: a signal asked to stop.
     """
@@ -243,7 +243,7 @@ def train_run(
 def _prepared(
     recipe: Recipe, device: str | None, tensorboard: bool
 ) -> tuple[Length, Division, torch.device, dict[str, int | str]]:
-    """What each rank finds by itself before anything is written: length, rows of a batch, device, digest of the data.
+    """The values that each rank computes before anything is written: length, rows of a batch, device, data digest.
 
     Raises:
         ValueError: the recipe or its data cannot be trained.
@@ -334,7 +334,7 @@ def _check_size(backbone: Backbone, faces: Faces) -> None:
     """Refuse, before the training, images of a size that the backbone refuses; the first one stands for all."""
     try:
         first = faces.images([0])
-    except (ValueError, OSError):  # the training reports it, or passes over it
+    except (ValueError, OSError):  # the training reports it, or skips it
         return
     backbone.check_size(*first.shape[2:])
 

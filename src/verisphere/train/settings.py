@@ -162,7 +162,7 @@ def changed_values(who: str, before: object, now: object) -> list[str]:
     ['recipe: epochs was 4 and is 5']
 
     Args:
-        who: name of what the values belong to.
+        who: name of the owner of the values, for the messages.
         before, now: the definitions.
     """
     old, new = _leaves(before), _leaves(now)

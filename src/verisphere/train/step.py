@@ -106,7 +106,7 @@ def finite_norm(
 
 
 def _what(loss: Float[Tensor, ""], per_sample: Float[Tensor, " batch"], sample: Sample) -> str:
-    """Says what is not finite, with the names of the first such records over all ranks."""
+    """Name what is not finite, with the names of the first such records over all ranks."""
     rows = len(per_sample)
     bad = (~per_sample.isfinite()).nonzero()[:, 0].tolist()
     own = {"rows": rows, "bad": len(bad), "named": sample.records(bad[:_MOST_NAMED])}

@@ -22,7 +22,7 @@ def training_threads(asked: int | None, checkpoint: Checkpoint | None) -> Iterat
     """Set the number of threads of this rank for a training, and restore the former number at its end.
 
     Args:
-        asked: number of threads; None takes that of the checkpoint, or else the present number.
+        asked: number of threads; None takes that of the checkpoint, or else the current number.
         checkpoint: checkpoint from which the training continues; None for a new training. Its numbers hold for the
             world size that it was written with.
 

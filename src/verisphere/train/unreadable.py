@@ -11,10 +11,10 @@ KEY = "unreadable"  # in the checkpoint's state
 
 
 def unreadable_of_ranks(unreadable: UnreadableImages) -> set[int]:
-    """Positions of the unreadable images that any rank has met; every rank must call this.
+    """Positions of the unreadable images that any rank has found; every rank must call this.
 
     Raises:
-        ValueError: they are more than are allowed; raised on all ranks.
+        ValueError: more images are unreadable than are allowed; raised on all ranks.
     """
     positions: set[int] = set()
     for text in gather_text(json.dumps(sorted(unreadable.positions))):

@@ -1,1 +1,1 @@
-"""What there is to say of a data set, its faults, its conversion to another format, and its distributions."""
+"""A data set in figures, its faults, its conversion to another format, and its distributions."""

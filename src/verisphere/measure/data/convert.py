@@ -1,4 +1,4 @@
-"""Conversion of a pack into another format: whole or not at all, with the same images, names and identities."""
+"""Conversion of a pack into another format: completely or not at all, with the same images, names and identities."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from verisphere.packs.pack import Format, Pack, Row
 from verisphere.vocabulary import Progress, quietly
 from verisphere.words import unknown_name
 
-_AT_ONCE = 256  # images that are asked of the source in one request
+_AT_ONCE = 256  # images that are read from the source at a time
 _DIGEST = 16  # bytes of the digest by which images are compared
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a conversion wrote.
+    """The result of a conversion.
 
     Attributes:
         source: format that was read.
@@ -34,8 +34,8 @@ class Conversion:
         images: number of images.
         identities: number of people.
         manifest: path of the manifest.
-        carried: the columns that the manifest holds, since the format cannot.
-        terms: one line on the published set that the name of the source means; empty for any other name.
+        carried: the columns that the manifest holds because the format cannot.
+        terms: a line on the published set that the name of the source refers to; empty for any other name.
     """
 
     source: str
@@ -48,7 +48,7 @@ class Conversion:
     terms: str
 
     def text(self) -> str:
-        """What was written, in lines."""
+        """The result as lines of text."""
         carried = f"; it holds the {', '.join(self.carried)}, which {self.target} cannot" if self.carried else ""
         lines = [
             f"{self.out}: {self.images:,} images of {self.identities:,} identities, {self.source} to {self.target}; "
@@ -78,7 +78,7 @@ def convert(
     Args:
         source: folder, archive, list or pack.
         out: path to write, which does not exist.
-        to: name of the format; None goes by the suffix of `out`, and writes a folder where no format has it.
+        to: name of the format; None takes it from the suffix of `out`, or writes a folder if no format has that suffix.
         people: list of the people to keep; None keeps all.
         min_images: people with fewer images are excluded.
         max_images: largest number of images of a person; None sets no limit.
@@ -86,9 +86,9 @@ def convert(
 
     Raises:
         FileExistsError: `out` exists, or a file beside it that would be written, with other content.
-        FileNotFoundError: there is no `source`.
+        FileNotFoundError: `source` does not exist.
         ValueError: the source is malformed or has no identities, the format cannot be written, one of the two paths
-            lies in the other, or the written pack does not read back alike.
+            lies in the other, or the written pack differs from the source when read back.
     """
     origin = format_of(source)
     target = target_format(out, to)
@@ -142,7 +142,7 @@ def _written(pack: Pack, target: Format, partial: Path, progress: Progress) -> l
 
 
 def target_format(out: Path, to: str | None) -> Format:
-    """The format to write: named, or by the suffix of a path that does not exist; a folder where no format has it.
+    """The format to write: the named one, or that of the path's suffix; a folder if no format has the suffix.
 
     Raises:
         ValueError: there is no such format, or it cannot be written.
@@ -164,7 +164,7 @@ def target_format(out: Path, to: str | None) -> Format:
 
 
 def _check_place(source: Path, out: Path) -> None:
-    """Refuses, before any work, a place for the new pack that is taken, or lies in the source."""
+    """Refuses, before any work, a path for the new pack that exists, or that lies in the source."""
     if out.exists() or out.is_symlink():
         raise FileExistsError(f"{out}: exists already, and is never overwritten; choose another name")
     if source.is_dir() and real_path(out).is_relative_to(real_path(source)):

@@ -21,12 +21,12 @@ from verisphere.report.tables import table
 from verisphere.vocabulary import NOBODY, ImageSource
 
 _MOST_DOMAINS = 20  # rows of the table of domains
-_MOST_FILES = 200_000  # files whose sizes are asked for one by one
+_MOST_FILES = 200_000  # files whose sizes are read one by one
 
 
 @dataclass(frozen=True)
 class ImagesPerIdentity:
-    """How many images the people of a set have; `with_one` is the number of people with one image."""
+    """The numbers of images of the people of a set; `with_one` is the number of people with one image."""
 
     minimum: int
     median: float
@@ -44,13 +44,13 @@ class Info:
         path: folder, list, file, or description.
         images: number of images.
         identities: number of people.
-        nobody: number of images of nobody who is known (identity -1).
+        nobody: number of images without a known person (identity -1).
         domains: number of images of each domain, by falling number; None for a set without domains.
-        images_per_identity: None where all images are of nobody.
+        images_per_identity: the numbers of images per person; None if no image shows a known person.
         bytes: size of all images together, as they are encoded; None where the index does not state them.
         source: source of the images.
         manifest: path of the manifest beside the set; None where there is none.
-        known_set: the published set that the name means; None for any other name.
+        known_set: the published set that the name refers to; None for any other name.
     """
 
     format: str
@@ -116,7 +116,7 @@ def domains_table(domains: dict[str, int]) -> str:
 
 
 def data_info(path: Path, trust: bool = False) -> Info:
-    """What the index of a data set says.
+    """The figures of a data set, from its index.
 
     Args:
         path: folder, archive, list or pack, or YAML file that describes a data set.
@@ -124,7 +124,7 @@ def data_info(path: Path, trust: bool = False) -> Info:
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: it is no data set, or malformed.
+        ValueError: `path` is no data set, or malformed.
     """
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)
@@ -178,7 +178,7 @@ def _per_identity(counts: Int64[np.ndarray, " people"]) -> ImagesPerIdentity | N
 
 
 def _encoded_bytes(files: ImageFiles) -> int | None:
-    """Bytes of all images, where an index states them, or they are not too many files to be asked."""
+    """Bytes of all images, if an index states them or the files are few enough to be asked; else None."""
     sizes = getattr(files, "sizes", None)  # of the formats whose images lie in large files
     if sizes is not None:
         return int(sizes.sum())

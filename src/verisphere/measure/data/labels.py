@@ -1,4 +1,4 @@
-"""Faults of labels: identities that mean nobody, identities of one image, one image under two identities."""
+"""Faults of labels: identities that name nobody, identities with one image, one image under two identities."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
 
     Args:
         pack: the pack.
-        allow_single: an identity of one image is no fault.
+        allow_single: accept identities with one image.
     """
     reasons: dict[str, str] = {}
     column = coded(pack.identities)
@@ -50,7 +50,7 @@ def label_faults(pack: Pack, allow_single: bool = False) -> list[Fault]:
 
 
 def _wrong_text(name: str) -> str:
-    """What is wrong with the name of a person or a domain; empty for nothing."""
+    """The fault of the name of a person or a domain; empty if there is none."""
     if not name.strip():
         return "is empty"
     return f"has {len(name)} characters; allowed are {LONGEST_NAME}" if len(name) > LONGEST_NAME else ""
@@ -64,9 +64,9 @@ def repeated_images(pack: Pack, digests: UInt64[np.ndarray, "images 2"]) -> Iter
         digests: 128 bits of the digest of each image; zeros for one that cannot be read.
 
     Returns:
-        for each such image, by rising position within equal bytes: its position; the position of an earlier image of
-        these bytes, one of the same identity where there is one; and whether no earlier one has the same identity,
-        which is noise of the labels.
+        for each such image, equal images together and in order: the position of the image; the position of an earlier
+            image with these bytes, if possible of the same identity; and whether no earlier one has the same identity,
+            which is label noise.
     """
     order = np.lexsort((digests[:, 1], digests[:, 0]))  # a stable sort: equal digests stay in the order of the pack
     ordered = digests[order]

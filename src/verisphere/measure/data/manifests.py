@@ -11,12 +11,12 @@ from verisphere.vocabulary import Progress, quietly
 
 
 def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progress = quietly) -> list[Fault]:
-    """Where the manifest of a pack disagrees with its files.
+    """The differences between the manifest of a pack and its files.
 
     Args:
         path: the pack.
-        form: format of the set.
-        pack: the pack where it can be opened.
+        form: format of the pack.
+        pack: the opened pack; None if it cannot be opened.
         progress: reports the progress.
     """
     about = manifest_path(path)
@@ -41,7 +41,7 @@ def manifest_faults(path: Path, form: Format, pack: Pack | None, progress: Progr
 
 
 def _wrong(folder: Path, name: str, sha256: str) -> str:
-    """In what a file differs from its digest in the manifest; empty where it does not."""
+    """How a file differs from its entry in the manifest; empty if it does not."""
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or PurePosixPath(name).is_absolute():
         return "the manifest names a file outside its folder"

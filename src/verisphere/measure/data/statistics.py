@@ -1,7 +1,7 @@
 """Distributions of a data set, as figure 9 of ArcFace (Deng et al. 2019, arXiv:1801.07698v4) shows them.
 
-Of its five panels (gender, race, yaw, age, images per identity), labels and landmarks give images per identity and yaw;
-domains, where a set has them, stand for groups.
+Labels and landmarks give two of its five panels (gender, race, yaw, age, images per identity): images per identity, and
+yaw. Domains, where a set has them, are shown as groups.
 """
 
 import json
@@ -31,7 +31,7 @@ class Interval:
 
     Attributes:
         first: smallest value, included.
-        last: largest value; of images included, of degrees excluded.
+        last: largest value, included for images, excluded for degrees.
         count: number of people, or of images.
         images: number of images of these people; None in a histogram of images.
     """
@@ -132,13 +132,13 @@ def data_statistics(path: Path, landmarks: Path | None = None, trust: bool = Fal
 
     Args:
         path: folder, archive, list or pack, or YAML file that describes a data set.
-        landmarks: file of five points for each photograph, which is named as the image is, but perhaps for its suffix;
-            None leaves yaw out.
+        landmarks: file of five points for each photograph, whose name is that of the image, if need be with another
+            suffix; None omits the yaw.
         trust: also build a data set from outside verisphere, which runs its code.
 
     Raises:
         FileNotFoundError: nothing is at `path` or `landmarks`.
-        ValueError: one of them is malformed, or no image of the set has landmarks.
+        ValueError: `path` or `landmarks` is malformed, or no image of the set has landmarks.
     """
     faces = open_faces(path, trust=trust)
     counts = images_of_people(faces.identities)

@@ -32,7 +32,7 @@ MAX_STRETCH = 1.5
 SHOWN = 100
 """Faults and notes that are printed; the JSON has all."""
 
-_AT_ONCE = 64  # images that a process looks at before it reports
+_AT_ONCE = 64  # images that a process checks before it reports
 _NOT_SEEN = 0  # as width and height: the image could not be decoded
 
 
@@ -45,9 +45,9 @@ class Verification:
         path: folder, archive, list or pack.
         images: number of images that the pack holds; None where it cannot be opened.
         identities: number of people; None where it cannot be opened.
-        faults: everything that is wrong.
-        notes: what may be meant so: images of other sizes, repeated images of one person, photographs that are not
-            read.
+        faults: all faults.
+        notes: findings that may be intended: images of other sizes, repeated images of one person, photographs that are
+            not read.
     """
 
     format: str
@@ -63,7 +63,7 @@ class Verification:
         write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8", errors="backslashreplace"))
 
     def text(self, shown: int = SHOWN) -> str:
-        """The first faults and notes, a line each, and their numbers."""
+        """The first faults and notes, one per line, and their numbers."""
         lines = [f"fault: {printable(str(fault))}" for fault in self.faults[:shown]]
         lines += _more(len(self.faults) - shown, "faults")
         lines += [f"note: {printable(str(note))}" for note in self.notes[:shown]]
@@ -82,7 +82,7 @@ def _more(number: int, what: str) -> list[str]:
 
 
 def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: Progress = quietly) -> Verification:
-    """Looks for every fault of a data set.
+    """Finds every fault of a data set.
 
     First the structure of the format (`Format.faults`) and the manifest. Then, where the pack can be opened, each image
     is read and decoded, and the labels are checked. Memory for a large set: about 50 bytes an image, beside its index
@@ -91,12 +91,12 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
     Args:
         path: folder, archive, list or pack.
         workers: processes that read and decode; 0 does so in this process.
-        allow_single: an identity of one image is no fault, as in a set for evaluation.
+        allow_single: accept identities with one image, as in a set for evaluation.
         progress: reports the progress.
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: it is of no format that is read.
+        ValueError: `path` has no format that can be read.
     """
     form = format_of(path)
     faults = list(progress(form.faults(path), "structure"))
@@ -119,7 +119,10 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
         positions = slice(seen.start, seen.start + len(seen.sizes))
         sizes[positions], digests[positions] = seen.sizes, seen.digests
         for position, reason in seen.wrong:
-            if not named & {pack.names[position], pack.files.names[position]}:  # else the format has named it already
+            if not named & {
+                pack.names[position],
+                pack.files.names[position],
+            }:  # else the format has reported it
                 faults.append(fault_of(pack, position, reason))
     for position, other, is_fault in repeated_images(pack, digests):
         name, person = pack.names[other], pack.identities[other]
@@ -137,7 +140,7 @@ def verify(path: Path, workers: int = 0, allow_single: bool = False, progress: P
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was seen of some images in a row; a digest of zeros where an image cannot be read."""
+    """The results for some consecutive images; a digest of zeros if an image cannot be read."""
 
     start: int
     sizes: Int32[np.ndarray, "images 2"]
@@ -146,7 +149,7 @@ class _Seen:
 
 
 class _Images(Dataset[_Seen]):
-    """A look at the images of a pack, some at a time."""
+    """Checks the images of a pack, some at a time."""
 
     def __init__(self, pack: Pack) -> None:
         self.pack = pack
@@ -175,7 +178,7 @@ class _Images(Dataset[_Seen]):
 
 
 def png_damage(data: bytes) -> str:
-    """Where a PNG is damaged by its own checksums, which decoding does not compare; empty for none, and for no PNG.
+    """Where a PNG's checksums, which decoding does not compare, show damage; empty for none, and for no PNG.
 
     Layout: a signature of 8 bytes, then chunks of size, kind, content and CRC-32 up to IEND (RFC 2083, section 3).
     """

@@ -1,4 +1,4 @@
-"""Yaw of a face from five landmarks, by the place of the nose between the eyes."""
+"""Yaw of a face from five landmarks, by the position of the nose between the eyes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,15 +13,15 @@ ESTIMATOR = "yaw = arctan(2 a - 1), a = the nose's place from the left eye (0) t
 def yaw_of(landmarks: Float[np.ndarray, "faces 5 2"]) -> Float64[np.ndarray, " faces"]:
     """Estimated yaw in degrees, from -90 to 90; positive where the nose is nearer to the eye on the right of the photo.
 
-    The nose is projected on the line through the eyes; a is its place there, 0 at the left and 1 at the right eye. Of a
-    head whose nose stands out from the line of the eyes by half the distance of the eyes, seen from afar and turned by
-    the yaw t, the nose moves by sin t and each eye comes to lie at cos t, in units of that half distance: so
-    2 a - 1 = tan t. Roll, size and place of the face do not matter, so points of the photograph and of an aligned crop
+    The nose is projected on the line through the eyes; a is its position there, 0 at the left and 1 at the right eye.
+    Let the nose stand out from the line of the eyes by half the distance of the eyes, and the head be seen from afar
+    and turned by the yaw t: in units of that half distance the nose moves by sin t, and each eye lies at cos t, so 2 a
+    - 1 = tan t. Roll, size and position of the face do not matter, so points of the photograph and of an aligned crop
     give the same angle.
 
-    Limits: noses stand out by about 0.7 to 1.1 of that half distance, which scales the tangent alike; pitch and a near
-    camera add a few degrees; of a profile the two eyes coincide, and errors of the landmarks decide. The estimate is
-    for distributions, not for the pose of one face. It is NaN where the two eyes are at one point.
+    Limits: noses stand out by about 0.7 to 1.1 of that half distance, which scales the tangent by the same factor;
+    pitch and a near camera add a few degrees; in a profile the two eyes coincide, and errors of the landmarks dominate.
+    The estimate is for distributions, not for the pose of one face. It is NaN if the two eyes are at one point.
 
     >>> frontal = np.array([[38.0, 52], [74, 52], [56, 72], [42, 92], [71, 92]])
     >>> turned = np.array([[38.0, 52], [74, 52], [74, 72], [42, 92], [71, 92]])
@@ -44,7 +44,7 @@ def yaws_of_images(names: Sequence[str], listed: Mapping[str, ListedFaces]) -> F
     """Yaw of the largest face of each image in degrees; NaN for an image without landmarks.
 
     An image is found by its name; or else, since crops have another suffix than their photographs, by its name without
-    the suffix, where that is the name of one photograph alone.
+    the suffix, if only one photograph has that name.
 
     Args:
         names: name of each image.

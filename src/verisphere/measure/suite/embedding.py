@@ -21,15 +21,15 @@ _AT_ONCE = 4096  # images between two reports of progress
 
 @dataclass
 class EmbedOnce:
-    """Writes the embeddings files of a suite, and remembers which row of which file has the embedding of an image.
+    """Writes the embeddings files of a suite, and remembers the file and row of each image's embedding.
 
     Attributes:
         model: a model from `open_model`.
         folder: folder of the embeddings files.
         flip: add the embedding of the mirror image.
-        precision, batch_size, workers, progress: as in `verisphere.models.embed.embed`.
-        embedded: number of images that were put through the model.
-        reused: number of rows that are embeddings of equal images, or stood in a file of an earlier run.
+        precision, batch_size, workers, progress: see `verisphere.models.embed.embed`.
+        embedded: number of images that the model has embedded.
+        reused: number of rows that were copied from equal images, or from a file of an earlier run.
     """
 
     model: EmbeddingModel
@@ -44,7 +44,7 @@ class EmbedOnce:
     _rows: dict[bytes, tuple[Path, int]] = field(default_factory=dict)
 
     def write(self, name: str, images: SetImages) -> Path:
-        """The embeddings file of these images, `name`.npz; an equal one of an earlier run is used as it is.
+        """The embeddings file of these images, `name`.npz; an equal file of an earlier run is used unchanged.
 
         Beside it `name`.images.txt lists a digest and the name of each image, which a later run compares.
 
@@ -90,7 +90,7 @@ class EmbedOnce:
         return listed == text and made_alike and _columns(earlier) == _columns(self._named(images, earlier.embeddings))
 
     def _embeddings(self, name: str, keys: list[bytes], images: SetImages) -> Embeddings:
-        """The embeddings of a set: new images by the model, the others out of the files that have them."""
+        """The embeddings of a set: new images from the model, the others from the files that have them."""
         first: dict[bytes, int] = {}
         for position, key in enumerate(keys):
             if key not in self._rows:

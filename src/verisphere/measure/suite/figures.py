@@ -10,13 +10,13 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class OverSets:
-    """A figure over several sets, which count alike.
+    """A figure over several sets, which have equal weight.
 
     Attributes:
         figure: name of the figure, such as `TAR at FAR 1e-3`.
         mean: mean over the sets.
-        std_population: standard deviation over the sets, divided by their number.
-        std_sample: standard deviation, divided by their number - 1; None for one set.
+        std_population: standard deviation, divided by the number of sets.
+        std_sample: standard deviation, divided by the number of sets - 1; None for one set.
         sets: names of the sets that have the figure.
     """
 
@@ -55,7 +55,7 @@ def figures_of(fields: Mapping[str, Any]) -> Figures:
 
 
 def _searched(fields: Mapping[str, Any]) -> Figures:
-    """Ranks and TPIR: the mean over galleries, or those of the only one; without galleries, those of the result."""
+    """Ranks and TPIR: the mean over galleries, or those of a single gallery; without galleries, those of the result."""
     galleries = fields.get("galleries") or {}
     only = next(iter(galleries.values())) if len(galleries) == 1 else None
     ranks = fields.get("mean_ranks") or (only.ranks if only is not None else fields.get("ranks") or ())

@@ -24,7 +24,7 @@ from verisphere.vocabulary import ImageSource, printable
 
 log = logging.getLogger(__name__)
 
-_MAX_STRETCH = 1.5  # as `Photos` allows
+_MAX_STRETCH = 1.5  # the limit of `Photos`
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +32,13 @@ class SetImages:
     """The images of one embeddings file, in the order of its rows.
 
     Attributes:
-        files: bytes of the images.
-        names: name of each, as the lists of the set spell it.
-        identities: person on each; `NOBODY` where only the list says who is compared.
+        files: encoded bytes of each image.
+        names: name of each image, as the lists of the set spell it.
+        identities: person on each image; `NOBODY` if only the list states who is compared.
         source: source of the images.
-        domains: group of each, where the set has groups.
-        templates: the video of each, where a list compares videos.
-        points: (x, y) of the five landmarks of each, where the images are loose crops that must still be aligned.
+        domains: group of each image, if the set has groups.
+        templates: the video of each image, if a list compares videos.
+        points: (x, y) of the five landmarks of each image, if the images are loose crops that must still be aligned.
     """
 
     files: ImageFiles
@@ -62,7 +62,7 @@ class SetImages:
 
 
 class SetFaces(Faces):
-    """The images of a set as a model takes them.
+    """The images of a set in the form that a model takes.
 
     Args:
         images: the images.
@@ -100,10 +100,10 @@ class SetFaces(Faces):
 
 
 def places_of_images(place: Path, root: Path) -> Iterator[Path]:
-    """Where the images of a set are looked for, in this order.
+    """The places in which the images of a set are looked for, in this order.
 
-    Its own folder; the archives in it; then the other folders and archives of the suite, since SLLFW's list, for one,
-    names images of LFW.
+    The places are the folder of the set, the archives in it, and then the other folders and archives of the suite,
+    since SLLFW's list, for example, names images of LFW.
 
     Args:
         place: folder of the set.
@@ -125,21 +125,22 @@ def find_images(
 ) -> tuple[Path, ImageFiles, list[Int64[np.ndarray, " images"]]]:
     """The image file of each name, or the files in the folder of each name; suffixes may differ from those of the list.
 
-    Of several folders below which the names fit, that with the most of them counts; of equal ones that whose name says
-    `align`, then the higher one. Of several files there that differ in their suffixes, the one with the suffix of the
-    list counts.
+    If the names fit below several folders, the folder with most of them is used; among equal ones the folder with
+    `align` in its name, then the higher one. Of several files there that differ in their suffixes, the one with the
+    suffix of the list is used.
 
     Args:
         names: names in a list, such as `Ann_Able/Ann_Able_0001.jpg`.
         place, root: see `places_of_images`.
-        folders: a name is that of a folder of frames.
+        folders: whether each name is that of a folder of frames.
 
     Returns:
-        where they are, the files there, and for each name the positions of its files: one, or those of its frames.
+        the place of the images, the files there, and for each name the positions of its files: one, or those of its
+            frames.
 
     Raises:
-        ValueError: no place has all of them; names the place with the most, and the first image that is not there. Or
-            a name fits several files, or a file fits several names.
+        ValueError: no place has all of them; names the place with the most, and the first image that is missing there.
+            Or a name fits several files, or a file fits several names.
     """
     wanted = [_key(name, folders) for name in names]
     searched = set(wanted)
@@ -148,7 +149,7 @@ def find_images(
     for where in places_of_images(place, root):
         try:
             files = image_files(where)
-        except ValueError:  # no image is there, or it is no archive
+        except ValueError:  # the place has no image, or is no archive
             continue
         by_key: dict[str, list[int]] = {}
         for position, path in enumerate(files.names):
@@ -182,7 +183,7 @@ def find_images(
 def _one_file_a_name(
     where: Path, files: Sequence[str], names: Sequence[str], positions: Sequence[list[int]], prefix: str
 ) -> list[list[int]]:
-    """The file of each name among those that differ from it in their suffix alone.
+    """The file of each name among those that differ from it only in their suffix.
 
     Raises:
         ValueError: a name fits several files, or a file fits several names; names them.

@@ -29,9 +29,7 @@ _RFW_GROUPS = ("African", "Asian", "Caucasian", "Indian")
 
 
 def lists_below(place: Path, pattern: str) -> list[Path]:
-    """The files and folders of a set that fit a pattern: in its folder, or in a folder of that one; the first level
-    that has any counts.
-    """
+    """Files and folders of a set that fit a pattern, in its folder or one level below: the first level with any."""
     for levels in ("", "*/"):
         if paths := sorted(place.glob(levels + pattern)):
             return paths
@@ -41,14 +39,14 @@ def lists_below(place: Path, pattern: str) -> list[Path]:
 def find_listed(place: Path, pattern: str, name: str = "", note: str = "") -> Iterator[Task]:
     """A set with a list of pairs, whose images lie anywhere below the set's folder.
 
-    Where several folders below that one have such a list, each is a set with the name of its folder behind the first,
-    and its images are looked for in its own folder first.
+    Where several folders below that one have such a list, each is a set with the name of its folder after that of the
+    first, and its images are looked for in its own folder first.
 
     Args:
         place: the folder.
         pattern: the list, a file or, as for CFP and RFW, a folder.
-        name: name of the set; empty takes that of the folder.
-        note: what is unusual about the published list; if it is given, repeated pairs are kept.
+        name: name of the set; if empty, the name of the folder.
+        note: remark on a peculiarity of the published list; if it is given, repeated pairs are kept.
     """
     paths = lists_below(place, pattern)
     for path in paths:
@@ -61,9 +59,9 @@ def find_listed(place: Path, pattern: str, name: str = "", note: str = "") -> It
 
 
 def find_lfw(place: Path) -> Iterator[Task]:
-    """LFW: a `pairs.txt` with the numbers of View 2, or in a folder called LFW; any other has its folder's name.
+    """LFW: a `pairs.txt` with the numbers of View 2, or in a folder named LFW; any other takes its folder's name.
 
-    The name `pairs.txt` alone does not say that a list is LFW's, and only LFW's may count for the combined figure.
+    The name `pairs.txt` alone does not identify a list of LFW, and only LFW may count for the combined figure.
     """
     lists = lists_below(place, "pairs.txt")
     called_so = re.search(r"(?<![a-z])lfw", place.name.lower()) is not None
@@ -76,12 +74,12 @@ def _is_view_2(path: Path) -> bool:
     try:
         lines = [text for _, text in numbered_lines(path)]
     except (ValueError, OSError):
-        return False  # what is wrong with it is said where it is read
+        return False  # its faults are reported where it is read
     return len(lines) == _VIEW_2 or (len(lines) == _VIEW_2 + 1 and lines[0].split() == ["10", "300"])
 
 
 def find_rfw(place: Path) -> Iterator[Task]:
-    """RFW, with a note where lists of its four groups lack."""
+    """RFW, with a note if lists of its four groups are missing."""
     for task in find_listed(place, "test/txts", "rfw"):
         there = {path.parent.name for path in task.pairs[0].glob("*/*_pairs.txt")}
         lacking = [group for group in _RFW_GROUPS if group not in there]
@@ -142,10 +140,10 @@ def command_of_lists(
 
 
 def _listed_images(path: Path, place: Path, root: Path) -> SetImages:
-    """Every image that a list names, once, in the order of the list; of videos every frame.
+    """Every image that a list names, once, in the order of the list; for videos every frame.
 
-    The person of an image is its folder where it has one folder and no label of the list contradicts that; else the
-    list alone says who is compared.
+    The person of an image is its folder, if it has one folder and no label of the list contradicts that; else only the
+    list states who is compared.
     """
     pairs = read_pairs(path)
     names = list(dict.fromkeys(name for pair in zip(pairs.left, pairs.right, strict=True) for name in pair))

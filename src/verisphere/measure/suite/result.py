@@ -23,9 +23,9 @@ class SetResult:
     Attributes:
         place: folder or file of the set, below the folder of the suite.
         command: the words of the command that repeats the evaluation by hand.
-        result: figures of the set; None where it could not be evaluated.
-        error: why it could not; empty where it could.
-        notes: what is unusual about the published lists.
+        result: figures of the set; None if it could not be evaluated.
+        error: the reason why it could not be evaluated; empty if it was.
+        notes: remarks on peculiarities of the published lists.
     """
 
     place: str
@@ -40,7 +40,7 @@ class SetResult:
         return self.notes if self.result is None else (*self.notes, *self.result.fields().get("notes", ()))
 
     def fields(self) -> dict[str, Any]:
-        """The set as JSON has it."""
+        """The fields of the set, for JSON."""
         fields: dict[str, Any] = {"place": self.place}
         if self.command:
             fields["command"] = shlex.join(self.command)
@@ -55,11 +55,11 @@ class SuiteResult:
 
     Attributes:
         folder: folder of the suite.
-        model: the model that was given; None where there were embeddings already.
+        model: the model that was given; None if the embeddings existed already.
         rule: the rule of all thresholds.
         sets: every set that was found, by name, and `combined` at the end.
-        embedded: images that were put through the model.
-        reused: rows that are embeddings of equal images, or stood in a file of an earlier run.
+        embedded: number of images that the model has embedded.
+        reused: number of rows that were copied from equal images, or from a file of an earlier run.
         unknown: sub-folders and files in which no set is recognised.
         kept: whether the embeddings files are kept.
     """
@@ -82,7 +82,7 @@ class SuiteResult:
 
     @property
     def origins(self) -> dict[str, Origin]:
-        """What made the embeddings of each set, where their files state it."""
+        """The origin of the embeddings of each set, if their files state it."""
         return {
             name: source.origin
             for name, entry in self.sets.items()
@@ -93,7 +93,7 @@ class SuiteResult:
 
     @property
     def mixed(self) -> str:
-        """Which two sets have embeddings that were made differently; empty where all were made alike."""
+        """Two sets whose embeddings were made differently; empty if all were made in the same way."""
         origins = self.origins
         for name, origin in origins.items():
             first = next(iter(origins))
@@ -103,9 +103,9 @@ class SuiteResult:
 
     @property
     def over_sets(self) -> tuple[OverSets, ...]:
-        """Mean and spread over the sets; `combined`, which consists of others, is none of them.
+        """Mean and spread over the sets without `combined`, which consists of others.
 
-        Empty where the embeddings of two sets were made differently.
+        Empty if the embeddings of two sets were made differently.
         """
         if self.mixed:
             return ()
@@ -117,7 +117,7 @@ class SuiteResult:
         return tuple(name for name, entry in self.sets.items() if entry.result is None)
 
     def text(self) -> str:
-        """The figures as tables, what could not be evaluated, and how each figure is repeated."""
+        """The figures as tables, the sets that could not be evaluated, and the commands that repeat each figure."""
         figures = self.figures
         names = list(dict.fromkeys(name for of_set in figures.values() for name in of_set))
         parts = []
@@ -168,7 +168,7 @@ class SuiteResult:
         return "\n\n".join(parts)
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them, for `json_text`; what does not exist has no key."""
+        """The figures as JSON has them, for `json_text`; missing values have no key."""
         fields = {
             "folder": self.folder.name,
             "model": None if self.model is None else self.model.name,

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 #: The four sets that SphereFace2 pools as 'combined' (Wen et al. 2022), by their names in small letters alone.
 POOLED = ("lfw", "agedb30", "calfw", "cplfw")
-_TEMPORARY = Path("EMBEDDINGS")  # stands for the folder in a command, where the files are not kept
+_TEMPORARY = Path("EMBEDDINGS")  # stands for the folder in a command, if the files are not kept
 
 
 def run_suite(
@@ -37,14 +37,14 @@ def run_suite(
     device: torch.device,
     trust: bool = False,
 ) -> SuiteResult:
-    """Evaluate every set of a folder; one that cannot be evaluated is recorded, and the others go on.
+    """Evaluate every set of a folder; one that cannot be evaluated is recorded, and the others continue.
 
     Args:
         folder: a sub-folder for each set, and verification sets of InsightFace (.bin) beside them.
-        model: see `verisphere.models.embed.open_model`; None measures the embeddings files that are there.
+        model: see `verisphere.models.embed.open_model`; None measures the existing embeddings files.
         options: the options of all evaluations.
-        embeddings: folder of the embeddings files, one or more a set; None makes them in a temporary folder.
-        flip, batch_size, workers, precision: as in `verisphere.models.embed.embed`.
+        embeddings: folder of the embeddings files, one or more for each set; None writes them to a temporary folder.
+        flip, batch_size, workers, precision: see `verisphere.models.embed.embed`.
         device: device of the model.
         trust: also build a network from outside verisphere, which runs its code.
 
@@ -112,7 +112,7 @@ def run_suite(
 
 
 def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], notes: tuple[str, ...]) -> SetResult:
-    """The result of a set, or why it has none, in one line."""
+    """The result of a set, or the reason why it has none, in one line."""
     try:
         result = work().result
     except (ValueError, OSError) as error:
@@ -124,7 +124,7 @@ def _attempt(work: Callable[[], SetResult], place: str, command: Sequence[str], 
 
 
 def _pooled(tasks: Sequence[Task]) -> list[Task]:
-    """The sets of 'combined', where all of them are there; of two with one name the first."""
+    """The sets of 'combined', if all of them exist; the first of two with the same name."""
     lists = {"".join(filter(str.isalnum, task.name.lower())): task for task in reversed(tasks) if len(task.pairs) == 1}
     if "agedb" in lists:
         lists.setdefault("agedb30", lists["agedb"])

@@ -65,13 +65,13 @@ def find_ijb(place: Path, prefix: str) -> Iterator[Task]:
 
 
 def _further(place: Path, pattern: str) -> Iterator[str]:
-    """What else of the same set lies in a folder, which is not measured."""
+    """Other files of the same set in a folder, which are not measured."""
     for path in lists_below(place, pattern)[1:]:
         yield f"{path.relative_to(place)} is a second one of this set and was not measured; give it a folder of its own"
 
 
 def _lacking(files: IjbFiles, scores: Path, probes: Path) -> Iterator[str]:
-    """What the published files have and this folder has not."""
+    """The published files that this folder lacks."""
     if files.scores is None:
         yield f"{scores.name} is not there, so images are not aligned by its points, and faces are weighed alike"
     if files.probes is None:

@@ -1,4 +1,4 @@
-"""The table of published sets: how each is recognised in a folder, and what finds it."""
+"""The table of published sets: how each is recognised in a folder, and the function that finds it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from verisphere.measure.suite.task import Task
 
 @dataclass(frozen=True)
 class KnownSet:
-    """How a published set is recognised.
+    """The description by which a published set is recognised.
 
     Attributes:
-        name: what it is called in the table of results.
+        name: name of the set in the table of results.
         recognised: the published files by which it is recognised, in words.
-        find: the tasks of a sub-folder, or of a file beside the sub-folders; none where it is another set.
+        find: returns the tasks of a sub-folder, or of a file beside the sub-folders; empty if it is another set.
     """
 
     name: str
@@ -47,21 +47,21 @@ KNOWN_SETS = (
     KnownSet("megaface", "facescrub_lst", find_megaface),
     KnownSet("one's own list", "pairs.csv, under the name of its folder", partial(find_listed, pattern="pairs.csv")),
 )
-#: Looked for where a sub-folder has nothing of the table.
+#: Tried if a sub-folder has no set of the table.
 GROUPS = KnownSet("groups", "GROUP/Name/image, under the name of its folder", find_groups)
 
 
 def find_sets(folder: Path, *excluded: Path | None) -> tuple[list[Task], tuple[str, ...]]:
-    """The sets of a folder, in the order of the table, and the names of what is no known set.
+    """The sets of a folder, in the order of the table, and the names of its entries that are no known set.
 
-    A list beside the sub-folders is none of these sets: its images would be those of all of them.
+    A list beside the sub-folders is no set, since its images could be those of any sub-folder.
 
-    Two sets of one name, or with embeddings files of one name, keep apart: the second one has the name of its folder or
-    file after it.
+    If two sets, or their embeddings files, have the same name, the name of the second is followed by that of its folder
+    or file.
 
     Args:
         folder: the folder of the suite.
-        excluded: paths that are not looked at, such as the folder of embeddings files.
+        excluded: paths that are skipped, such as the folder of embeddings files.
     """
     hidden = {path.resolve() for path in excluded if path is not None}
     places = [

@@ -1,4 +1,4 @@
-"""What a suite does with one set: which images it embeds, by which evaluation it measures, and how that is repeated."""
+"""The task of a suite for one set: the images to embed, the evaluation, and the command that repeats it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from verisphere.words import FeatureNorm
 
 @runtime_checkable
 class Result(Protocol):
-    """What every evaluation returns."""
+    """The interface of the results of all evaluations."""
 
     def text(self) -> str:
         """The figures as tables."""
 
     def fields(self) -> dict[str, Any]:
-        """The figures as JSON has them."""
+        """The figures as values for JSON."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SuiteOptions:
     Attributes:
         fars: target FARs of every set; empty for the published ones of each set.
         rule: see `threshold_at`.
-        feature_norm: how the rows of a template are pooled.
+        feature_norm: pooling of the rows of a template.
         progress: reports the progress.
     """
 
@@ -57,12 +57,12 @@ class Task:
     Attributes:
         name: name of the set, unique in the suite.
         place: folder or file of the set.
-        parts: for each of its embeddings files, by the name of the file without its suffix, what finds the images below
-            the folder of the suite.
+        parts: for each embeddings file of the set, by its name without the suffix, the function that finds the images
+            below the folder of the suite.
         evaluate: the evaluation of the embeddings files, in the order of `parts`.
         command: the words of the command that repeats the evaluation, from the paths of the embeddings files.
         pairs: the lists of pairs that it compares; empty for other evaluations.
-        notes: what is unusual about the published lists.
+        notes: remarks on peculiarities of the published lists.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The limits of exact scans: how much is looked at, held and worked on at once.
+"""The limits of exact scans: how much is compared, held and processed at once.
 
 They set speed and memory. No answer depends on them.
 """

@@ -38,7 +38,7 @@ State = Mapping[str, np.ndarray]
 
 @runtime_checkable
 class StateStore(Protocol):
-    """Keeps the state of a scan somewhere that outlives the process.
+    """Keeps the state of a scan where it survives the end of the process.
 
     >>> class InMemoryStore:
     ...     state = None
@@ -100,7 +100,7 @@ class Scan:
         """Prepare the tiles, and load the saved state where there is one.
 
         Args:
-            tiling: determines the tiles.
+            tiling: the arguments that determine the tiles.
             progress: reports the progress of each pass.
             processes: number of worker processes; the results do not depend on it.
             store: saves passes and filled windows; for a single launched process only.
@@ -164,7 +164,8 @@ class Scan:
         pending = iter(numbers)
         try:
             while True:
-                # Two a process, one running and one queued: more would be scanned for windows that are too wide.
+                # Two batches a process, one running and one queued: more would be scanned for windows that are too
+                # wide.
                 for number in pending:
                     asked = stretches()
                     with _interrupts_deferred():

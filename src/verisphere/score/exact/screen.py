@@ -27,7 +27,7 @@ _SIGNIFICAND = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """Products of float32 in float32: not in a shorter type, whatever the process has allowed PyTorch otherwise."""
+    """Products of float32 in float32, not in a shorter type, even if the process allows PyTorch to use one."""
     backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # not in its stubs
     before = [backend.fp32_precision for backend in backends]
     try:
@@ -103,11 +103,11 @@ def rounded_known(
     unit: float | None = None,
     room: Shaped[Tensor, "most dim"] | None = None,
 ) -> Rounded:
-    """Rows that are no longer than something in the type of the screening products; nothing is measured that is known.
+    """Rows of at most a known length in the type of the screening products; their lengths are not measured again.
 
     Args:
-        rows: bfloat16 or float32; those that are of the type asked for already are taken as they are.
-        longest: no row is longer.
+        rows: rows in bfloat16 or float32; rows of the requested type are used unchanged.
+        longest: upper bound of the rows' lengths.
         precision: the type; int8 for a CPU alone.
         unit: unit of int8 rows; None chooses one that suits the rows.
         room: memory for rows rounded to bfloat16; None allocates it.
@@ -163,7 +163,7 @@ def int8_unit(units: Float32[Tensor, "rows dim"]) -> float:
         return 1.0
     peaks = units.abs().amax(1)
     largest = float(peaks.max())
-    if not 0 < largest <= 2:  # no rows of length 1, which will be said where they are measured
+    if not 0 < largest <= 2:  # the rows do not have length 1, which is reported where they are measured
         return 1.0
     some = torch.cat(
         [
@@ -258,7 +258,7 @@ class Screen:
         if positive and self.in_steps:
             return product
         if positive and self.by_bits:
-            return product.view(torch.int16)  # the bits of positive numbers rise with them; negative ones stay below
+            return product.view(torch.int16)  # bits of positive numbers rise with them; negative ones stay below
         return self.key(product)
 
     def fine(self, positive: bool) -> int:
@@ -280,7 +280,7 @@ class Screen:
         """`between` of several stretches at once."""
         ends = torch.tensor(stretches, dtype=torch.float64, device=self.left.device).view(-1, 2)
         low, high = (end.clamp(-self.reach, self.reach) for end in (ends[:, 0] - self.error, ends[:, 1] + self.error))
-        # what is true of the ends in the products' own order is true of their keys
+        # keys keep the order of the products, so this holds for the keys as well
         dtype = torch.int32 if self.in_steps else torch.bfloat16 if self.by_bits else self.product_type
         lowest, highest = as_product(low, self.unit, dtype, -1), as_product(high, self.unit, dtype, 1)
         first, last = self.key(lowest), self.key(highest)
@@ -295,7 +295,7 @@ class Screen:
             return (product >> self.coarse).add_(KEY_RANGE // 2).clamp_(1, KEY_RANGE - 1).to(torch.int16)
         if self.by_bits:
             bits = product.view(torch.int16)
-            # The bits of a negative number fall as it rises: all but the sign are turned round.
+            # The bits of a negative number fall as it rises, so all of them but the sign are inverted.
             return ((bits >> 15) & 0x7FFF).bitwise_xor_(bits).add_(KEY_RANGE // 2)
         key = product.sub(self.centre).mul_(self.scale).add_(KEY_RANGE // 2)
         return key.clamp_(1, KEY_RANGE - 1).to(torch.int16)
@@ -315,12 +315,12 @@ class Screen:
 def products(left: Tensor, right: Tensor, room: Tensor | None = None) -> Tensor:
     """Products of all rounded rows of two sides, in their units: exact int32 of int8, else in the rows' type.
 
-    Those of bfloat16 rows are float32 where not on a CPU.
+    Products of bfloat16 rows are float32 on any device but a CPU.
 
     Args:
         left: rounded rows.
         right: rounded rows of the same type.
-        room: memory for the products, which grows where it must: what lies there stays in a cache.
+        room: memory for the products, which grows where needed; reusing it keeps the products in a cache.
     """
     if left.dtype == torch.bfloat16 and left.device.type != "cpu":
         return torch.mm(left, right.T, out_dtype=torch.float32)
@@ -340,7 +340,7 @@ def product_type(dtype: torch.dtype) -> torch.dtype:
 def as_product(
     score: Float64[Tensor, "*shape"], unit: float, dtype: torch.dtype, side: Literal[-1, 1]
 ) -> Shaped[Tensor, "*shape"]:
-    """A score as products of this unit and type have it: at or under (-1) whatever equals it, or at or over (1).
+    """A score in the unit and type of the products, rounded down (-1) or up (1), so that it bounds every equal product.
 
     Rounding to a shorter floating-point type never changes an order; whole numbers are rounded outward, and once more.
     """

@@ -1,1 +1,1 @@
-"""The dry run of a training: what it will hold, send and compute, before it begins."""
+"""The dry run of a training: its memory, communication and work, computed before it begins."""

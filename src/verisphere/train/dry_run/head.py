@@ -1,4 +1,4 @@
-"""What a head holds and computes in a step on one process: bytes and products, by recipe and number of classes."""
+"""Memory and work of a head in one step on one rank, from the recipe and the number of classes."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -16,12 +16,12 @@ _PER_PRODUCT, _PER_CENTER_NUMBER = 24, 10
 
 
 def states(recipe: Recipe) -> int:
-    """Numbers that the optimizer keeps for each weight."""
+    """The number of values that the optimizer keeps for each weight."""
     return 2 if recipe.optimizer.name == "adamw" else int(recipe.optimizer.momentum > 0)
 
 
 class HeadWork:
-    """The head of one process, over the classes that it holds, for one part of the global batch.
+    """The head of one rank, with the classes that the rank holds, for one part of the global batch.
 
     Args:
         recipe: loss, engine, optimizer and batch.
@@ -30,11 +30,11 @@ class HeadWork:
         teacher_size: numbers in an embedding of the teacher that the loss compares with.
 
     Attributes:
-        dense: whether the dense engine looks at the classes.
+        dense: whether the dense engine computes the loss.
         engine: the name of the engine: dense, streamed, or sampled.
-        seen: classes that a step looks at.
+        seen: number of classes that a step compares with.
         batch: rows of the largest part of the global batch.
-        columns: numbers of a center.
+        columns: number of entries of a center.
         deferred: whether the head updates its centers itself, without their gradient.
     """
 
@@ -57,37 +57,37 @@ class HeadWork:
 
     @property
     def centers(self) -> int:
-        """Bytes of those held."""
+        """Bytes of the centers of the held classes."""
         return self.held * self.row
 
     @property
     def center_gradient(self) -> int:
-        """None where the head steps by itself; while parts add up, one beside their sum."""
+        """Bytes of the centers' gradient: 0 if it is deferred; with several parts, one gradient beside their sum."""
         return 0 if self.deferred else self.centers * (1 if self.recipe.accumulate == 1 else 2)
 
     @property
     def update(self) -> int:
-        """A copy of the gradient with the weight decay, or AdamW's denominator and step."""
+        """Bytes of a copy of the gradient with the weight decay, or of AdamW's denominator and step."""
         return 0 if self.deferred else self.centers * (2 if self.recipe.optimizer.name == "adamw" else 1)
 
     @property
     def sampled(self) -> int:
-        """Centers of the classes drawn, their gradient if it is made, and their momentum while it is updated."""
+        """Bytes of the drawn classes' centers, of their gradient if computed, and of their momentum in the update."""
         return (1 + self.dense + states(self.recipe)) * self.seen * self.row if self.engine == "sampled" else 0
 
     @property
     def products(self) -> int:
-        """Rows times centers that a step looks at."""
+        """Number of products of rows and centers that a step computes."""
         return self.batch * self.seen * self.recipe.subcenters
 
     @property
     def one_pass(self) -> bool:
-        """Whether the streamed engine makes the centers' gradient in its first pass; a deferred one is made later."""
+        """Whether the streamed engine's first pass computes the centers' gradient; a deferred one is computed later."""
         return self.recipe.loss.one_pass(self.recipe.pull_together) and not self.deferred
 
     @property
     def terms(self) -> Iterator[tuple[ClassLoss, bool]]:
-        """The losses that look at other centers, and whether each keeps its exponentials; as a view does."""
+        """The losses that compare with other centers, and whether the view keeps the exponentials of each."""
         budget = Streamed().keep_bytes
         for _, loss in self.recipe.loss.terms:
             if loss.query == "none":
@@ -100,17 +100,17 @@ class HeadWork:
 
     @property
     def kept(self) -> int:
-        """Bytes of the exponentials that wait for the second pass."""
+        """Bytes of the exponentials that are kept for the second pass."""
         return sum(2 * self.products for _, keeps in self.terms if keeps)
 
     def logits(self, cost: DenseCost) -> int:
-        """What dense autograd keeps, and two logits and a center beside it in the backward."""
+        """Bytes that dense autograd keeps, and two logits and the centers' gradient beside them in the backward."""
         saved = cost.saved(self.batch, self.seen)
         return saved + 2 * FLOAT * self.products + self.seen * self.row
 
     @property
     def chunks(self) -> int:
-        """What a chunk of classes takes while it is worked on, and the lengths of all centers."""
+        """Bytes of one chunk of classes while it is processed, and of the lengths of all centers."""
         if self.dense:
             return 0
         most = max(self._elements // (self.recipe.subcenters * max(self.batch, self.columns)), 64)
@@ -120,12 +120,12 @@ class HeadWork:
 
     @property
     def rows(self) -> int:
-        """Embeddings, unit rows, both their gradients; own centers, unit ones, and their gradients."""
+        """Bytes of embeddings, unit rows, own centers, unit own centers, and the gradients of all of them."""
         return self.batch * self.columns * FLOAT * (4 + 4 * self.recipe.subcenters)
 
     @property
     def flops(self) -> int:
-        """Of a step's products: 3 for each row and center, 4 where nothing is kept."""
+        """Operations of a step's products: 3 products for each row and center, or 4 where no exponentials are kept."""
         each = 2 * self.products * self.columns
         count = of_teacher = 0
         for loss, keeps in self.terms:

@@ -1,4 +1,4 @@
-"""Measurements of a dry run: the memory that autograd keeps of a forward, and the work of the forward."""
+"""Measurements of a dry run: the memory that autograd keeps after a forward pass, and the work of that pass."""
 
 import copy
 from collections.abc import Callable, Iterable

@@ -57,8 +57,8 @@ def dry_run(
 
     Args:
         path: the recipe.
-        overrides: `--field value`.
-        classes: number of classes; None counts the people in the data, of which nothing else is read. With a number the
+        overrides: `--field value` options.
+        classes: number of classes; None counts the people in the data and reads nothing else of them. With a number the
             data need not exist.
         processes: world size.
         memory: GiB that each process has; None takes all memory of a GPU, or the free memory of the machine, as for

@@ -1,4 +1,4 @@
-"""What the processes of a training tell each other in a step, as `Sharded`, DDP and the loop make it: kinds, bytes."""
+"""The collectives of a training step, by `Sharded`, DDP and the training loop: their kinds and bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ _FLOAT, _LABEL, _COUNT, _DOUBLE, _FLAG = 4, 8, 8, 8, 4
 
 @dataclass(frozen=True)
 class Collective:
-    """An exchange between the processes.
+    """A collective between the ranks.
 
     Attributes:
-        what: is exchanged.
-        kind: "gather" (everyone gets all rows), "scatter" (everyone gets the sum of what concerns its own rows), "sum"
-            or "maximum" (everyone gets it), or "broadcast" (everyone gets the first one's).
-        payload: bytes that a process puts in during a step, all times together.
+        what: the exchanged values, in words.
+        kind: "gather" (every rank gets the rows of all ranks), "scatter" (every rank gets the sum for its own rows),
+            "sum" or "maximum" (every rank gets the result), or "broadcast" (every rank gets the values of rank 0).
+        payload: bytes that a rank contributes during a step, summed over all `times`.
         times: number of such collectives in a step.
     """
 
@@ -41,7 +41,7 @@ class Collective:
             raise ValueError(f"{self.what}: {self.payload} bytes, {self.times} times, is no exchange")
 
     def sent(self, processes: int) -> int:
-        """Bytes that a process sends in a step, if so many of them stand in a ring.
+        """Bytes that a rank sends in a step, if this many ranks exchange them in a ring.
 
         >>> Collective("gradients", "sum", 1000).sent(4)  # each part goes round once to be summed, and once to be known
         1500
@@ -74,7 +74,7 @@ def head_collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> I
     """
     parts = recipe.accumulate
     sizes = [World(size=parts).share(recipe.batch_size, part) for part in range(parts)]
-    most = sum(len(World(size=processes).share(len(size), 0)) for size in sizes)  # shares are filled up to the largest
+    most = sum(len(World(size=processes).share(len(size), 0)) for size in sizes)  # shares are padded to the largest
     row, column = recipe.backbone.embedding_size * _FLOAT, recipe.batch_size * _FLOAT
     loss = recipe.loss
 
@@ -99,7 +99,7 @@ def head_collectives(recipe: Recipe, processes: int, teacher_size: int = 0) -> I
 
 
 def _softmax(recipe: Recipe, column: int, parts: int) -> Iterator[Collective]:
-    """What losses need whose rows join all classes, or that read own cosines beforehand."""
+    """The collectives of losses that reduce each row over all classes, or that need the own cosines first."""
     loss, columns = recipe.loss, recipe.backbone.embedding_size + recipe.loss.class_bias
     yield Collective("own cosines", "sum", column, parts)
     by_centers = sum(term.query == "own_center" for _, term in loss.terms)
@@ -119,7 +119,7 @@ def _softmax(recipe: Recipe, column: int, parts: int) -> Iterator[Collective]:
 
 
 def _learned_context(loss: ClassLoss, embedding_size: int) -> Iterator[bool]:
-    """For each item of the context that has a gradient to hand on, whether there is one for each row."""
+    """For each item of the context that needs a gradient, whether the item has a number for each row."""
     if loss.query == "none":
         return
     rows = _example_rows(loss, embedding_size)
@@ -129,7 +129,7 @@ def _learned_context(loss: ClassLoss, embedding_size: int) -> Iterator[bool]:
 
 
 def _reaches_embeddings(loss: ClassLoss, embedding_size: int) -> bool:
-    """Whether the loss has a gradient in the embeddings; one that compares centers with centers alone has none."""
+    """Whether the loss has a gradient in the embeddings; a loss that compares only centers with centers has none."""
     if loss.query == "embedding":
         return True
     rows, prepared = _example_rows(loss, embedding_size), copied_loss(loss, 2)
@@ -140,7 +140,7 @@ def _reaches_embeddings(loss: ClassLoss, embedding_size: int) -> bool:
 
 
 def _example_rows(loss: ClassLoss, embedding_size: int) -> Rows:
-    """Two rows with gradient in their embeddings, to see which results of the loss have one."""
+    """Two rows whose embeddings need a gradient; they show which results of the loss depend on embeddings."""
     embeddings = torch.ones(2, embedding_size, requires_grad=True)
     own = embeddings[:, 0] * 0.5
     nearest = torch.zeros(2, loss.nearest) if loss.nearest else None
@@ -150,7 +150,7 @@ def _example_rows(loss: ClassLoss, embedding_size: int) -> Rows:
 
 
 def _backbone(recipe: Recipe) -> Iterator[Collective]:
-    """Those of DistributedDataParallel, of synchronised batch norm, and of the check before the update."""
+    """The collectives of DistributedDataParallel, of synchronised batch norm, and of the check before the update."""
     trained = [one for one in recipe.backbone.parameters() if one.requires_grad]
     buffers = sum(one.nbytes for one in recipe.backbone.buffers())
     norms = [one.num_features for one in recipe.backbone.modules() if isinstance(one, _BatchNorm)]

@@ -1,4 +1,4 @@
-"""The cost of a training before it begins: what one process holds, sends and computes, for any number of classes.
+"""The cost of a training before it begins: memory, communication and work of one rank, for any number of classes.
 
 Bytes of weights, centers and their momentum are exact. What autograd keeps is measured on a few images and scaled. The
 loss of the allocator between blocks is a share derived from measured peaks; tests compare the total with peaks.
