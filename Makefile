@@ -71,11 +71,12 @@ figures: $(VENV)/.core
 tutorials: $(VENV)/.dev
 	PYTHONPATH=docs $(BIN)/python -m tutorials $(ONLY)
 
-# The pages of docs/reference, and the fields that `train --help` lists, from the docstrings.
+# The pages of docs/reference, and the fields that `train --help` lists, from docstrings, the parser and the recipes.
 reference: $(VENV)/.core
 	PYTHONPATH=docs $(BIN)/python -m reference
 
-# The site of docs/ in site/, by mkdocs.yml; nothing is fetched.
+# The site of docs/ in site/, by mkdocs.yml; nothing is fetched. To search it, it must be served:
+# .venv/bin/python -m http.server --directory site
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 

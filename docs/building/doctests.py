@@ -1,4 +1,8 @@
-"""An extension of griffe: the examples of a docstring as blocks of code, which Markdown would take for quotations."""
+"""An extension of griffe: docstrings as this project writes them, in the form that its parser reads.
+
+Examples become blocks of code, which Markdown would take for quotations. Several arguments may share a line
+(`height, width: ...`): each gets one of its own.
+"""
 
 import re
 from typing import Any
@@ -7,6 +11,8 @@ import griffe
 
 #: An example: a prompt, and all lines up to an empty one.
 _EXAMPLE = re.compile(r"(?m)^(?P<indent> *)>>> .*(?:\n(?! *$).*)*")
+#: Several arguments of one meaning, which may go on below.
+_SHARED = re.compile(r"(?m)^ {4}(\w+(?:, \w+)+): (.*(?:\n {8}.*)*)")
 
 
 def fenced(docstring: str) -> str:
@@ -18,10 +24,21 @@ def fenced(docstring: str) -> str:
     return _EXAMPLE.sub(lambda example: f"{example['indent']}```pycon\n{example[0]}\n{example['indent']}```", docstring)
 
 
+def apart(docstring: str) -> str:
+    """A docstring with a line for each argument.
+
+    >>> apart("One.\\n\\nArgs:\\n    height, width: pixels.\\n    seed: any.").splitlines()[2:]
+    ['Args:', '    height: pixels.', '    width: pixels.', '    seed: any.']
+    """
+    return _SHARED.sub(
+        lambda shared: "\n".join(f"    {name}: {shared[2]}" for name in shared[1].split(", ")), docstring
+    )
+
+
 class Doctests(griffe.Extension):
-    """Fences the examples of every docstring."""
+    """Fences the examples of every docstring, and parts the arguments that share a line."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Fence those of one object."""
+        """Rewrite the docstring of one object."""
         if obj.docstring is not None:
-            obj.docstring.value = fenced(obj.docstring.value)
+            obj.docstring.value = fenced(apart(obj.docstring.value))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from reference.commands import commands_page
 from reference.docstrings import Argument, arguments, paper, summary
-from reference.made_pages import api_page, command_page, packaged_page
+from reference.made_pages import api_page, packaged_page
 from verisphere import backbones, images, losses, pairs, search
 from verisphere.train.recipe import Recipe
 
@@ -67,7 +68,7 @@ _NOT_IN_A_RECIPE = {"Backbone", "OnnxNetwork", "Faces", "InMemory", "ClassLoss",
 def written() -> dict[Path, str]:
     """The text of every file that this package writes."""
     pages = {PAGES / f"{name}.md": _class_page(name) for name in _CLASSES}
-    made = {"commands": command_page(), "packaged": packaged_page(), "api": api_page()}
+    made = {"commands": commands_page(), "packaged": packaged_page(), "api": api_page()}
     further = {PAGES / f"{name}.md": text for name, text in made.items()}
     return {PAGES / "recipe.md": _recipe_page(), **pages, **further, HELP: recipe_help()}
 

@@ -1,6 +1,6 @@
 """Search-Softmax: every margin softmax as one function of the softmax probability (Wang et al. 2020, arXiv:2007.06542).
 
-A margin lowers the probability p of the own class to h(a, p) * p with h = 1 / (a * p + 1 - a) (eq. 8); the loss is
+A margin lowers the probability p of the own class to h(a, p) * p with h = 1 / (a * p + 1 - a) (eq. 7); the loss is
 -log(h * p) (eq. 9). The paper asks for a <= 0, but the factors of its table 1 leave that range where a margined cosine
 rises above the plain one; a < 1 always holds, and is checked here.
 
@@ -21,7 +21,7 @@ from verisphere.losses.class_loss import ClassLoss, Rows
 def modulating_function(
     factor: Float[Tensor, "*shape"], probability: Float[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape"]:
-    """h(a, p) = 1 / (a * p + 1 - a), which lowers the probability p in [0, 1] for a modulating factor a < 0; eq. 8."""
+    """h(a, p) = 1 / (a * p + 1 - a), which lowers the probability p in [0, 1] for a modulating factor a < 0; eq. 7."""
     return 1.0 / (factor * probability + 1.0 - factor)
 
 
