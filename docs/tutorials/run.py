@@ -9,6 +9,7 @@ import io
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import verisphere
@@ -63,7 +64,8 @@ def _printed(block: Block, names: dict[str, object], folder: Path, where: str) -
     if block.language == "python":
         out = io.StringIO()
         try:
-            with contextlib.chdir(folder), contextlib.redirect_stdout(out):
+            with contextlib.chdir(folder), contextlib.redirect_stdout(out), warnings.catch_warnings():
+                warnings.simplefilter("default")  # where a test run makes errors of them
                 exec(compile(block.text, where, "exec"), names)
         except Exception as error:
             raise PageError(f"{where}: {type(error).__name__}: {error}") from error
