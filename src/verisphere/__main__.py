@@ -27,15 +27,15 @@ def main() -> int:
         from verisphere.cli import main as run
 
         return run()
-    except KeyboardInterrupt:  # before the command line listened, or a second one while it said what happened
+    except KeyboardInterrupt:  # before the command line handled it, or a second one while it reported the first
         return _stopped()
     finally:
-        # All has been done and said: there is nothing to stop in the shutdown of Python, which would show a traceback.
+        # All work is done and reported: an interrupt now would only show a traceback from the shutdown of Python.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _stopped() -> int:
-    """The exit code, once it is said; of several processes that a launcher has started the first one says it."""
+    """The exit code, after the message; of several processes that a launcher has started, the first prints it."""
     if os.environ.get("RANK", "0") == "0":
         os.write(2, b"verisphere: stopped\n")
     return 128 + signal.SIGINT

@@ -1,4 +1,4 @@
-"""Arrays of what a caller handed over, whatever it was: arrays, tensors of any device, or lists."""
+"""Arrays from the values of a caller: arrays, tensors on any device, or lists."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jaxtyping import Float32
 
 
 def array_of(name: str, values: Any) -> np.ndarray:
-    """An array of what a caller handed over: an array, a tensor on any device, or lists of numbers, text or tensors.
+    """An array from a caller's value: an array, a tensor on any device, or lists of numbers, text or tensors.
 
     >>> array_of("weights", [1.5, 2.5])
     array([1.5, 2.5])
@@ -27,7 +27,7 @@ def array_of(name: str, values: Any) -> np.ndarray:
 
 
 def rows_of_numbers(embeddings: Any) -> Float32[np.ndarray, "rows dim"]:
-    """Embeddings as float32; what float32 cannot hold becomes infinite.
+    """Embeddings as float32; numbers beyond float32 become infinite.
 
     Raises:
         ValueError: not two-dimensional, or not real numbers.
@@ -42,7 +42,7 @@ def rows_of_numbers(embeddings: Any) -> Float32[np.ndarray, "rows dim"]:
 
 
 def text_column(field: str, values: Any, rows: int) -> np.ndarray:
-    """One text a row; whole numbers become text.
+    """A text for each row; whole numbers become text.
 
     Raises:
         ValueError: another shape, or neither text nor whole numbers.
@@ -53,7 +53,7 @@ def text_column(field: str, values: Any, rows: int) -> np.ndarray:
     if not rows:
         return column.astype(str)
     if column.dtype.kind == "U" and isinstance(values, list | tuple):
-        column = np.array(values, object)  # NumPy makes the text 'nan' of a missing value beside text
+        column = np.array(values, object)  # NumPy turns a missing value beside text into the text 'nan'
     if column.dtype.kind == "O":  # also a column of pandas
         for row, value in enumerate(column.tolist()):
             if isinstance(value, bool) or not isinstance(value, str | int | np.integer):

@@ -28,7 +28,7 @@ def compiler_works(device: str) -> bool:
     try:
         doubled = torch.compile(_probe)(torch.ones(8, device=device))
         return bool((doubled == 3).all())
-    except Exception as error:  # every failure of a compiler means the same: run eager
+    except Exception as error:  # every failure of a compiler has the same consequence: run eager
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         log.warning("compiling is not possible here (%s); everything runs eager", reason)
         return False
@@ -55,7 +55,7 @@ def fused(function: Callable[..., Any], device: str, loss: type | None = None) -
     have changed its tensors by then: it is not run again.
 
     Args:
-        function: function of tensors, without effects except on tensors that it changes in place.
+        function: function of tensors, whose only side effects are in-place changes of tensors.
         device: type of the device, such as cpu or cuda.
         loss: type of the loss among the arguments, if any.
     """

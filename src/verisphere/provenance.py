@@ -1,4 +1,4 @@
-"""Where images, embeddings and networks come from, as far as that was recorded."""
+"""The sources of images, embeddings and networks, if recorded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +8,13 @@ from verisphere.words import printable
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Where a set of images comes from, as far as that was recorded.
+    """The source of a set of images, if recorded.
 
     Attributes:
         place: name of the folder, archive or list that the images were read from, or of the class that makes them.
-        drawn: True for renderings of people who do not exist, False where the record denies it, None where nothing was
+        drawn: True for renderings of people who do not exist, False if the record denies it, None if nothing was
             recorded.
-        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None where nothing was
+        alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`; None if nothing was
             recorded.
     """
 
@@ -23,7 +23,7 @@ class ImageSource:
     alignment: str | None = None
 
     def described(self, people: int | None = None) -> str:
-        """The source in words, with the number of people where it is given.
+        """The source in words, with the number of people if given.
 
         >>> ImageSource("lfw.zip", False, "arcface_112x112 by MTCNN").described(1711)
         'images of 1,711 people from lfw.zip, aligned to arcface_112x112 by MTCNN'
@@ -40,14 +40,14 @@ class ImageSource:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """What the checkpoint says of the training; None where it says nothing.
+    """The record of the training in a checkpoint; None where it records nothing.
 
     Attributes:
         step: steps made.
         images: number of images that the network was trained on.
         people: number of people on these images.
         seed: seed of the recipe.
-        sources: where the images come from: those of the runs it was started from, the oldest first, its own last.
+        sources: sources of the images: those of the runs it was started from, the oldest first, its own last.
     """
 
     step: int | None = None
@@ -62,7 +62,7 @@ class TrainingRecord:
         return bool(self.sources) and bool(self.sources[-1].drawn)
 
     def described(self) -> str:
-        """On what the network was trained, in words."""
+        """The training images of the network, in words."""
         if not self.sources:
             return "on images of which nothing is recorded"
         earlier = "".join(f", after a training on {source.described()}" for source in self.sources[-2::-1])
@@ -71,15 +71,15 @@ class TrainingRecord:
 
 @dataclass(frozen=True)
 class Origin:
-    """What made a set of embeddings: ties a threshold found on them to the model it holds for.
+    """The model and settings that made a set of embeddings; it ties a threshold found on them to its model.
 
     Attributes:
         model: SHA-256 of the file with the backbone's weights, in hexadecimal.
-        flip: the embedding of the mirror image was added.
+        flip: whether the embedding of the mirror image was added.
         precision: precision of the network: float32, bfloat16, or that of a smaller model (fp16, int8).
-        images: where the images were read from, as it was given.
-        drawn: as in `ImageSource`.
-        alignment: as in `ImageSource`.
+        images: path of the images, as given.
+        drawn: see `ImageSource`.
+        alignment: see `ImageSource`.
     """
 
     model: str
@@ -91,9 +91,9 @@ class Origin:
 
     @property
     def source(self) -> ImageSource:
-        """Where the images come from; of a path its last part, since the record travels further than the images."""
+        """The source of the images; only the last part of a path, since the record travels further than the images."""
         return ImageSource(Path(self.images).name, self.drawn, self.alignment)
 
     def made_alike(self, other: "Origin") -> bool:
-        """Whether the same weights made both sets in the same way, on whatever images."""
+        """Whether the same weights made both sets in the same way, on any images."""
         return (self.model, self.flip, self.precision) == (other.model, other.flip, other.precision)

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """What random numbers are for; each purpose has its own."""
+    """The purposes of random numbers; each has a separate stream."""
 
     AUGMENTATION = 1
     NETWORK = 2
@@ -21,10 +21,10 @@ class Stream(IntEnum):
 def seed_start_weights(seed: int) -> None:
     """Seed the random numbers that a network's start weights are drawn from.
 
-    Older than `Stream`, and kept as it is: another seed would change the start weights of every recipe.
+    This seed is older than `Stream` and stays unchanged: another one would change the start weights of every recipe.
 
     Args:
-        seed: the recipe's.
+        seed: seed of the recipe.
     """
     import torch  # here, so that importing verisphere does not load it
 
@@ -34,7 +34,7 @@ def seed_start_weights(seed: int) -> None:
 def mixed_seed(stream: Stream, *numbers: int) -> int:
     """A 32-bit seed from a purpose and numbers such as a recipe's seed and a step.
 
-    Mixed into 32 bits because PyTorch's CPU generator ignores the others: seeds that differ above them alone would give
+    The seed has 32 bits because PyTorch's CPU generator ignores higher ones: seeds that differ only in those would give
     the same numbers.
 
     >>> mixed_seed(Stream.NETWORK, 0, 1) == mixed_seed(Stream.NETWORK, 1, 0)
@@ -49,8 +49,8 @@ _GROUPS = 1  # distinguishes the order of groups from that of images
 def image_order_seed(seed: int, epoch: int) -> int:
     """The seed of the order of images in an epoch.
 
-    Older than `Stream`, and kept as it is: another seed would change the order of every training. Mixed, not added:
-    seed 0 in epoch 1 must not repeat seed 1 in epoch 0.
+    This seed is older than `Stream` and stays unchanged: another one would change the order of every training. Seed and
+    epoch are mixed, not added: seed 0 in epoch 1 must not repeat seed 1 in epoch 0.
     """
     return int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1
 

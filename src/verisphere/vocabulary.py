@@ -1,4 +1,4 @@
-"""The words every part shares: frozen values that check themselves once, so that later code can trust them."""
+"""The values that all parts share: frozen objects that check themselves once, so that later code can trust them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -25,37 +25,37 @@ T = TypeVar("T")
 
 Union = Literal["all", "within"]
 
-#: Label of a row whose person is none of the classes: whether two such rows show one person is unknown.
+#: Label of a row whose person has no class: whether two such rows show one person is unknown.
 NO_CLASS = -1
-#: Identity of an image of no class: nobody is known on it. Its label is `NO_CLASS`.
+#: Identity of an image without a known person. Its label is `NO_CLASS`.
 NOBODY = "-1"
 _MOST_COMPARISONS = 2**63  # more are a mistake in a file
 
 
 @runtime_checkable
 class Progress(Protocol):
-    """Wraps an iterable and shows how far it has come; library code receives one and never prints by itself."""
+    """Wraps an iterable and shows its progress; library code receives one and never prints by itself."""
 
     def __call__(self, items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterable[T]:
         """The same items, in the same order, shown under this description.
 
         Args:
             items: the items that remain.
-            description: what is done with them.
-            total: number of items including `done`; None where it is not known.
+            description: description of the task.
+            total: number of items including `done`; None if it is not known.
             done: number of items that an earlier process has completed.
         """
         ...
 
 
 def quietly(items: Iterable[T], description: str, total: int | None = None, done: int = 0) -> Iterable[T]:
-    """The silent `Progress`: hands the items on and shows nothing."""
+    """The silent `Progress`: yields the items and shows nothing."""
     return items
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Embeddings:
-    """One embedding a row, each with a name and an identity; made from arrays, tensors or lists.
+    """Embeddings, one for each row, with names and identities; made from arrays, tensors or lists.
 
     >>> people = Embeddings([[3.0, 4.0], [4.0, 3.0], [0.0, 1.0]], identities=["Ann", "Ann", "Ben"])
     >>> len(people), people.embeddings.dtype, people.names.tolist()
@@ -66,14 +66,14 @@ class Embeddings:
         names: text or whole numbers; None numbers the rows.
         identities: text or whole numbers.
         domains, media, templates: text or whole numbers, or None.
-        origin: see below.
+        origin: origin of the embeddings, see below.
 
     Attributes:
-        embeddings: one row an image, as the model gave it (not normalised); finite and not of length zero.
+        embeddings: a row for each image, the unnormalised output of the model; finite and not of length zero.
         names: unique name of each row.
         identities: the data set's name of the person; compared as strings, and never empty.
         domains: group of each row (capture condition, source, ...), where the set has groups.
-        origin: what made them, where that is known.
+        origin: model and settings that made the embeddings, if known.
         media: name of the still image or video of each row, where rows belong together.
         templates: name of the template that each row is part of, where rows belong together; see `templates_of`.
 
@@ -135,7 +135,7 @@ class Embeddings:
             raise ValueError(f"names must be unique, but {str(self.names[again])[:200]!r} appears again at row {again}")
 
     def take(self, rows: np.ndarray) -> "Embeddings":
-        """These rows, by their positions in the order wanted, or by a truth for each row."""
+        """The rows at these positions, in the given order, or the rows that are True in a mask."""
         return replace(
             self,
             embeddings=self.embeddings[rows],
@@ -162,8 +162,8 @@ class Comparisons:
         right: row of the second.
         genuine: True where both show the same person.
         folds: number of the fold each pair belongs to, where the list has folds.
-        lines: line of the list each pair stands on, for errors, or its place in words where the list is several files;
-            None for pairs made otherwise.
+        lines: line of each pair in the list, for errors, or its place in words if the list consists of several files;
+            None for pairs from elsewhere.
         domains: domain of each pair, where the list states it; None leaves it to the domains of the two images.
     """
 
@@ -186,7 +186,7 @@ class Comparisons:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of comparisons, genuine or impostor, with the domain of each where there are domains.
+    """Scores of comparisons, genuine or impostor, with the domain of each if there are domains.
 
     Attributes:
         score: higher is more alike; NaN is refused, infinities are ordered.
@@ -210,7 +210,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Redrawing:
-    """How a bootstrap over identities redraws people; equal values give equal draws for equal numbers of people.
+    """The redrawing of people by a bootstrap; equal values give equal draws for equal numbers of people.
 
     Attributes:
         replicates: number of bootstrap replicates.
@@ -226,25 +226,25 @@ class Redrawing:
         check_seed(self.seed)
 
 
-#: The redrawing that is used where none is given.
+#: The default redrawing.
 REDRAWING = Redrawing()
 
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """What happens at one threshold: accept iff score > threshold.
+    """Rates and counts at one threshold: accept iff score > threshold.
 
-    Rates travel with their counts and with two-sided exact binomial 95 % bounds, which take comparisons as independent;
-    bounds that respect shared people come from a bootstrap over identities.
+    Rates are stored with their counts and with two-sided exact binomial 95 % bounds, which assume independent
+    comparisons; bounds that take shared people into account come from a bootstrap over identities.
 
     >>> import verisphere
     >>> print(verisphere.operating_point(genuine=[0.9, 0.8, 0.3], impostor=[0.5, 0.4, 0.2, 0.1], far="0.25"))
     TAR 0.6667 (2 of 3 genuine, 95 % bounds 0.0943 to 0.9916) at FAR 0.25 (1 of 4 impostors), threshold 0.4
 
     Attributes:
-        far_target: the FAR asked for, as it was given.
-        rule: how the threshold was chosen from the impostor scores.
-        threshold: may be minus infinity (everything is accepted).
+        far_target: the requested FAR, as it was given.
+        rule: rule by which the threshold was chosen from the impostor scores.
+        threshold: the threshold, which may be minus infinity (everything is accepted).
         tar: share of genuine comparisons accepted (TMR in ISO/IEC 19795-1).
         far: share of impostor comparisons accepted (FMR in ISO/IEC 19795-1).
         below_resolution: the target times the impostor count is below one, so no accepted impostor is allowed.
@@ -271,7 +271,7 @@ class OperatingPoint:
             raise ValueError("a threshold is NaN, which decides nothing")
 
     def __str__(self) -> str:
-        """The point in words, which say where the impostors are too few for the FAR."""
+        """The point in words, with a note if the impostors are too few for the FAR."""
         few = "; too few impostors for this FAR, so none may pass" if self.below_resolution else ""
         return (
             f"TAR {self.tar:.4f} ({self.genuine_accepted:,} of {self.genuine_total:,} genuine, 95 % bounds "
@@ -297,7 +297,7 @@ def check_word(name: str, word: object, allowed: Any) -> None:
 
 
 def check_whole(name: str, number: object) -> None:
-    """Refuse what is no whole number; True and 2.0 are none.
+    """Refuse a value that is no whole number, such as True or 2.0.
 
     Raises:
         TypeError: names the argument and what was given.
@@ -334,7 +334,7 @@ def check_rate(rate: float, accepted: int, total: int) -> None:
 
 
 def check_bounds(rate: float, lower: float, upper: float) -> None:
-    """Refuse bounds that do not hold their rate between them.
+    """Refuse bounds that do not enclose their rate.
 
     Raises:
         ValueError: the rate lies outside its bounds, or a bound lies outside [0, 1].

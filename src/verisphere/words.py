@@ -40,7 +40,7 @@ def printable(text: str, keep: str = "") -> str:
     A\x1b]0;B\x07 \u202egpj.txt Anné
 
     Args:
-        text: text from anywhere.
+        text: text from any source.
         keep: letters that are left as they are, such as a line feed in a text of several lines.
     """
     if text.isprintable():

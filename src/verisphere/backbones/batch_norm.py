@@ -27,7 +27,7 @@ class SyncBatchNorm(_BatchNorm):
     process with all the images.
 
     Args:
-        num_features, eps, momentum, affine, track_running_stats: as of `torch.nn.BatchNorm2d`.
+        num_features, eps, momentum, affine, track_running_stats: see `torch.nn.BatchNorm2d`.
     """
 
     def forward(self, input: Float[Tensor, "batch channels *place"]) -> Float[Tensor, "batch channels *place"]:  # noqa: A002

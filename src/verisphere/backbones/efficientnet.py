@@ -96,7 +96,7 @@ class EfficientNet(Backbone):
         embedding_size: numbers in an embedding.
         width: factor on every channel count but the embedding's, > 0 and at most 16; counts are rounded to multiples of
             8. Only 1 is B0; the depth stays that of B0.
-        drop: probability with which the last block is left out for an image in training; that of the blocks before it
+        drop: probability with which the last block is skipped for an image in training; that of the blocks before it
             falls evenly to 0. The release of EfficientNet has 0.2.
         face_height: height of a face in pixels, a multiple of 16, at most 1,024.
         face_width: width of a face in pixels, likewise.

@@ -27,7 +27,7 @@ class Function(Operator):
     """A function of each number.
 
     Attributes:
-        function: the function's name in ONNX.
+        function: name of the function in ONNX.
     """
 
     function: Literal["Relu", "Sigmoid", "Tanh", "HardSwish", "Sqrt", "Abs", "Neg"]
@@ -85,7 +85,7 @@ class Pool(Operator):
     """The mean or the largest number of each window.
 
     Attributes:
-        function: the function's name in ONNX.
+        function: name of the function in ONNX.
         kernel, strides: vertical and horizontal.
         pads: on either side, vertical and horizontal.
         count_include_pad: whether a mean counts the padded zeros.
@@ -123,7 +123,7 @@ class Reduce(Operator):
     """One number for all numbers along some axes.
 
     Attributes:
-        function: the function's name in ONNX.
+        function: name of the function in ONNX.
         axes: axes that are reduced, from 1; axis 0 is the batch.
         keepdims: whether they stay, with size 1.
     """
@@ -227,9 +227,9 @@ class Slice(Operator):
     """A part of an axis.
 
     Attributes:
-        axis: an axis from 1 on; axis 0 is the batch.
+        axis: number of the axis, from 1; axis 0 is the batch.
         start, end: places, the end excluded.
-        step: the distance from one place to the next.
+        step: distance from one place to the next.
     """
 
     axis: int

@@ -209,7 +209,7 @@ class Arithmetic(Operator):
     """Two values, broadcast to each other; one of them can be a constant.
 
     Attributes:
-        function: the function's name in ONNX.
+        function: name of the function in ONNX.
         constant: the other value, if that is one number.
         sizes: sizes of the other value, if that is an array, whose numbers are among the weights.
         constant_first: whether the constant stands to the left, as in 1 - x.

@@ -31,7 +31,7 @@ def group_ensemble(
     """The instance embedding plus the group embeddings, weighted by the groups' probabilities.
 
     Args:
-        instance: e_0.
+        instance: logits of the groups, e_0.
         groups: e_m of each group.
         logits: logits of the groups, before the softmax.
         ensemble: "soft" is e_0 + sum_m p_m e_m (S-GroupFace), "hard" is e_0 + e_m of the likeliest group (H-GroupFace).

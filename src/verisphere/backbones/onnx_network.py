@@ -77,7 +77,7 @@ class OnnxNetwork(Backbone):
 
         Args:
             content: bytes of the ONNX file, which have been checked.
-            file: where they come from, for messages.
+            file: source of the bytes, for messages.
 
         Raises:
             ValueError: onnxruntime cannot run the graph.
@@ -88,7 +88,7 @@ class OnnxNetwork(Backbone):
         """The graph's embeddings of normalised RGB images.
 
         Raises:
-            ValueError: no graph was read, it fails, or it gives another shape than was told.
+            ValueError: no graph was read, it fails, or it gives another shape than was declared.
         """
         if self._session is None:
             raise ValueError("no graph was read; load the folder that `verisphere adopt` made")
@@ -116,7 +116,7 @@ class Session:
 
     Args:
         content: bytes of an ONNX file that holds all its weights, which have been checked.
-        file: where they come from, for messages.
+        file: source of the bytes, for messages.
 
     Raises:
         ValueError: onnxruntime cannot run it.

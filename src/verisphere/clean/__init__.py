@@ -1,1 +1,1 @@
-"""Label noise found by sub-centers and other rules, duplicates, overlap between sets; what was dropped, and why."""
+"""Label noise found by sub-centers and other rules, duplicates, overlap between sets; and the pages about them."""

@@ -1,4 +1,4 @@
-"""The result of cleaning: which samples were dropped and why, as text, JSON and a list that `train` reads."""
+"""The result of cleaning: the dropped samples and the reasons, as text, JSON and a list that `train` reads."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,13 +27,13 @@ _AT_ONCE = 1 << 16  # samples
 
 @dataclass(frozen=True)
 class AtAngle:
-    """What the rule of the angle drops at one of the compared angles.
+    """The samples that the rule of the angle drops at one of the compared angles.
 
     Attributes:
         angle: the angle, in degrees.
-        dropped: number of samples beyond it.
-        identities_lost: number of identities of which no sample remains.
-        agreement: dropped against noisy samples; None where the truth is not known.
+        dropped: number of samples beyond the angle.
+        identities_lost: number of identities without a remaining sample.
+        agreement: dropped samples compared with noisy ones; None if the truth is not known.
     """
 
     angle: float
@@ -49,7 +49,7 @@ class Cleaning:
     Attributes:
         found: the samples in their sub-classes.
         rule: the rule.
-        reasons: why each sample was dropped, as numbers of `Reason`.
+        reasons: reason for which each sample was dropped, as a number of `Reason`.
     """
 
     found: Found
@@ -68,7 +68,7 @@ class Cleaning:
 
     @cached_property
     def noisy(self) -> Bool[np.ndarray, " samples"] | None:
-        """Whether the label of each sample is wrong; None where the truth is not known."""
+        """Whether the label of each sample is wrong; None if the truth is not known."""
         truth = self.found.true_identities
         return None if truth is None else noisy_labels(self.found.identities, truth)
 
@@ -85,21 +85,21 @@ class Cleaning:
 
     @property
     def lost(self) -> list[str]:
-        """Identities of which no sample remains."""
+        """Identities without a remaining sample."""
         gone = (self.images > 0) & (images_left(self.found.sub, self.reasons) == 0)
         return [self.found.people[place] for place in np.flatnonzero(gone).tolist()]
 
     @property
     def agreement(self) -> Agreement | None:
-        """Dropped against noisy samples; None where the truth is not known."""
+        """Dropped samples compared with noisy ones; None if the truth is not known."""
         return None if self.noisy is None else agreement(~self.kept, self.noisy)
 
     @property
     def rank_1(self) -> dict[str, dict[str, float]] | None:
         """Share of the samples whose nearest class is their own: of all, and of the kept ones; see `NearestClass`.
 
-        It says what dropping the other sub-centers ("K = 3 to 1") changes; TAR it cannot change, since the embeddings
-        are the same.
+        It shows the effect of dropping the other sub-centers ("K = 3 to 1"), which cannot change TAR, since the
+        embeddings stay the same.
         """
         nearest = self.found.nearest_class
         if nearest is None:
@@ -108,7 +108,7 @@ class Cleaning:
         return {"all": nearest.shares(known), "kept": nearest.shares(known & self.kept)}
 
     def at_angles(self, angles: Sequence[float] = ANGLES) -> tuple[AtAngle, ...]:
-        """What the angle alone would drop at each of some angles (ArcFace, table 3)."""
+        """The samples that the angle alone would drop, for several angles (ArcFace, table 3)."""
         results = []
         for angle in angles:
             alone = Cleaning.by(Rule(angle), self.found)
@@ -132,7 +132,7 @@ class Cleaning:
         }
 
     def summary(self) -> dict[str, Any]:
-        """All of `clean.json` but its samples."""
+        """All of `clean.json` except its samples."""
         per_class = self.found.sub.counts
         fields: dict[str, Any] = {
             "method": self.found.method,
@@ -160,7 +160,7 @@ class Cleaning:
         found, words = self.found, [reason.word for reason in Reason]
         names, identities = iter(found.names), iter(found.identities)
         truth = repeat(None) if found.true_identities is None else iter(found.true_identities)
-        for start in range(0, len(found), _AT_ONCE):  # numbers of Python are made for so many samples at a time
+        for start in range(0, len(found), _AT_ONCE):  # samples that are converted to numbers of Python at a time
             part = slice(start, start + _AT_ONCE)
             columns = (found.sub.sub_center, found.sub.angle, found.sub.nearest, self.reasons)
             numbers = zip(*(column[part].tolist() for column in columns), strict=True)
@@ -179,7 +179,7 @@ class Cleaning:
                 yield entry if true is None else entry | {"true_identity": true}
 
     def write(self, folder: Path) -> None:
-        """Write `kept.txt` and `clean.json` into a folder, each whole or not at all."""
+        """Write `kept.txt` and `clean.json` into a folder, each completely or not at all."""
         rows = np.flatnonzero(self.kept)
         found = self.found
         kept = LabelList(

@@ -1,7 +1,8 @@
 """Clusters of each identity's embeddings by DBSCAN: a baseline that users would pick for themselves.
 
 DBSCAN (Ester et al. 1996) joins rows that have enough neighbours within a distance; a row that is near to no such row
-is of no cluster. The implementation is that of scikit-learn, by cosine distance, one identity after the other.
+belongs to no cluster. The implementation is that of scikit-learn, with cosine distance, for one identity after the
+other.
 """
 
 import importlib.util
@@ -17,7 +18,7 @@ from verisphere.vocabulary import check_whole
 #: Cosine distance within which two images are neighbours, and rows that a core takes; chosen on LFW with noise, see
 #: docs/cleaning.md.
 EPS, MIN_SAMPLES = 0.65, 2
-_MOST_CLUSTERS = 15  # of an identity that are told apart, so that their counts take little memory
+_MOST_CLUSTERS = 15  # clusters of an identity that are distinguished, so that their counts take little memory
 
 
 def clusters_of(
@@ -72,7 +73,7 @@ def sub_classes_of_clusters(
     labels: Int64[np.ndarray, " rows"],
     classes: int,
 ) -> SubClasses:
-    """Sub-classes whose dominant one is cluster 0, where there is one."""
+    """Sub-classes in which cluster 0, if it exists, is dominant."""
     known = labels >= 0
     width = int(clusters.max()) + 1
     counts = np.bincount(labels[known] * width + clusters[known], minlength=classes * width).reshape(classes, width)
@@ -94,7 +95,7 @@ def check_dbscan(eps: float, min_samples: int, used: bool = True) -> None:
     """Refuse options of DBSCAN that are outside their ranges, and its use without scikit-learn.
 
     Raises:
-        ValueError: names what is wrong.
+        ValueError: an option is out of range, or scikit-learn is missing; names the fault.
     """
     check_whole("min_samples", min_samples)
     if min_samples < 1:

@@ -1,4 +1,4 @@
-"""What a method of cleaning finds, before a rule decides: the sub-class of every sample, with its name and identity."""
+"""The result of a method of cleaning before a rule decides: the sub-class of every sample, its name and identity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ class Found:
         people: the identities; a label of `sub` is a position in them.
         sub: sub-classes of the samples.
         method: how the sub-centers were found, in words, such as "sub-centers of runs/k3".
-        domains: domain of each image; None where the set has none.
-        true_identities: who is on each image, where it is known.
-        nearest_class: whether the nearest class of each image is its own; None where this was not asked for.
+        domains: domain of each image; None if the set has none.
+        true_identities: true identity of each image, if known.
+        nearest_class: whether the nearest class of each image is its own; None if this was not requested.
     """
 
     names: Sequence[str]
@@ -35,5 +35,5 @@ class Found:
         return len(self.names)
 
     def with_truth(self, true_identities: Sequence[str] | None) -> "Found":
-        """The same with another truth."""
+        """The same samples with other true identities."""
         return replace(self, true_identities=true_identities)

@@ -1,11 +1,11 @@
 """Sub-classes from a file of embeddings alone, one identity at a time, without holding the file.
 
-Four methods. Two are the baselines that users would pick for themselves, which the sub-centers are compared with.
+There are four methods. Two of them are baselines that users would choose, for comparison with the sub-centers.
 
 - `sub-centers`: spherical k-means of each identity (`spherical_k_means`); ours, for sub-center ArcFace trains them.
 - `class-mean`: the mean of the identity's unit embeddings, the image itself included. It is `sub-centers` with K = 1.
 - `mean-of-others`: the mean of the identity's other images. In a small identity a wrong image pulls the mean towards
-  itself: of two images at a right angle, both are 45 degrees from their mean and 90 from each other.
+  itself: two images at a right angle are both 45 degrees from their mean, and 90 degrees from each other.
 - `dbscan`: the clusters that DBSCAN (Ester et al. 1996; scikit-learn) finds in the identity by cosine distance.
 """
 
@@ -47,26 +47,27 @@ def found_in_embeddings(
 ) -> Found:
     """The sub-class of each row of an embeddings file.
 
-    Whole identities are held at a time, as many as fit the budget; those that follow each other in the file are read in
-    one pass, and a file in which all identities are mixed takes a pass for each budget of rows. The result depends on
-    neither the budget nor the order of the rows. Rows of `NOBODY` are of no class.
+    Whole identities are held at a time, as many as fit the budget; identities that follow each other in the file are
+    read in one pass, and a file in which all identities are mixed takes a pass for each budget of rows. The result
+    depends on neither the budget nor the order of the rows. Rows of `NOBODY` belong to no class.
 
-    Of `dbscan`, each cluster is a sub-class and the largest is dominant; of equally large ones that with the larger sum
-    of cosines to its mean. Clusters are numbered by their sizes, from 0; the rows of no cluster share the number after
-    them, and so do the clusters from the 15th on. An identity of fewer than `min_samples` rows is one sub-class. Where
-    no cluster is found, none is dominant, so that the identity is lost. The angles are those to the mean of the
-    dominant cluster, and to the mean of the row's own cluster (0 for a row of no cluster). Meant for
+    With `dbscan`, each cluster is a sub-class and the largest is dominant; among equally large ones, the one with the
+    larger sum of cosines to its mean. Clusters are numbered by their sizes, from 0; the rows of no cluster share the
+    number after them, and so do the clusters from the 15th on. An identity of fewer than `min_samples` rows is one
+    sub-class. If no cluster is found, none is dominant, so the identity is lost. The angles are those to the mean of
+    the dominant cluster, and to the mean of the row's own cluster (0 for a row of no cluster). The method is meant for
     `Rule(angle=None, only_dominant=True)`.
 
     Args:
         path: embeddings file.
-        method: how the sub-classes are found.
-        sub_centers: sub-centers of an identity; of `sub-centers`.
-        restarts: number of further starts of k-means; of `sub-centers`.
+        method: method that finds the sub-classes.
+        sub_centers: number of sub-centers of an identity, for `sub-centers`.
+        restarts: number of further starts of k-means, for `sub-centers`.
         seed: seed of the further starts.
-        eps: largest cosine distance of neighbours, above 0 and at most 2; of `dbscan`.
-        min_samples: rows within `eps`, itself included, that make a row part of a cluster's core; of `dbscan`.
-        budget: bytes of the rows that are held at a time; an identity that is larger is held all the same.
+        eps: largest cosine distance of neighbours, above 0 and at most 2, for `dbscan`.
+        min_samples: number of rows within `eps`, itself included, that make a row part of a cluster's core, for
+            `dbscan`.
+        budget: bytes of the rows that are held at a time; a larger identity is held nevertheless.
         progress: reports the progress over portions of the file.
 
     Raises:
@@ -139,7 +140,7 @@ class Finder:
     def cosines(
         self, rows: Float32[np.ndarray, "rows dim"], labels: Int64[np.ndarray, " rows"]
     ) -> Float32[np.ndarray, "rows subcenters"]:
-        """Cosines of unit rows to the centers of their own class; of every method but `dbscan`."""
+        """Cosines of unit rows to the centers of their own class, for every method except `dbscan`."""
         if self.method == "mean-of-others":
             return cosines_to_others(rows, labels)[:, None]
         return cosines_to_sub_centers(rows, labels, self.columns, restarts=self.restarts, seed=self.seed)
@@ -151,7 +152,7 @@ class Finder:
 
         Args:
             rows: rows of length 1.
-            labels: class of each row; a negative one is no class.
+            labels: class of each row; a negative label is no class.
             classes: number of classes.
         """
         if self.method == "dbscan":
@@ -173,11 +174,11 @@ def cosines_to_others(
 
     Args:
         rows: rows of length 1.
-        labels: class of each row; a negative one is no class.
+        labels: class of each row; a negative label is no class.
 
     Returns:
-        the cosines; 1 for the only row of a class, from which nothing can be said, and NaN for a row of no class. Where
-        the others cancel, the cosine is 0.
+        the cosines; 1 for the only row of a class, which has no others to compare with, and NaN for a row of no class.
+            If the other rows cancel, the cosine is 0.
     """
     cosines = np.full(len(rows), np.nan, np.float32)
     for _, places in equal_sizes(rows, labels):
@@ -192,12 +193,12 @@ def cosines_to_others(
 
 @dataclass(frozen=True, eq=False)
 class _Passes:
-    """Which identities are held together, and in which pass over the file they are read.
+    """The identities that are held together, and the pass over the file in which they are read.
 
     Attributes:
         block: block of each row; NONE for a row of no class.
         sizes: rows of each block.
-        passes: the blocks of each pass. The rows of a block all come before those of the next one in its pass.
+        passes: the blocks of each pass. In a pass, all rows of a block precede those of the next block.
     """
 
     block: Int64[np.ndarray, " rows"]
@@ -206,11 +207,11 @@ class _Passes:
 
     @classmethod
     def of(cls, labels: Int64[np.ndarray, " rows"], most: int) -> "_Passes":
-        """Blocks of whole identities of at most so many rows, in the order in which the identities appear."""
+        """Blocks of whole identities with a limited number of rows, in the order in which the identities appear."""
         known = np.flatnonzero(labels >= 0)
         counts = np.bincount(labels[known])
         first, last = np.zeros_like(counts), np.zeros_like(counts)
-        last[labels[known]] = known  # of several, the one assigned last stays
+        last[labels[known]] = known  # of several assignments the last one stays
         first[labels[known[::-1]]] = known[::-1]
         order = np.flatnonzero(counts)
         order = order[first[order].argsort()]
@@ -244,7 +245,7 @@ class _Passes:
 def _blocks(
     opened: StreamedRows, labels: Int64[np.ndarray, " rows"], plan: _Passes, method: str, progress: Progress
 ) -> Iterator[tuple[Int64[np.ndarray, " rows"], Float32[np.ndarray, "rows dim"]]]:
-    """Places in the file and unit rows of the blocks, one after the other; one is held at a time."""
+    """Places in the file and unit rows of each block; one block is held at a time."""
 
     def portions() -> Iterator[tuple[list[int], Float32[np.ndarray, "rows dim"]]]:
         for blocks in plan.passes:

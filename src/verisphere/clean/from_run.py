@@ -1,8 +1,8 @@
 """Sub-classes by the sub-centers of a run: from images, or from embeddings that its network has made.
 
-Of every image only the cosines to the sub-centers of its own class are held, so millions of images take K numbers each.
-A run with K = 1 has one sub-center for each class: every sample is then in the dominant sub-class, the rule of the
-angle drops by the distance to the class center alone, and that center has been drawn toward the noise, too.
+For every image only the K cosines to the sub-centers of its own class are held. A run with K = 1 has one sub-center for
+each class: every sample is then in the dominant sub-class, and the rule of the angle drops by the distance to the class
+center, which the noise has also attracted.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ from verisphere.train.restore import data_digest
 from verisphere.train.run_folder import versions
 from verisphere.vocabulary import NO_CLASS, NOBODY, Progress, printable, quietly
 
-#: Batches of a block, which is kept on the disk as a whole.
+#: Batches of a block, which is stored on the disk as a whole.
 BATCHES = 64
 _CPU = torch.device("cpu")
 _COSINES, _NEAREST = "cosines", "nearest"
@@ -52,12 +52,12 @@ def found_in_run(
 ) -> Found:
     """The samples of a data set in the sub-classes of a run that was trained on it.
 
-    Images are embedded block by block, without the mirror image and in float32. A block that is done is kept in the
+    Images are embedded block by block, without the mirror image and in float32. A finished block is stored in the
     folder `work`; the next call with the same checkpoint, data and options continues from there, and gives the same
-    bits as one that was not ended. The ranks of a joined group share the work, and each returns the whole result; all
+    bits as an uninterrupted one. The ranks of a joined group share the work, and each returns the whole result; all
     ranks must see the same files.
 
-    Images of nobody who is known have no class: their sub-center is `NONE`, and no rule drops them.
+    Images without a known person have no class: their sub-center is `NONE`, and no rule drops them.
 
     Args:
         run: folder of a run (its newest checkpoint), or of one checkpoint inside a run.
@@ -115,13 +115,13 @@ def found_by_centers(
 ) -> Found:
     """The rows of an embeddings file in the sub-classes of the run whose network has made it.
 
-    The file is read in portions: once, or twice with `rank_1`. Domains that it has are not read.
+    The file is read in portions: once, or twice with `rank_1`. Domains in the file are not read.
 
     Args:
-        run: as in `found_in_run`.
+        run: see `found_in_run`.
         embeddings: the file; a file that states its origin must have been made by the run's network.
         device: device of the products of `rank_1`.
-        rank_1: as in `found_in_run`.
+        rank_1: see `found_in_run`.
         progress: reports the progress over the portions.
 
     Raises:
@@ -153,7 +153,7 @@ def found_by_centers(
 
 
 def labels_of(identities: Sequence[str]) -> tuple[tuple[str, ...], Int64[np.ndarray, " rows"]]:
-    """The people, sorted, and for each row the position of its person in them, as `Faces` has them."""
+    """The people, sorted, and for each row the position of its person among them, as in `Faces`."""
     column = coded(identities)
     people = tuple(sorted({*column.present()} - {NOBODY}))
     number = {person: label for label, person in enumerate(people)}
@@ -172,7 +172,7 @@ def _method(run: Path, head: RunHead) -> str:
 
 @contextmanager
 def _folder(work: Path | None) -> Iterator[Path]:
-    """The folder of the work files; a temporary one, which all ranks share, where none is given."""
+    """The folder of the work files; if none is given, a temporary one that all ranks share."""
     if work is not None:
         yield work
         return
@@ -203,7 +203,7 @@ def _cosines(
         if done[number]:
             cosines[block.start : block.stop] = files.load(_COSINES, number, _COSINES)
     waiting = [number for number, is_done in enumerate(done) if not is_done]
-    alone = len(blocks) == 1  # then the progress over its batches says more
+    alone = len(blocks) == 1  # then the progress over its batches is more informative
     numbers = waiting if alone else progress(waiting, "embedding", len(blocks), sum(done))
     for number in numbers:
         block = blocks[number]

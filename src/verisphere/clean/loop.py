@@ -1,7 +1,7 @@
 """The loop of sub-center ArcFace: train K sub-centers, clean by them, train one center a class from the start.
 
-Deng et al. 2021 (arXiv:1801.07698v4, section 3.3): a head of K = 3 finds the noise, and after it is dropped a network
-is trained anew with K = 1. The folder of a loop:
+Deng et al. 2021 (arXiv:1801.07698v4, section 3.3): a head with K = 3 finds the noise, and after the noise is dropped a
+network is trained anew with K = 1. The folder of a loop:
 
 OUT/loop.json                 what was asked for
 OUT/first/                    the run with sub-centers
@@ -37,17 +37,17 @@ from verisphere.vocabulary import Progress, quietly
 log = logging.getLogger(__name__)
 
 FIRST, CLEANED, SECOND = "first", "cleaned", "second"
-#: Sub-centers of the first training where neither the recipe nor the caller says more than 1 (ArcFace, table 3).
+#: Sub-centers of the first training if neither the recipe nor the caller states more than 1 (ArcFace, table 3).
 SUB_CENTERS = 3
 _PLAN = "loop.json"
 
 
 @dataclass(frozen=True)
 class CleanOptions:
-    """How the loop cleans.
+    """The settings of the cleaning in the loop.
 
     Attributes:
-        rule: which samples are dropped.
+        rule: rule by which samples are dropped.
         truth: list of labels with the true identities; None takes those of the data, if it has any.
         rank_1: also find the nearest class of every image.
         batch_size: images at a time.
@@ -71,10 +71,10 @@ def clean_loop(
     threads: int | None = None,
     progress: Progress = quietly,
 ) -> Cleaning | None:
-    """Train with sub-centers, clean, and train anew on what is kept; a loop that was ended continues where it was.
+    """Train with sub-centers, clean, and train anew on the kept images; a stopped loop continues where it was.
 
-    A stage that is finished stays. The second recipe is the first one with one center a class and the data restricted
-    by `Relabelled`; one that starts from another run takes its backbone alone (`start_head: false`), since classes may
+    A finished stage is not repeated. The second recipe is the first one with one center a class and the data restricted
+    by `Relabelled`; if it starts from another run, it takes only the backbone (`start_head: false`), since classes may
     be lost. The ranks of a joined group work together, and rank 0 writes.
 
     Args:
@@ -85,20 +85,20 @@ def clean_loop(
         sub_centers: number of sub-centers of the first training; None takes that of the recipe if it is more than 1,
             else `SUB_CENTERS`.
         measure: see `train_run`.
-        device, threads: as in `train_run`.
+        device, threads: see `train_run`.
         progress: reports the progress of all stages.
 
     Returns:
-        the result of the cleaning; None where it was finished before.
+        the result of the cleaning; None if it was finished by an earlier call.
 
     Raises:
-        FileExistsError: `out` holds something else than a loop.
+        FileExistsError: `out` holds anything but a loop.
         ValueError: the recipe is wrong; the folder holds another loop; a stage refuses its input.
         TrainingStopped: a signal asked to stop.
     """
     first = on_every_rank(lambda: _first_recipe(recipe, list(overrides), sub_centers))
     truth = options.truth
-    if truth is not None:  # first: a list that is refused after a training would cost that training
+    if truth is not None:  # first, since a list that is refused after a training would waste that training
         on_every_rank(lambda: truth_of_list(truth, first.recipe.data.names))
     measured = {"truth": None if truth is None else str(real_path(truth)), "rank_1": options.rank_1}
     on_first_rank(lambda: _open(out, {"recipe": first.resolved, "rule": asdict(options.rule), "measured": measured}))
@@ -117,7 +117,7 @@ def clean_loop(
                 device=place,
                 batch_size=options.batch_size,
                 workers=first.recipe.workers,
-                trust=True,  # its recipe, including its code, was given for training
+                trust=True,  # trusted: its recipe, including its code, was given for training
                 work=work,
                 rank_1=options.rank_1,
                 progress=progress,
@@ -163,7 +163,7 @@ def _is_clean(folder: Path) -> bool:
 
 
 def _train(read: ReadRecipe, folder: Path, session: dict[str, Any]) -> None:
-    """Train, from the newest checkpoint if there is one; a finished training stays."""
+    """Train, from the newest checkpoint if there is one; a finished training is not repeated."""
 
     def state() -> str:
         newest = list_checkpoints(folder)

@@ -1,8 +1,8 @@
 """Rank 1 among the classes: whether the class whose sub-center is nearest to a sample is its own.
 
-It is where "K = 3 to 1" (Deng et al. 2021, table 3: a head of K sub-centers of which only the dominant ones are kept)
-can show: to drop sub-centers changes no embedding, hence no score of two images and no TAR. It changes which class
-center a sample is nearest to.
+Only this figure shows the effect of "K = 3 to 1" (Deng et al. 2021, table 3: of a head with K sub-centers only the
+dominant ones are kept). Dropping sub-centers changes no embedding, hence no score of two images and no TAR, but it
+changes the class center that a sample is nearest to.
 """
 
 from collections.abc import Callable
@@ -27,18 +27,18 @@ _ROWS = 1024
 class NearestClass:
     """Whether the nearest class of each sample is its own; False for a sample of no class.
 
-    A class is as near as the nearest of its sub-centers. A class that is equally near as the own one does not count.
+    A class is as near as the nearest of its sub-centers. Another class that is equally near as the own one is ignored.
 
     Attributes:
-        all_sub_centers: the nearest among all sub-centers of all classes.
-        dominant_only: the nearest among the dominant sub-centers of the classes.
+        all_sub_centers: result with all sub-centers of all classes.
+        dominant_only: result with only the dominant sub-center of each class.
     """
 
     all_sub_centers: Bool[np.ndarray, " samples"]
     dominant_only: Bool[np.ndarray, " samples"]
 
     def shares(self, samples: Bool[np.ndarray, " samples"]) -> dict[str, float]:
-        """Share of some samples whose nearest class is their own; NaN of none.
+        """Share of some samples whose nearest class is their own; NaN for no samples.
 
         >>> nearest = NearestClass(np.array([True, True, False]), np.array([True, False, False]))
         >>> nearest.shares(np.array([True, True, False]))
@@ -53,11 +53,11 @@ class NearestClass:
 def nearest_is_own(
     centers: Float[Tensor, "classes subcenters dim"], dominant: Int64[np.ndarray, " classes"], device: torch.device
 ) -> Callable[..., Bool[np.ndarray, "rows 2"]]:
-    """A function that says of embeddings whether their nearest class is their own: by all sub-centers, by the dominant.
+    """A function that tests whether the nearest class of embeddings is their own: by all sub-centers, by the dominant.
 
     The function takes embeddings (rows, dim), labels (rows,) and the cosines (rows, subcenters) to the sub-centers of
-    the own class. It holds the cosines of some rows to a part of the classes at a time. The ranks of a group share the
-    rows, and all call the function together; each receives all results.
+    the own class. The cosines of a block of rows to a part of the classes are held at a time. The ranks of a group
+    share the rows, and all call the function together; each receives all results.
 
     Args:
         centers: directions of the sub-centers.
@@ -76,7 +76,7 @@ def nearest_is_own(
             nearest_others(query, directions, own_class, 1, subcenters, "cosine")[:, 0].cpu().numpy()
             for directions, subcenters in heads
         ]
-        with np.errstate(invalid="ignore"):  # cosines of a row of no class are NaN
+        with np.errstate(invalid="ignore"):  # the cosines of a row without a class are NaN
             return (own >= np.stack(others, axis=1)) & (labels >= 0)[:, None]
 
     def of_rows(

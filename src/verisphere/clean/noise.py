@@ -17,11 +17,11 @@ DESCRIPTIONS = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class NoisySet:
-    """A data set with label noise, as files name it.
+    """A data set with label noise, described by files.
 
     Attributes:
         path: the data set.
-        rate, open_share, seed: the arguments of `LabelNoise`.
+        rate, open_share, seed: see `LabelNoise`.
         outside: set of the images of open-set noise; None without such noise.
         trust: also build data sets from outside verisphere, which runs their code.
     """
@@ -37,27 +37,26 @@ class NoisySet:
         """The set with its noise.
 
         Raises:
-            FileNotFoundError, ValueError: as `open_faces` and `LabelNoise` raise them.
+            FileNotFoundError, ValueError: see `open_faces` and `LabelNoise`.
         """
         outside = None if self.outside is None else open_faces(self.outside, trust=self.trust)
         return LabelNoise(open_faces(self.path, trust=self.trust), self.rate, self.open_share, outside, self.seed)
 
     def description(self) -> dict[str, Any]:
-        """The set with its noise as a recipe describes it; paths of packs are absolute."""
+        """The description of the set with its noise for a recipe; paths of packs are absolute."""
         arguments: dict[str, Any] = {"faces": describe_faces(self.path), "rate": self.rate, "seed": self.seed}
         if self.outside is not None:
             arguments |= {"open_share": self.open_share, "outside": describe_faces(self.outside)}
         return {"class_path": f"{HOUSE}LabelNoise", "init_args": arguments}
 
     def write(self, out: Path) -> str:
-        """Write the noise, whole or not at all: as a YAML description if the name ends so, else as a list of labels.
+        """Write the noise completely, or not at all: a YAML description if the name ends so, else a list of labels.
 
         Returns:
             the counts as text.
 
         Raises:
-            FileNotFoundError, ValueError: as `faces` raises them; or the list would have to carry images of another
-                set.
+            FileNotFoundError, ValueError: see `faces`; or the list would have to contain images of another set.
         """
         described = out.suffix.lower() in DESCRIPTIONS
         if self.outside is not None and not described:

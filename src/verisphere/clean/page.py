@@ -1,4 +1,4 @@
-"""The page about a cleaning: what was dropped, why, whom it costs, and what the images look like."""
+"""The page about a cleaning: the dropped samples, the reasons, the identities that lose images, and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,8 +34,8 @@ PAGE, PLOTS = "index.html", "plots"
 IDENTITIES = 3  # identities shown in their sub-classes
 IN_ROW = 8  # images shown of a sub-class
 ON_SHEET = 24  # images of a contact sheet
-PER_IDENTITY = 2  # of them at most, of one identity
-_LOOKED_AT = 100_000  # images in order that a sheet is chosen from, so that those of one identity do not fill it
+PER_IDENTITY = 2  # images of one identity among them, at most
+_LOOKED_AT = 100_000  # images from which a sheet is chosen in order, so that one identity does not fill it
 
 
 def write_page(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> None:
@@ -113,7 +113,7 @@ def rule_in_words(rule: Rule) -> str:
 
 
 def _reasons_in_words(rule: Rule) -> dict[Reason, str]:
-    """The reasons for which this rule can drop an image."""
+    """The possible reasons of this rule for dropping an image, in words."""
     words = {}
     if rule.angle is not None:
         words[Reason.ANGLE] = f"more than {rule.angle:g} degrees to the dominant sub-center"
@@ -156,7 +156,7 @@ def _by_images(cleaning: Cleaning, lost: Bool[np.ndarray, " classes"]) -> list[B
 
 
 def _categories(cleaning: Cleaning) -> list[Category]:
-    """The samples with an identity: dominant or not, and clean or noisy where the truth is known."""
+    """The samples with an identity: dominant or not, and clean or noisy if the truth is known."""
     sub = cleaning.found.sub
     everything = np.ones(len(sub), bool)
     kinds = [(None, everything)] if cleaning.noisy is None else [(False, ~cleaning.noisy), (True, cleaning.noisy)]
@@ -173,8 +173,8 @@ def _categories(cleaning: Cleaning) -> list[Category]:
 def telling_identities(cleaning: Cleaning, count: int = IDENTITIES) -> list[int]:
     """Labels of the identities with most dropped samples outside their dominant sub-class.
 
-    Of equally many, those with most samples outside it; of equally many of these, the first ones. Identities without a
-    sample outside are not chosen.
+    Among equals, those with most samples outside it come first, then those that come first in the set. Identities
+    without a sample outside are not chosen.
     """
     sub = cleaning.found.sub
     outside = sub.known & ~sub.in_dominant
@@ -202,7 +202,7 @@ def _identity(cleaning: Cleaning, label: int) -> IdentityShown:
 
 
 def even_steps(length: int, most: int) -> Int64[np.ndarray, " shown"]:
-    """Positions at even steps from the first to the last, at most so many.
+    """Positions at even steps from the first to the last, at most the given number.
 
     >>> even_steps(3, 10).tolist(), even_steps(10, 4).tolist()
     ([0, 1, 2], [0, 3, 6, 9])
@@ -266,7 +266,7 @@ def _shots(cleaning: Cleaning, places: Int64[np.ndarray, " shown"]) -> tuple[Sho
 
 
 def _with_pictures(findings: CleaningFindings, faces: Faces) -> CleaningFindings:
-    """The same contents, with the images that are shown."""
+    """The contents with the images that are shown."""
     sheets = (*findings.sheets_dropped, *findings.sheets_kept)
     shots = [shot for sheet in sheets for shot in sheet.shown]
     shots += [shot for shown in findings.shown for part in shown.sub_classes for shot in part.shown]

@@ -1,4 +1,4 @@
-"""Embeddings with the labels of a list, to measure what wrong labels cost: nothing is embedded anew."""
+"""Embeddings with the labels of a list, to measure the cost of wrong labels; nothing is embedded anew."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +17,16 @@ from verisphere.vocabulary import Embeddings, printable
 def relabelled_embeddings(
     embeddings: Embeddings, labels: str | Path | None = None, without: str | Path | None = None
 ) -> Embeddings:
-    """The rows that a list of labels names, with its identities, but for the rows that another list excludes.
+    """The rows that a list of labels names, with its identities, without the rows that another list excludes.
 
     Args:
-        embeddings: the rows as they were embedded.
+        embeddings: the original embeddings.
         labels: list of labels (`verisphere.files.label_lists`); None keeps all rows and identities.
         without: names of rows to exclude, one a line; None excludes none.
 
     Raises:
-        FileNotFoundError: a list is not there.
-        ValueError: a list is malformed or names a row that is not there, or no row is left.
+        FileNotFoundError: a list does not exist.
+        ValueError: a list is malformed or names a missing row, or no row remains.
     """
     if labels is not None:
         positions, listed = relabelled(embeddings.names.tolist(), labels)
@@ -58,11 +58,11 @@ def relabel_file(path: Path, out: Path, labels: Path | None = None, without: Pat
     Args:
         path: embeddings file.
         out: the embeddings file to write, ending in .npz.
-        labels, without: as in `relabelled_embeddings`; at least one of them.
+        labels, without: see `relabelled_embeddings`; at least one of the two.
 
     Raises:
         FileExistsError: `out` is one of the inputs, or a folder.
-        FileNotFoundError: an input is not there.
+        FileNotFoundError: an input does not exist.
         ValueError: neither list is given, a list or the file is malformed, or `out` does not end in .npz.
     """
     if labels is None and without is None:

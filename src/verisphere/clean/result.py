@@ -8,14 +8,14 @@ from verisphere.images.faces import Faces
 
 
 def write_result(cleaning: Cleaning, faces: Faces | None, folder: Path, title: str) -> str:
-    """Write all files of a result; returns an empty text, as `on_first_rank` takes it.
+    """Write all files of a result; returns an empty text, since `on_first_rank` needs a result.
 
     Args:
         cleaning: the result.
-        faces: the images, for the pictures of a page; None where they are not there.
+        faces: the images, for the pictures of a page; None if they are not available.
         folder: the folder.
         title: heading of a page.
     """
-    write_page(cleaning, faces, folder, title)  # first: it is refused where the images are not those of the names
+    write_page(cleaning, faces, folder, title)  # first, since the page is refused if the images have other names
     cleaning.write(folder)
     return ""

@@ -1,4 +1,4 @@
-"""Rules of cleaning: which samples of an identity are dropped, and why."""
+"""Rules of cleaning: they decide which samples of an identity are dropped, with a reason for each."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,7 +15,7 @@ ANGLES = (70.0, 75.0, 80.0, 85.0)
 
 
 class Reason(IntEnum):
-    """Why a sample was dropped; `KEPT` where it was not."""
+    """The reason for which a sample was dropped; `KEPT` if it was not."""
 
     KEPT = 0
     ANGLE = 1
@@ -30,7 +30,7 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Which samples are dropped.
+    """A rule that decides which samples are dropped.
 
     The rule of sub-center ArcFace (Deng et al. 2021, section 3.3 and table 3) is the angle alone, at 75 degrees. The
     other two are ours.
@@ -39,7 +39,7 @@ class Rule:
         angle: samples at a larger angle to the dominant sub-center of their identity are dropped; degrees. None drops
             no sample by its angle.
         only_dominant: also drop every sample that is nearer to another sub-center than to the dominant one.
-        min_images: identities of which fewer samples remain are dropped as a whole.
+        min_images: identities with fewer remaining samples are dropped as a whole.
 
     Raises:
         ValueError: a number outside its range.
@@ -57,9 +57,9 @@ class Rule:
             raise ValueError(f"min_images is {self.min_images}; allowed is 1 or more")
 
     def reasons(self, found: SubClasses) -> Int8[np.ndarray, " samples"]:
-        """Why each sample is dropped, as numbers of `Reason`: the first rule that drops it.
+        """The reason for which each sample is dropped, as a number of `Reason`: the first that applies.
 
-        Samples of no class are kept.
+        Samples without a class are kept.
 
         >>> from verisphere.clean.sub_classes import sub_classes
         >>> cosines = np.array([[0.9, 0.0], [0.8, 0.1], [0.3, 0.5], [0.1, 0.6]], np.float32)

@@ -1,13 +1,13 @@
 """Spherical k-means of each identity's embeddings, for all identities at once.
 
-Spherical k-means (Dhillon and Modha 2001, "Concept decompositions for large sparse text data using clustering",
-section 3) partitions unit vectors so that the sum of the cosines between each vector and the center of its cluster
-grows; a center is the mean of its cluster, divided by its length. Sub-center ArcFace (Deng et al. 2021) trains its
-sub-centers and does not say how to find them from embeddings that exist; to find them by k-means is ours.
+Spherical k-means (Dhillon and Modha 2001, "Concept decompositions for large sparse text data using clustering", section
+3) partitions unit vectors so that the sum of the cosines between each vector and the center of its cluster grows; a
+center is the mean of its cluster, divided by its length. Sub-center ArcFace (Deng et al. 2021) trains its sub-centers
+and does not state how to find them from existing embeddings; finding them by k-means is ours.
 
 The start is deterministic and ours: the first center is the row nearest to the mean of the identity, and each further
-one the row whose largest cosine to the centers before it is smallest (farthest first). Further starts can be drawn; of
-all, the one with the largest sum of cosines stays.
+one the row whose largest cosine to the centers before it is smallest (farthest first). Further starts can be drawn; the
+start with the largest sum of cosines is kept.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from verisphere.vocabulary import NO_CLASS, check_whole
 
 ITERATIONS = 100
 _AT_ONCE = 16 << 20  # bytes of the rows that are clustered together, so that they stay in the processor's caches
-_SAME = 1 - 1e-6  # rows with a larger cosine are one direction: float32 cannot tell them apart
-_ORDERED_BY = 4  # numbers by which rows are ordered at first; those that agree in them are ordered by all numbers
+_SAME = 1 - 1e-6  # rows with a larger cosine have one direction: float32 cannot distinguish them
+_ORDERED_BY = 4  # numbers by which rows are ordered first; rows that agree in them are ordered by all numbers
 
 
 def cosines_to_sub_centers(
@@ -44,14 +44,14 @@ def cosines_to_sub_centers(
 
     Args:
         rows: rows of length 1.
-        labels: class of each row; a negative one is no class.
+        labels: class of each row; a negative label is no class.
         sub_centers: sub-centers of each class; a class with fewer rows, or fewer directions, has fewer.
         restarts: number of further starts, each from rows that are drawn.
         seed: seed of the drawn starts.
         iterations: most iterations of a start.
 
     Returns:
-        the cosines; NaN where the class has fewer sub-centers, and for a row of no class.
+        the cosines; NaN if the class has fewer sub-centers, and for a row of no class.
 
     Raises:
         ValueError: a row has length zero, or a number is outside its range.
@@ -86,9 +86,9 @@ def spherical_k_means(
     """Centers of each class by spherical k-means; NaN where a class has fewer directions than sub-centers.
 
     Each iteration assigns every row to the nearest center, the first of equally near ones, and puts each center at the
-    mean of its rows, of length 1. A center without rows takes the row that is farthest from its own center, which is
-    an increase of the sum of cosines; where all rows are at their centers, it is absent. The iterations end when no row
-    changes its center.
+    mean of its rows, of length 1. A center without rows takes the row that is farthest from its own center, which
+    increases the sum of cosines; if all rows are at their centers, it is absent. The iterations end when no row changes
+    its center.
 
     Args:
         points: rows of length 1, equally many of each class.
@@ -145,7 +145,7 @@ def equal_sizes(
     """Classes with equally many rows together, and the positions of their rows; not too many at a time.
 
     The rows of a class are in the order of their numbers, so that the order in which they are given changes nothing,
-    not even by rounding. Rows of no class are left out.
+    not even by rounding. Rows of no class are excluded.
     """
     leading = rows[:, :_ORDERED_BY]
     order = np.lexsort((*leading.T[::-1], labels))
@@ -194,7 +194,7 @@ def _means(
     before: Float32[np.ndarray, "classes subcenters dim"],
     present: Bool[np.ndarray, "classes subcenters"],
 ) -> Float32[np.ndarray, "classes subcenters dim"]:
-    """Sums divided by their lengths; NaN for a center without rows; one whose rows cancel stays where it was."""
+    """Sums divided by their lengths; NaN for a center without rows; a center whose rows cancel stays unchanged."""
     lengths = np.linalg.norm(sums, axis=2, keepdims=True)
     cancel = lengths <= 1e-6
     centers = np.where(cancel, before, sums / np.where(cancel, 1, lengths))

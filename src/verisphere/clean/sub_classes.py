@@ -1,4 +1,4 @@
-"""Sub-classes: the samples of an identity by the sub-center that each is nearest to, and the dominant one of them.
+"""Sub-classes: the samples of an identity, grouped by their nearest sub-center, and the dominant sub-center.
 
 Sub-center ArcFace (Deng et al. 2021, arXiv:1801.07698v4, section 3.3) trains K sub-centers for each identity. Most of
 the clean samples gather at one of them, the dominant sub-center; noisy and hard samples go to the others.
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32, Int64
 
 #: Sub-center of a sample of no class, or of a class without sub-centers.
 NONE = -1
-#: Most that cosines of float32 differ by their rounding alone: the center of a single image has cosine 1 with it.
+#: Largest difference of float32 cosines that is only rounding: the center of a single image has cosine 1 with it.
 ROUNDING = 1e-5
 
 
@@ -20,7 +20,7 @@ class SubClasses:
     """The sub-class of each sample, and its angles.
 
     Attributes:
-        labels: class of each sample; `NO_CLASS` for a sample of nobody who is known.
+        labels: class of each sample; `NO_CLASS` for a sample without a known person.
         sub_center: number of the nearest sub-center of the own class; `NONE` for a sample of no class.
         dominant: number of the dominant sub-center of each class; `NONE` for a class without samples.
         counts: number of samples that are nearest to each sub-center.
@@ -56,9 +56,9 @@ def sub_classes(
 ) -> SubClasses:
     """Sub-classes from the cosines of each sample to the sub-centers of its own class.
 
-    The dominant sub-center of a class is the one that most of its samples are nearest to; of several with equally many,
-    the one with the larger sum of the cosines of these samples, and of sums that are equal up to rounding the first. A
-    sample that is equally near to two sub-centers belongs to the first.
+    The dominant sub-center of a class is the one that most of its samples are nearest to; among equals, the one with
+    the larger sum of the cosines of these samples, or the first if these sums are equal up to rounding. A sample that
+    is equally near to two sub-centers belongs to the first.
 
     >>> cosines = np.array([[0.9, 0.0], [0.8, 0.1], [0.1, 0.5]], np.float32)  # two near the first, one the second
     >>> found = sub_classes(cosines, np.array([0, 0, 0]), classes=1)
@@ -66,8 +66,9 @@ def sub_classes(
     ([0, 0, 1], [0], [[2, 1]], [26.0, 37.0, 84.0])
 
     Args:
-        cosines: cosines; NaN where the class has fewer sub-centers than others. Rows of no class are not read.
-        labels: class of each sample, below `classes`; a negative one is no class.
+        cosines: cosines to each sub-center; NaN if the class has fewer sub-centers than others. Rows of no class are
+            not read.
+        labels: class of each sample, below `classes`; a negative label is no class.
         classes: number of classes.
     """
     per_class = cosines.shape[1]
@@ -89,5 +90,5 @@ def sub_classes(
 
 
 def degrees(cosines: Float32[np.ndarray, " samples"]) -> Float32[np.ndarray, " samples"]:
-    """Angles in degrees; cosines that rounding has carried past +-1 count as +-1."""
+    """Angles in degrees; cosines past +-1 by rounding count as +-1."""
     return np.degrees(np.arccos(np.clip(cosines.astype(np.float64), -1.0, 1.0))).astype(np.float32)

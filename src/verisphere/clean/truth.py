@@ -1,4 +1,4 @@
-"""How well a rule finds label noise, where the truth is known: precision, recall, lost clean samples."""
+"""The success of a rule in finding label noise, if the truth is known: precision, recall, lost clean samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from verisphere.files.label_lists import read_labels
 
 @dataclass(frozen=True)
 class Agreement:
-    """Dropped samples against noisy ones.
+    """Dropped samples compared with noisy ones.
 
     Attributes:
         noisy: number of samples whose label is wrong.
@@ -56,7 +56,7 @@ class Agreement:
 
 
 def agreement(dropped: Bool[np.ndarray, " samples"], noisy: Bool[np.ndarray, " samples"]) -> Agreement:
-    """Count dropped samples that are noisy and such that are not.
+    """Count the dropped samples with a wrong and with a right label.
 
     >>> found = agreement(np.array([True, True, False, False]), np.array([True, False, True, False]))
     >>> found.precision, found.recall, found.noise_after
@@ -66,7 +66,7 @@ def agreement(dropped: Bool[np.ndarray, " samples"], noisy: Bool[np.ndarray, " s
 
 
 def noisy_labels(identities: Sequence[str], true_identities: Sequence[str]) -> Bool[np.ndarray, " samples"]:
-    """Whether the identity of each sample is another than the true one."""
+    """Whether the identity of each sample differs from the true one."""
     return np.array([given != true for given, true in zip(identities, true_identities, strict=True)], bool)
 
 

@@ -80,7 +80,7 @@ def _adopt_function(options: argparse.Namespace) -> str:
 
 
 def _adopt_checkpoint(options: argparse.Namespace) -> str:
-    """Adopt a checkpoint of PyTorch, whose source alone says what pixels it takes.
+    """Adopt a checkpoint of PyTorch, whose source determines the pixels that it takes.
 
     Raises:
         ValueError: no source of checkpoints is named, or an option is given that describes an ONNX file.

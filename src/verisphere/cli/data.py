@@ -38,7 +38,7 @@ def data_verify(options: argparse.Namespace) -> str:
 
 
 def data_convert(options: argparse.Namespace) -> str:
-    """Convert a data set into another format, whole or not at all, with a manifest."""
+    """Convert a data set into another format, completely or not at all, with a manifest."""
     from verisphere.measure.data import convert
 
     return convert.convert(

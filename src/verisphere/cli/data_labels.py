@@ -26,7 +26,7 @@ def data_noise(options: argparse.Namespace) -> str:
 
 
 def data_duplicates(options: argparse.Namespace) -> str:
-    """Propose identities that may be one person and images that may be one picture; merge identities when told to."""
+    """Propose identities that may be one person and images that may be one picture; merge identities on request."""
     from verisphere.clean.same_person.duplicates import MERGED, find_duplicates, merged_labels, read_pairs
     from verisphere.files.disk import check_writable, refuse_overwriting
     from verisphere.files.label_lists import LabelList, write_labels

@@ -53,7 +53,7 @@ def add_closed_set(verb: argparse.ArgumentParser, what: str) -> None:
 
 
 def open_set_fpirs(options: argparse.Namespace, default: Sequence[str]) -> Sequence[str]:
-    """The FPIRs that are asked for, none with `--closed-set`.
+    """The requested FPIRs; empty with `--closed-set`.
 
     Raises:
         ValueError: both options are given.
@@ -84,7 +84,7 @@ def add_rule(verb: argparse.ArgumentParser) -> None:
 
 
 def add_feature_norm(verb: argparse.ArgumentParser) -> None:
-    """The option `--feature-norm`, for whatever pools templates."""
+    """The option `--feature-norm`, for verbs that pool templates."""
     verb.add_argument(
         "--feature-norm",
         choices=FEATURE_NORMS,

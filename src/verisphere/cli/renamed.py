@@ -1,4 +1,4 @@
-"""Verbs and options that have another name today, and the line that answers the old one."""
+"""Verbs and options that were renamed, and the error for the old name."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def check_renamed(arguments: Sequence[str]) -> None:
         arguments: the words after `verisphere`.
 
     Raises:
-        ValueError: a name is an old one; says the new one.
+        ValueError: a name is an old one; states the new one.
     """
     verbs = [word for word in arguments if not word.startswith("-")]
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")}

@@ -1,8 +1,8 @@
 """CPU threads of a verb, and how they wait for each other: chosen before PyTorch loads, when OpenMP reads its settings.
 
-PyTorch divides an operation among threads, which meet at its end. By default GNU OpenMP lets a thread that is early
-spin for milliseconds. Where other programs compute on the same cores, it takes the time that the late one needs: beside
-two busy processes a training on two cores was eight times slower than on an idle machine.
+PyTorch divides an operation among threads, which wait for each other at its end. By default GNU OpenMP lets a waiting
+thread spin for milliseconds. If other programs compute on the same cores, the spinning takes time that the late thread
+needs: beside two busy processes a training on two cores was eight times slower than on an idle machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def settle_threads(options: argparse.Namespace) -> tuple[str, str]:
     `options.threads` becomes a number, or None if it is not given.
 
     Returns:
-        what to say of the number that was chosen, and of the way of waiting that was put in place; empty for nothing.
+        a message on the chosen number and the way of waiting; empty if there is nothing to report.
     """
     about_load = about_waiting = ""
     if options.threads == "auto":
@@ -73,12 +73,12 @@ def fitting_number(cores: float, sharing: int = 1) -> int:
 def prepare(number: int | None, environment: MutableMapping[str, str] = os.environ) -> bool:
     """Put the settings of OpenMP into the environment, for the libraries that load next and for child processes.
 
-    What a user has set is kept, except that `number` replaces OMP_NUM_THREADS: the command line is nearer. Processes
-    that a launcher has started on one machine share its cores.
+    Settings of the user are kept, except that `number` replaces OMP_NUM_THREADS, since the command line takes
+    precedence. Processes that a launcher has started on one machine share its cores.
 
     Args:
         number: number of threads; None leaves it to the user's OMP_NUM_THREADS, or else to PyTorch.
-        environment: is changed.
+        environment: environment variables, which are changed in place.
 
     Returns:
         whether the spinning of waiting threads was shortened.
@@ -125,7 +125,7 @@ def idle_cores() -> float:
 
 
 def _times() -> dict[int, tuple[int, int]]:
-    """Ticks that each core of this process was idle, and ticks in all; empty where the system does not tell."""
+    """Ticks that each core of this process was idle, and ticks in all; empty if the system does not report them."""
     try:
         lines = _STAT.read_text().splitlines()
     except OSError:

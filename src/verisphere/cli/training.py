@@ -111,7 +111,7 @@ def _train(options: argparse.Namespace, distills: bool = False) -> str:
 
 
 def _dry_run(options: argparse.Namespace) -> str:
-    """What a training would take, by as many processes as were started; rank 0 computes and writes it."""
+    """The cost of a training on the started number of processes; rank 0 computes and writes it."""
     from verisphere.distributed import world
     from verisphere.files.disk import refuse_overwriting
     from verisphere.train.dry_run.text import dry_run
@@ -240,7 +240,7 @@ def experiment(options: argparse.Namespace) -> str:
         replicates=options.replicates,
         progress=progress(),
     )
-    show(result.text())  # what is whole is shown, whatever failed
+    show(result.text())  # finished results are shown even if something failed
     result.check()
     return f"{printable(str(options.out))}: results.csv, results.json, plots; a run in runs/ARM/seed-S each"
 

@@ -47,7 +47,7 @@ class DemoSize:
 
     Attributes:
         people: number of unseen people on whom the figures are measured.
-        images: images of each of them.
+        images: number of images of each of these people.
         calibration_people: number of further people, one image each, on whom the thresholds are set.
         shipped_fars: target FARs of the thresholds that are exported with the model.
         guarantee: guarantee of these thresholds.
@@ -69,7 +69,7 @@ def run_demo(
 
     Args:
         out: folder that receives the run, embeddings, figures, thresholds, the model folder and the report.
-        device: by default a GPU if there is one.
+        device: device of the training; by default a GPU if there is one.
         progress: reports the progress of each long step.
         size: size of the demo.
 
@@ -147,7 +147,7 @@ def run_demo(
 
 
 def _others(trained_on: SyntheticFaces, group: int, people: int, images: int) -> SyntheticFaces:
-    """Another group of people, drawn in the same way, with higher numbers than the training and all earlier groups."""
+    """Another group of people, drawn in the same way, with higher numbers than those of all earlier groups."""
     after = trained_on.first_person + len(trained_on.people)
     return SyntheticFaces(
         people,
@@ -206,7 +206,7 @@ def _shipped(calibration: Calibration) -> str:
 
 
 def above_the_promise(missed: Sequence[GuaranteedThreshold]) -> str:
-    """Why a measured FAR may exceed the promised one, according to the guarantee.
+    """The reason why a measured FAR may exceed the target, according to the guarantee.
 
     Args:
         missed: at least one threshold whose measured FAR does, all with the same guarantee.

@@ -58,7 +58,7 @@ class ProtocolsResult:
 
     Attributes:
         suite: the suite's result.
-        compared: every figure that the independent script works out.
+        compared: every figure that the independent script computes.
         demo_model: whether the embeddings are by the demo's own untrained network.
         out: folder of the sets, the embeddings and the figures.
     """
@@ -101,7 +101,7 @@ def run_protocols(
     Args:
         out: folder for the sets, the embeddings and the figures; if it is not empty, the next free number is appended.
         model: see `verisphere.models.embed.open_model`; None takes an untrained network of the demo's recipe.
-        device: by default a GPU if there is one.
+        device: device of the comparison; by default a GPU if there is one.
         progress: reports the progress of each long step.
 
     Raises:

@@ -52,7 +52,7 @@ def _matched(path: Path, people: Sequence[str]) -> Float[Tensor, "classes dim"]:
     """One center for each person, from the run of a teacher.
 
     Raises:
-        FileNotFoundError, ValueError: it has no head, several centers a class, or no class of a person.
+        FileNotFoundError, ValueError: the run has no head, several centers a class, or no class of a person.
     """
     head: RunHead = open_head(path)
     if head.centers.shape[1] > 1:

@@ -1,4 +1,4 @@
-"""File formats, one a file, the reader beside the writer; every file is written whole or not at all."""
+"""File formats, one per module, the reader beside the writer; every file is written completely or not at all."""
 
 from verisphere.files.embeddings import read_embeddings, write_embeddings
 from verisphere.files.scores import read_scores

@@ -1,7 +1,7 @@
-"""YAML files that stand on others: `base: NAME` takes all values of another file, and the file's own go over them.
+"""YAML files with a base: `base: NAME` takes all values of another file, and the values of this file override them.
 
-A base is a file, by a path relative to the file that names it, or a recipe that comes with verisphere, by its name. It
-may have a base itself. How a value goes over the base's:
+A base is a file, by a path relative to the file that names it, or a recipe that comes with verisphere, by its name. A
+base may have a base itself. A value overrides that of the base as follows:
 
 - A mapping is merged name by name.
 - A mapping whose `class_path` differs from the base's replaces the whole object, arguments included.
@@ -30,9 +30,9 @@ class YamlFile:
     """A file of a chain of bases.
 
     Attributes:
-        path: where it lies.
+        path: path of the file.
         text: the YAML.
-        content: the file's values alone, with class paths as they are spelled today.
+        content: values of this file alone, with current class paths.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class Based:
         """File and line that set a value; None if none of the files does.
 
         Args:
-            parts: names of the mappings that lead to the value; of a list, the place from 0.
+            parts: names of the mappings that lead to the value; in a list, the position from 0.
         """
         for file in self.files:
             if (line := _line(file.text, parts)) is not None:
@@ -65,15 +65,15 @@ class Based:
 
 
 def read_based(path: Path, load: Callable[[str], Any] = read_yaml) -> Based:
-    """Read a YAML file and the bases that it stands on.
+    """Read a YAML file and its bases.
 
     Args:
         path: the file.
-        load: makes plain values of a text; raises ValueError.
+        load: turns a text into plain values; raises ValueError.
 
     Raises:
         FileNotFoundError: there is no such file, or no such base; names the nearest packaged recipes.
-        ValueError: a file cannot be read, has no fields to merge, or stands on itself; or the files have together more
+        ValueError: a file cannot be read, has no fields to merge, or is its own base; or the files have together more
             than 2^18 letters. Names the file.
     """
     check_file(path)
@@ -123,7 +123,7 @@ def _check_circle(files: Sequence[YamlFile], path: Path) -> None:
 
 
 def merge(base: Any, over: Any) -> Any:
-    """The values of a base with others over them.
+    """The values of a base, overridden by others.
 
     >>> merge({"epochs": 1, "optimizer": {"name": "sgd", "rate": 0.1}}, {"optimizer": {"rate": 0.2}})
     {'epochs': 1, 'optimizer': {'name': 'sgd', 'rate': 0.2}}
@@ -133,7 +133,7 @@ def merge(base: Any, over: Any) -> Any:
     {'class_path': 'A', 'init_args': {'margin': 1, 'scale': 64}}
     """
     if isinstance(base, str) and isinstance(over, dict) and over.keys() == {"init_args"}:
-        base = {"class_path": base}  # a class without arguments may be written as its path alone
+        base = {"class_path": base}  # a class without arguments may be written as only its path
     if not (isinstance(base, dict) and isinstance(over, dict)):
         return over
     if "class_path" in over and over["class_path"] != base.get("class_path"):
@@ -143,7 +143,7 @@ def merge(base: Any, over: Any) -> Any:
 
 
 def _line(text: str, parts: Sequence[str]) -> int | None:
-    """The line of a value in a YAML text; None if it is not there."""
+    """The line of a value in a YAML text; None if the text lacks it."""
     node, line = yaml.compose(text, Loader=PlainLoader), None
     for part in parts:
         if isinstance(node, yaml.MappingNode):

@@ -49,11 +49,11 @@ class Check:
 
     Attributes:
         source: the file.
-        points: one point for each threshold, over all comparisons; empty where genuine or impostor ones are missing.
-        domains: the same for each domain.
+        points: a point for each threshold, over all comparisons; empty if genuine or impostor comparisons are missing.
+        domains: the points of each domain.
         skipped: domains that were skipped because they have no genuine or no impostor comparison.
         lacking: the kinds, of `genuine` and `impostor`, that are missing from the whole file.
-        shared_people: number of its people with the name of a person of the calibration file; None where one of the two
+        shared_people: number of its people with the name of a person of the calibration file; None if one of the two
             files names no people.
     """
 
@@ -85,8 +85,8 @@ class Calibration:
 
     Attributes:
         source: the file that the thresholds come from.
-        origin: the origin of its embeddings, where it is known.
-        thresholds: one threshold for each target FAR, in the order of the request.
+        origin: the origin of the source's embeddings, if known.
+        thresholds: a threshold for each target FAR, in the order of the request.
         checks: the check on the calibration file itself, then those on other files.
     """
 
@@ -116,7 +116,7 @@ class Calibration:
         return self.thresholds[0].threshold
 
     def meaning(self) -> str:
-        """The promise of each threshold and its rate of misses, a line for each sentence."""
+        """The guarantee of each threshold and its rate of misses, a line for each sentence."""
         return "\n".join(line for found in self.thresholds for line in (found.meaning(), found.misses()))
 
     def described(self) -> "Calibration":
@@ -148,7 +148,7 @@ def distinct_fars(fars: Sequence[Far]) -> None:
     """Refuses target FARs that cannot be calibrated together.
 
     Raises:
-        ValueError: there is no FAR, a FAR cannot be guaranteed, or two are equal, in whatever spelling.
+        ValueError: there is no FAR, a FAR cannot be guaranteed, or two are equal, even if spelled differently.
     """
     if not fars:
         raise ValueError("no FAR to calibrate at; name one, such as 1e-3")

@@ -1,14 +1,14 @@
 """Class paths in files: recipes, checkpoints and model folders name classes by import path, and those may move.
 
-A path that was public stays readable: `MOVED` says where its module is now, and whoever reads class paths from a file
-or from the command line passes them through `present_names` first.
+A path that was public stays readable: `MOVED` gives the current name of its module, and every reader of class paths
+from a file or from the command line passes them through `present_names` first.
 """
 
 import re
 from importlib.util import find_spec
 from typing import Any
 
-#: Modules that have moved, by their old names. A name stands for all below it; the longest that fits counts.
+#: Modules that have moved, by their old names. A name stands for all names below it; the longest that fits is used.
 MOVED = {
     "verisphere.data": "verisphere.images",
     "verisphere.data.embeddings_file": "verisphere.files.embeddings",
@@ -35,7 +35,7 @@ _DEEPEST = 64
 
 
 def present_name(path: str) -> str:
-    """A class path as it is spelled today; any other text is returned unchanged.
+    """The current spelling of a class path; any other text is returned unchanged.
 
     >>> present_name("verisphere.embed.iresnet.IResNet")
     'verisphere.backbones.iresnet.IResNet'
@@ -54,7 +54,7 @@ def present_name(path: str) -> str:
 
 
 def name_present_module(message: str) -> str:
-    """The message of an import error; a module that has moved is followed by its present name.
+    """The message of an import error; a module that has moved is followed by its current name.
 
     >>> name_present_module("No module named 'verisphere.embed'")
     "No module named 'verisphere.embed': it is verisphere.backbones now"
@@ -71,7 +71,7 @@ def _with_present_name(missing: re.Match[str]) -> str:
 
 
 def present_names(value: Any, depth: int = 0) -> Any:
-    """Plain data from a file, with every class path in it as it is spelled today.
+    """Plain data from a file, with the current spelling of every class path.
 
     Args:
         value: dictionaries, lists and scalars.

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and reading of regular files up to a size."""
+"""Files and folders that appear completely or not at all, and reading of regular files up to a size."""
 
 import ctypes
 import errno
@@ -112,8 +112,8 @@ def replace_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> None:
     """Writes a file or a folder, and companion files beside it, none of which exists yet; `path` appears last.
 
-    A companion that is there already with the very bytes that are written is replaced: a process that was killed while
-    it wrote the same can have left it.
+    An existing companion with exactly the bytes to write is replaced: a process that was killed while it wrote the same
+    files can have left it.
 
     All are written and synchronised in a temporary folder beside `path`, whose name begins with a dot, and renamed one
     by one. After any interruption nothing is under the name `path`, or everything is in place. Only a killed process
@@ -140,7 +140,7 @@ def write_with_companions(path: str | Path, write: Callable[[Path], object]) -> 
 
     def take_back() -> None:
         for file in written:
-            if not os.path.lexists(file):  # else its final name, if it exists, is of another process
+            if not os.path.lexists(file):  # otherwise its final name, if it exists, belongs to another process
                 _remove(path.with_name(file.name))
 
     try:
@@ -246,8 +246,8 @@ def regular(path: str | Path, flags: int) -> int:
 
 
 def _opened(path: str | Path, flags: int) -> tuple[int, os.stat_result]:
-    """The descriptor of a regular file or a folder, and what the system says of it."""
-    _refuse_special(path, os.stat(path).st_mode)  # before opening: to open a device can have effects
+    """The descriptor of a regular file or a folder, and its status from the system."""
+    _refuse_special(path, os.stat(path).st_mode)  # before opening, since opening a device can have effects
     descriptor = os.open(path, flags | os.O_NONBLOCK)  # does not wait if the path has become a pipe
     status = os.fstat(descriptor)
     try:
@@ -297,8 +297,8 @@ def read_file(path: str | Path, at_most: int = MAX_DOCUMENT) -> bytes:
             raise ValueError(
                 f"{path}: {size:,} bytes, more than the {at_most:,} allowed for such a file; is it another?"
             )
-        content = os.read(file, size)  # not more than the size: some files below /proc are endless
-        if len(content) < size:  # one call gives at most 2 GiB
+        content = os.read(file, size)  # no more than the size, since some files below /proc are endless
+        if len(content) < size:  # one call returns at most 2 GiB
             with open(file, "rb", closefd=False) as rest:
                 content += rest.read(size - len(content))
         return content
@@ -366,5 +366,5 @@ def _sync(path: Path) -> None:
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
-    elif os.path.lexists(path):  # on a read-only disk, to remove what is not there is an error too
+    elif os.path.lexists(path):  # on a read-only disk, removing a missing file is an error too
         path.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ LARGEST_JSON = 2**26
 #: Most nested lists and mappings; a class with its arguments takes two levels.
 MOST_YAML_LEVELS = 32
 
-_MOST_LETTERS = 2**20  # of a YAML text with its aliases expanded
+_MOST_LETTERS = 2**20  # letters of a YAML text with its aliases expanded
 _LETTERS_PER_VALUE = 32  # count in addition to its own letters, for the memory of an object
 _MOST_LOADS_OF_TEXT = 4  # a quoted text can be YAML again, this many times
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_:]*)")
@@ -173,7 +173,7 @@ def _check_text(text: str, again: int, line: int) -> None:
 def _check_number(event: yaml.ScalarEvent, line: int) -> None:
     """Refuses a whole number that Python would not read, or could not write again, and numbers to base 60.
 
-    YAML 1.1 reads 190:20:30 as 685,230, which nobody means who writes it.
+    YAML 1.1 reads 190:20:30 as 685,230, which no author of such a text intends.
     """
     if event.implicit[0] and len(event.value) > _LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
         raise ValueError(f"a whole number of {len(event.value):,} letters in line {line}")
@@ -184,7 +184,7 @@ def _check_number(event: yaml.ScalarEvent, line: int) -> None:
 
 
 def read_json_file(path: Path, largest: int = LARGEST_JSON, not_finite: bool = False) -> Any:
-    """Plain values from a JSON file; errors do not name the file, because the caller says what it is.
+    """Plain values from a JSON file; errors do not name the file, because the caller describes it.
 
     Raises:
         OSError: the file cannot be read.
@@ -198,7 +198,7 @@ def read_json(text: str, not_finite: bool = False) -> Any:
 
     Args:
         text: the document.
-        not_finite: accept NaN and Infinity, which Python writes and JSON does not have.
+        not_finite: whether to accept NaN and Infinity, which Python writes and JSON does not have.
 
     Raises:
         ValueError: the text is not JSON, is nested too deeply, repeats a name, or has a number that is too large.

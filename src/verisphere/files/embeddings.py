@@ -37,7 +37,7 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
         path: file of the column, for errors.
         field: name of the column, for errors.
         column: the array in the file.
-        names: name of each row, for errors, where the column has one entry for each row.
+        names: name of each row, for errors, if the column has an entry for each row.
 
     Raises:
         ValueError: the column holds bytes that are not ASCII, text that is not Unicode, NaN or infinity, or values that
@@ -69,14 +69,14 @@ def text_column(path: str | Path, field: str, column: np.ndarray, names: np.ndar
 
 
 def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
-    """What an embeddings file has to compare: its templates, where it has templates or media, else its rows.
+    """The rows to compare from an embeddings file: its templates, if it has templates or media, else its rows.
 
     Args:
         path: embeddings file.
-        feature_norm: how the rows of a template are pooled; see `templates_of`.
+        feature_norm: pooling of the rows of a template; see `templates_of`.
 
     Raises:
-        FileNotFoundError, ValueError: as `read_embeddings` and `templates_of` raise them.
+        FileNotFoundError, ValueError: see `read_embeddings` and `templates_of`.
     """
     embeddings = read_embeddings(path)
     with errors_naming(path):
@@ -84,22 +84,22 @@ def read_templates(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embe
 
 
 def read_known_people(path: str | Path, feature_norm: FeatureNorm = "keep") -> Embeddings:
-    """What an embeddings file has to compare where its person is known; see `read_templates` and `known_people`.
+    """The rows with a known person to compare from an embeddings file; see `read_templates` and `known_people`.
 
     Raises:
-        FileNotFoundError, ValueError: as `read_templates` raises them; or nobody is known on any image.
+        FileNotFoundError, ValueError: see `read_templates`; or no image shows a known person.
     """
     return known_people(read_templates(path, feature_norm), path)
 
 
 def known_people(embeddings: Embeddings, source: str | Path) -> Embeddings:
-    """The rows whose person is known; the log says how many others, of the identity `NOBODY`, are excluded.
+    """The rows whose person is known; the log states the number of excluded rows, whose identity is `NOBODY`.
 
-    Whether two images of nobody who is known, or one of them and one of a known person, show one person is unknown: no
-    such pair is genuine, and none is an impostor.
+    A pair in which one or both people are unknown may or may not show one person, so it is neither a genuine nor an
+    impostor pair.
 
     Raises:
-        ValueError: nobody is known on any image.
+        ValueError: no image shows a known person.
     """
     known = embeddings.identities != NOBODY
     if known.all():
@@ -177,10 +177,10 @@ def _refuse_missing(path: str | Path, identities: np.ndarray, names: np.ndarray)
 
 
 def origin_of(path: str | Path, array: np.ndarray) -> Origin:
-    """What made the embeddings, from the array `origin` of their file.
+    """The origin of embeddings, from the array `origin` of their file.
 
     Raises:
-        ValueError: it is not what `verisphere embed` writes.
+        ValueError: the array is not one that `verisphere embed` writes.
     """
     column = text_column(path, "origin", array)
     with errors_naming(path):
@@ -203,7 +203,7 @@ def _read_origin(column: np.ndarray) -> Origin:
 
 
 def write_embeddings(path: str | Path, embeddings: Embeddings) -> None:
-    """Writes an embeddings file, whole or not at all.
+    """Writes an embeddings file completely, or not at all.
 
     Raises:
         ValueError: the name does not end in .npz.
@@ -223,7 +223,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
     """Several sets as one set with domains: the domains of each set, or the name of a set without domains.
 
     An identity is one person in all sets; equal image names of two sets are distinguished by the names of the sets. The
-    origin is kept where it is the same for all sets.
+    origin is kept if it is the same for all sets.
 
     Raises:
         ValueError: two sets have the same name, a set has the name of a domain of another set, or the embeddings differ
@@ -258,7 +258,7 @@ def pool_embeddings(sets: Sequence[tuple[str, Embeddings]]) -> Embeddings:
 
 
 def _pooled_origin(origins: Sequence[Origin | None]) -> Origin | None:
-    """The origin of several sets, where all were made by the same weights in the same way; drawn if any set is."""
+    """The origin of several sets, if all were made by the same weights in the same way; drawn if any set is drawn."""
     known = [origin for origin in origins if origin is not None]
     first = known[0] if len(known) == len(origins) else None
     if first is None or not all(first.made_alike(other) for other in known):

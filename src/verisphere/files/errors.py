@@ -1,4 +1,4 @@
-"""Errors that name the file in which something is wrong."""
+"""Errors that name the file with the fault."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from verisphere.decide import TooFewComparisonsError
 
 @contextmanager
 def errors_naming(source: str | Path) -> Iterator[None]:
-    """Put the name of a file, or of whatever else was read, before the message of a ValueError.
+    """Put the name of a file or other source before the message of a ValueError.
 
     A TooFewComparisonsError stays one; any other error that derives from ValueError becomes a plain ValueError.
     """

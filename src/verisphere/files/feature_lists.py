@@ -1,4 +1,4 @@
-"""Lists of MegaFace: which pictures are used, and which are noisy."""
+"""Lists of MegaFace: the pictures that are used, and the noisy ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from verisphere.files.errors import errors_naming
 from verisphere.files.json_values import shown
 from verisphere.files.text import Line, numbered_lines, refuse_repeats
 
-_HEAD = 1024  # bytes that tell JSON from lines
+_HEAD = 1024  # bytes that distinguish JSON from lines
 _LARGEST_LIST = 1 << 28  # bytes; MegaFace's list of a million distractors takes some 50 million
 
 
@@ -35,7 +35,7 @@ def read_pictures(path: Path) -> PictureList:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is of another form, a picture is listed twice, or there is none; names the line or the entry.
+        ValueError: the list has another form, a picture is listed twice, or there is none; names the line or the entry.
     """
     check_file(path)
     with open(path, "rb", opener=regular) as file:
@@ -60,8 +60,8 @@ def read_pictures(path: Path) -> PictureList:
 def read_noise(path: Path) -> tuple[Line, ...]:
     """A list of noisy pictures, with the lines on which they stand.
 
-    A line is the path of a picture or the end of one, such as a file name; where it has tabs, its second field is.
-    Lines that begin with # are comments. (MegaFace's lists of deepinsight/insightface.)
+    A line is the path of a picture or the end of one, such as a file name; in a line with tabs, the second field is the
+    path. Lines that begin with # are comments. (MegaFace's lists of deepinsight/insightface.)
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -82,7 +82,7 @@ def read_noise(path: Path) -> tuple[Line, ...]:
 
 
 def listed_as(names: np.ndarray, listed: Sequence[str]) -> tuple[Bool[np.ndarray, " names"], set[str]]:
-    """Which names a list has, as they are or by the end of their path, and which entries name any of them.
+    """Which names a list contains, in full or by the end of their path, and which entries name any of them.
 
     >>> marked, used = listed_as(np.array(["a/b/1.jpg", "a/2.jpg"]), ["b/1.jpg", "3.jpg"])
     >>> marked.tolist(), used

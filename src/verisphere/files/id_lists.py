@@ -1,4 +1,4 @@
-"""Lists that say which names belong to the ids of a published set: CASIA-WebFace, MS-Celeb-1M, VGGFace2.
+"""Lists of the names that belong to the ids of a published set: CASIA-WebFace, MS-Celeb-1M, VGGFace2.
 
 - CASIA-WebFace (github.com/happynear/FaceDatasets): `0000045 Bruce_Lee`, an IMDb number, a space and a name.
 - MS-Celeb-1M (`Top1M_MidList.Name.tsv`): `m.0107_f<TAB>"Name"@en`; an id has a line for each language.
@@ -20,7 +20,7 @@ _VGG_HEADER = "class_id"
 
 
 def read_ids(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """The names of each id, in one of three layouts; the first line says which.
+    """The names of each id, in one of three layouts; the first line decides which.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -36,8 +36,8 @@ def read_images(path: str | Path) -> ImageList:
     person, and `domain`, which is optional, the group of the image; other columns are ignored.
 
     Without one, a line has an `image path` and, after a tab, a comma or spaces, an `identity`. The path ends at the
-    first image suffix before a separator, so paths and identities can contain spaces. Where no line has an identity, it
-    is the name of the folder of the image.
+    first image suffix before a separator, so paths and identities can contain spaces. If no line has an identity, the
+    identity is the name of the folder of the image.
 
     Raises:
         ValueError: a line has no image, a file does not exist, an image is listed twice, or only some lines have an
@@ -51,11 +51,11 @@ def read_images(path: str | Path) -> ImageList:
 
 
 def faults_of_images(path: str | Path) -> list[tuple[int, str, str]]:
-    """Everything for which `read_images` would refuse a list.
+    """All faults for which `read_images` would refuse a list.
 
     Returns:
-        for each fault the number of the line, 0 where it is of the whole list; the path of the image, empty where the
-        line has none; and the reason.
+        for each fault the number of the line, or 0 for a fault of the whole list; the path of the image, empty if the
+            line has none; and the reason.
     """
     faults: list[tuple[int, str, str]] = []
     try:
@@ -73,7 +73,7 @@ def _read(path: str | Path, wrong: _Wrong) -> ImageList:
 
 
 def _header(path: str | Path) -> tuple[list[str], str] | None:
-    """Names of the columns, and what separates them; None where the first line is no header."""
+    """Names of the columns and their separator; None if the first line is no header."""
     with text_lines(path) as lines:
         first = next((line.strip() for line in lines if line.strip()), "")
     separator = "\t" if "\t" in first else ","
@@ -125,12 +125,12 @@ def _rows_below_header(path: str | Path, columns: list[str], separator: str, wro
 
 
 def _checked_image(path: str | Path, number: int, spelled: str, first: dict[str, int], wrong: _Wrong) -> str:
-    """The path of an image as the set names it; refuses one that is not there, or is listed twice.
+    """The path of an image as the set names it; refuses a missing image and one that is listed twice.
 
     Args:
         path: the list.
         number: number of the line.
-        spelled: the path as the line has it.
+        spelled: the path in the spelling of the line.
         first: line of each image so far; receives the image.
         wrong: receives a fault.
     """

@@ -1,4 +1,4 @@
-"""Finding listed images in a set whose names are spelt otherwise: other folders above, or another suffix."""
+"""Finding listed images in a set that spells their names differently: with other leading folders, or another suffix."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,14 +27,14 @@ def rows_named(
 ) -> Int64[np.ndarray, " wanted"]:
     """The row of each wanted image, by its exact name, else by its name below a leading folder that all rows share.
 
-    Stricter than `find_rows`: a suffix is part of a name, and no other folder is tried, since names of images that are
-    numbers fit by chance what was not meant.
+    This is stricter than `find_rows`: a suffix is part of a name, and no other folder is tried, since image names that
+    are numbers would match other images by chance.
 
     Args:
         wanted: names of images.
         names: name of each row.
-        lister: where the images are listed, for errors.
-        holder: where the rows lie, for errors.
+        lister: file that lists the images, for errors.
+        holder: file that holds the rows, for errors.
 
     Raises:
         ValueError: an image has no row; or all have rows below two different folders.
@@ -62,10 +62,10 @@ def rows_named(
 
 @dataclass(frozen=True)
 class Found:
-    """Where the images of a list are in a set.
+    """The rows of a list's images in a set.
 
     Attributes:
-        rows: row of each image that is found.
+        rows: row of each image that was found.
         missing: names for which the set has nothing.
         ambiguous: names that fit several images, and the names of those.
     """
@@ -76,7 +76,7 @@ class Found:
 
 
 def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
-    """The row of each listed name, by the first of these spellings in which the set has every one of them.
+    """The row of each listed name, by the first of these spellings under which the set has all of them.
 
     1. The name as listed: exactly; else without the suffix of an image file, on both sides.
     2. Without the leading folders that all listed names share: one of them, two, and so on.
@@ -84,9 +84,9 @@ def find_rows(listed: Sequence[str], names: Sequence[str]) -> Found:
     4. With the person's folder, where the listed names have no folder (`Ann/Ann_0001.jpg` for `Ann_0001.jpg`); without
        it, where they do and each file is named like its folder; each of these also by 2 and 3.
 
-    Where no spelling finds all names, the result is that of the spelling which finds the most, with the others missing.
-    A name that fits several images, because they differ in their suffixes or lie below several folders that would do,
-    is ambiguous.
+    If no spelling finds all names, the result is that of the spelling that finds the most, and the other names are
+    missing. A name that fits several images, because they differ in their suffixes or lie below several possible
+    folders, is ambiguous.
 
     Args:
         listed: distinct names.
@@ -139,7 +139,7 @@ def _spellings(listed: Sequence[str], stems: Sequence[str]) -> Iterator[list[lis
 
 
 def _folders_above(names: Sequence[str], stems: Sequence[str]) -> list[str]:
-    """Every folder of the set with all of the names below it; where there is none, one folder with the most of them.
+    """Every folder of the set with all of the names below it; if there is none, one folder with the most of them.
 
     Many folders may have some of the names, such as 0001.jpg; names below each of them would take memory without limit.
     """
@@ -168,6 +168,9 @@ def _with_or_without_person(listed: Sequence[str]) -> Iterator[list[str]]:
 
 def _shared_folders(names: Sequence[str]) -> int:
     """The number of leading folders that all names share."""
-    low, high = min(names).split("/")[:-1], max(names).split("/")[:-1]  # what first and last share, all share
+    low, high = (
+        min(names).split("/")[:-1],
+        max(names).split("/")[:-1],
+    )  # all share the prefix of first and last
     same = [left == right for left, right in zip(low, high, strict=False)]
     return (*same, False).index(False)

@@ -1,4 +1,4 @@
-"""The suffixes of image files, what is said of those that are not read, and how large an image may be."""
+"""The suffixes of image files, the messages about those that are not read, and the largest size of an image."""
 
 import importlib.util
 import os
@@ -29,7 +29,7 @@ INSTALL_HEIF = "HEIC is read where the extra `heif` is installed: pip install 'v
 
 
 def why_unread(name: str) -> str:
-    """The reason why a photograph with this name is not read; empty where it is read, or is no photograph.
+    """The reason why a photograph with this name is not read; empty if it is read, or is no photograph.
 
     >>> why_unread("Ann/1.jpg"), why_unread("Ann/notes.txt"), why_unread("Ann/1.gif")
     ('', '', '.gif is not read; save it as PNG or JPEG')

@@ -1,7 +1,7 @@
 """images.json: a record of the images in a folder or archive, written beside them by `render` and `align`.
 
 A training or calibration on these images copies the record to the model, so that a user of the model's threshold can
-read on which images it was set. Sets from elsewhere have no such file; then nothing of this is known.
+read on which images it was set. Sets from elsewhere have no such file, and this is then unknown.
 """
 
 import json
@@ -33,8 +33,8 @@ class _Content:
 
     Attributes:
         format: version of the format.
-        drawn: a renderer drew the images, of people who do not exist; None where nothing is known.
-        alignment: template and finder of the landmarks; None where nothing is known.
+        drawn: whether a renderer drew the images, of people who do not exist; None if unknown.
+        alignment: template and finder of the landmarks; None if unknown.
     """
 
     format: int
@@ -46,7 +46,7 @@ def images_json(drawn: bool | None, alignment: str | None) -> str:
     """The text of `images.json`.
 
     Args:
-        drawn: a renderer drew the images, of people who do not exist; None where nothing is known.
+        drawn: whether a renderer drew the images, of people who do not exist; None if unknown.
         alignment: template and finder of the landmarks, such as `arcface_112x112 by MTCNN`.
     """
     return json.dumps({"format": FORMAT, "drawn": drawn, "alignment": alignment}, indent=2) + "\n"
@@ -60,10 +60,10 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
 
     Args:
         path: folder, zip archive, or list.
-        names: paths of the images, below the folder, in the archive, or as the list has them.
+        names: paths of the images, below the folder, in the archive, or in the list.
 
     Returns:
-        the source; without such a file, nothing but its name is known.
+        the source; without such a file, only its name is known.
 
     Raises:
         ValueError: an `images.json` is not a file of `verisphere align` or `render`.
@@ -84,7 +84,7 @@ def read_source(path: Path, names: Sequence[str]) -> ImageSource:
 
 
 def described_source(description: Mapping[str, Any]) -> ImageSource:
-    """The source of the images of a data set in a recipe: for trainings from before sources were recorded.
+    """The source of the images of a data set in a recipe: for trainings of versions that did not record sources.
 
     Args:
         description: `class_path` and `init_args`; a set can contain another one, as `ByLight` does.
@@ -124,7 +124,7 @@ def _parsed(text: bytes, place: str, file: Path) -> ImageSource:
 
 
 def _content(root: Path, name: str) -> bytes | None:
-    """A small file below a folder or in an archive; None where there is none."""
+    """A small file below a folder or in an archive; None if it does not exist."""
     if root.is_dir():
         file = root / name
         if not file.is_file():

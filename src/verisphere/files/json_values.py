@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_LARGEST_WHOLE_NUMBER = 10**308  # of a whole number that stands for a float
+_LARGEST_WHOLE_NUMBER = 10**308  # digits of a whole number that stands for a float
 _KIND_IN_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
           list: "a list", tuple: "a list", Sequence: "a list"}  # fmt: skip
 
@@ -17,8 +17,8 @@ def from_json(kind: type[T], value: object, where: str = "") -> T:
     """A dataclass from a JSON object; the inverse of `verisphere.files.results.to_json`.
 
     Fields hold text, numbers, booleans, null, dataclasses, `tuple[X, ...]`, `Sequence[X]`, `list` or `dict[str, X]` of
-    these, or a choice (`X | None`, `Literal`). A field that the object has and the dataclass has not is ignored. A
-    number that is not finite is null, with a field `<name>_is_infinite` beside it.
+    these, or a choice (`X | None`, `Literal`). A field that the object has and the dataclass lacks is ignored. A number
+    that is not finite is null, with a field `<name>_is_infinite` beside it.
 
     Args:
         kind: the dataclass.
@@ -77,7 +77,7 @@ def _value(hint: Any, value: object, where: str) -> Any:
 
 
 def _of_one_kind(hints: Sequence[Any], value: object, where: str) -> Any:
-    """A value for the first of some annotations that takes it; where none does, the error is that of the first."""
+    """A value for the first annotation that accepts it; if none does, the error is that of the first."""
     for hint in hints:
         with suppress(ValueError):
             return _value(hint, value, where)
@@ -85,7 +85,7 @@ def _of_one_kind(hints: Sequence[Any], value: object, where: str) -> Any:
 
 
 def _finite_or_not(fields: Mapping[str, Any], name: str) -> object:
-    """The value of a field; infinity or NaN where null represents it."""
+    """The value of a field; infinity or NaN if null represents it."""
     if fields[name] is not None or f"{name}_is_infinite" not in fields:
         return fields[name]
     return math.copysign(math.inf, fields.get(f"{name}_sign") or 1) if fields[f"{name}_is_infinite"] else math.nan

@@ -1,11 +1,11 @@
-"""Lists of labels: the identity of each image of a data set, by the image's name, and perhaps what it truly is.
+"""Lists of labels: the identity of each image of a data set, by the image's name, and optionally its true identity.
 
 Such a list changes the labels of a data set without changing the data set: `kept.txt` of `verisphere clean`, and what
 `verisphere data noise`, `data duplicates` and `data overlap` write. It is CSV with a header; the columns are
 
     name,identity[,domain][,true_identity]
 
-An image of the data set that is not in the list is excluded. `true_identity` is there where the truth is known.
+An image of the data set that is not in the list is excluded. `true_identity` is present if the truth is known.
 """
 
 import csv
@@ -28,8 +28,8 @@ class LabelList:
     Attributes:
         names: name of each image, as the data set spells it.
         identities: identity of each image.
-        domains: domain of each image; None where the list has none.
-        true_identities: who is on each image; None where the list does not state it.
+        domains: domain of each image; None if the list has none.
+        true_identities: true identity of each image; None if the list does not state it.
     """
 
     names: Sequence[str]
@@ -60,7 +60,7 @@ def read_labels(path: str | Path) -> LabelList:
     places = [columns.index(name) for name in wanted]
     texts: dict[str, list[str]] = {name: [] for name in wanted}
     first: dict[str, int] = {}
-    once: dict[str, str] = {}  # each identity and domain as one object, however many images have it
+    once: dict[str, str] = {}  # each identity and domain is one object, shared by its images
     for number, row in rows:
         if len(row) != len(columns):
             raise ValueError(f"{path}: line {number}: {len(row)} values where the header has {len(columns)} columns")
@@ -88,7 +88,7 @@ def read_labels(path: str | Path) -> LabelList:
 
 
 def write_labels(path: str | Path, labels: LabelList) -> None:
-    """Write a list of labels, whole or not at all.
+    """Write a list of labels completely, or not at all.
 
     Raises:
         ValueError: a value cannot be read back: it has a carriage return, more characters than a cell of CSV can have,

@@ -39,7 +39,7 @@ BOX_COLUMNS = ("box_left", "box_top", "box_width", "box_height")
 # distance from eyes to mouth: in a profile they nearly coincide, and swapped they are about one such distance apart.
 _WRONG_SIDE = 0.2
 _FAR_OUTSIDE = 0.5  # largest distance of a point outside the photo, in its widths or heights
-_LARGEST_COORDINATE = 1e9  # single precision can hold it, and no photo is as large
+_LARGEST_COORDINATE = 1e9  # single precision can hold this, and no photo is as large
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class ListedFaces:
     """The faces that a file lists for one photo.
 
     Attributes:
-        boxes: left, top, right, bottom; where none is listed, a square around the points of twice their extent.
+        boxes: left, top, right, bottom; if none is listed, a square around the points of twice their extent.
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner.
-        scores: NaN where none is listed.
+        scores: score of each face; NaN if none is listed.
         where: name of the entry of the photo for error messages.
     """
 
@@ -149,7 +149,7 @@ def _numbers(value: object, shape: tuple[int, ...], where: str) -> Float32[np.nd
 
 
 def _faces_in_csv(path: Path) -> Iterator[tuple[str, str, _Face | None]]:
-    """The same from CSV."""
+    """Name of the photo, line, and face from CSV; None as face if a line has no points."""
     with text_lines(path) as lines:
         yield from _rows(path, lines)
 

@@ -1,4 +1,4 @@
-"""leak.json: how well faces that were recovered from a model match their people."""
+"""leak.json: the rates at which faces recovered from a model match their people."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ class LeakRow:
             `photographs` (real ones, for comparison).
         mean: mean cosine with other photographs of the person.
         others: mean cosine with photographs of other people.
-        points: the share accepted as their person at each FAR, one comparison for each face.
+        points: the share accepted as the right person at each FAR, with one comparison for each face.
     """
 
     source: str
@@ -33,15 +33,15 @@ class LeakRow:
 
 @dataclass(frozen=True)
 class LeakFigures:
-    """What a model reveals of people.
+    """Figures of what a model reveals of people.
 
     Attributes:
         format: number of the format.
         model: name of the model.
-        sha256: digest of its weights, in hexadecimal.
+        sha256: digest of the model's weights, in hexadecimal.
         judge: name of the second model.
-        judge_sha256: digest of its weights; None for an untrained network.
-        rows: one for each source that was tested.
+        judge_sha256: digest of the judge's weights; None for an untrained network.
+        rows: a row for each source that was tested.
         settings: the numbers of the inversion.
         version: version of verisphere.
     """
@@ -71,11 +71,11 @@ class LeakFigures:
 
 
 def read_leak(path: Path) -> LeakFigures:
-    """Read what `verisphere leak` has written.
+    """Read a file that `verisphere leak` has written.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it has another format; names the field.
+        ValueError: the file has another format; names the field.
     """
     with errors_naming(path):
         return from_json(LeakFigures, read_json_file(path))

@@ -1,7 +1,7 @@
-"""A run of a graph made elsewhere, in a process of its own with limits on memory, time and files.
+"""A run of a graph from elsewhere, in a separate process with limits on memory, time and files.
 
-A graph is data, but onnxruntime computes what it says, which may take any memory and time. This file is run by its
-path, so that the process loads NumPy and onnxruntime alone.
+A graph is data, but running it in onnxruntime may take any memory and time. This file is run by its path, so that the
+process loads only NumPy and onnxruntime.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 #: Bytes that the process may take beside five times the file: the libraries take some 2 GB of addresses.
 MEMORY = 6 << 30
-#: Seconds on a CPU, and by the clock.
+#: Seconds of CPU time, and of wall time.
 CPU_SECONDS, SECONDS = 120, 180
 #: Differences, as a share of the largest number, up to which an image's numbers are the same: within other batches,
 #: which libraries compute in other orders, and in a second run of the same batch.
@@ -28,24 +28,25 @@ def run_limited(
 
     Args:
         content: bytes of the ONNX file.
-        file: where they come from, for messages.
+        file: source of the bytes, for messages.
         asked: `input`, `outputs` (names), `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
         batches: numbers of images to run it on.
         memory: bytes that the process may take; by default `MEMORY` and five times the file.
 
     Returns:
-        for each batch on which it ran: `shape` of the first output, whether all outputs are `finite`, whether the
+        for each batch on which the graph ran: `shape` of the first output, whether all outputs are `finite`, whether
+            the
         first image's row is the `same` as in the first batch, and `seconds` for one image; for the first of them also
-        whether the first output `repeats` in a second run, and `varies` where the images are black instead.
+        whether the first output `repeats` in a second run, and `varies` for black images.
 
     Raises:
-        ValueError: it takes more memory or time than allowed, or fails on every batch.
+        ValueError: the graph takes more memory or time than allowed, or fails on every batch.
     """
     memory = MEMORY + 5 * len(content) if memory is None else memory
     words = json.dumps(asked | {"batches": list(batches), "memory": memory, "cpu_seconds": CPU_SECONDS})
     command = [sys.executable, "-P", __file__]  # -P: nothing beside this file is imported
     try:
-        # all by standard input: names in a graph may be longer than an argument can be, and no disk has to have room
+        # all by standard input: names in a graph may exceed the length of an argument, and no disk space is needed
         given = b"".join([words.encode(), b"\n", content])
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, input=given)
     except subprocess.TimeoutExpired:
@@ -71,7 +72,7 @@ def _limit(memory: int, cpu_seconds: int) -> None:
 
 
 def _run(content: bytes, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """What each batch gives, or its error."""
+    """The result of each batch, or its error."""
     import time
 
     import numpy as np
@@ -111,11 +112,11 @@ def _run(content: bytes, asked: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 
 def _of_further_runs(session: Any, asked: dict[str, Any], rows: Any, images: Any, black: Any) -> dict[str, bool]:
-    """Whether the first output is the same for the same images, and another for black ones."""
+    """Whether the first output is the same for the same images, and differs for black ones."""
     import numpy as np
 
     again, other = (session.run(asked["outputs"][:1], {asked["input"]: pixels})[0] for pixels in (images, black))
-    # the same computation: the difference is 0 but for libraries that choose their way by the place in memory
+    # the same computation: the difference is 0, except for libraries that choose a method by memory address
     repeats = bool(_near(rows.astype(np.float64), again.astype(np.float64), SAME_AGAIN))
     return {"repeats": repeats, "varies": not np.array_equal(rows, other)}
 

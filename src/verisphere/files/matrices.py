@@ -1,4 +1,4 @@
-"""Features as MegaFace's development kit writes them: matrices of OpenCV, a file a picture or all pictures in one.
+"""Features as MegaFace's development kit writes them: matrices of OpenCV, one file per picture or one for all.
 
 A file begins with four whole numbers of 32 bits, little-endian: rows, columns, bytes from one row to the next, and the
 type of the numbers, 5 for float32; the numbers follow, row by row. MegaFace has a file for each picture, of one column
@@ -28,7 +28,7 @@ def matrix_shape(path: Path) -> tuple[int, int]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no such matrix; says what its header states.
+        ValueError: the file is no such matrix; quotes its header.
     """
     check_file(path)
     with open(path, "rb", opener=regular) as file:
@@ -37,7 +37,7 @@ def matrix_shape(path: Path) -> tuple[int, int]:
 
 
 def matrix_portions(path: Path, rows_at_once: int) -> Iterator[Float32[np.ndarray, "rows columns"]]:
-    """The rows of a matrix, so many at a time; raises the errors of `matrix_shape`."""
+    """The rows of a matrix, in portions; raises the errors of `matrix_shape`."""
     rows, columns = matrix_shape(path)
     with open(path, "rb", opener=regular) as file:
         file.seek(_HEADER)
@@ -74,7 +74,7 @@ def pictures_in(folder: Path, ending: str) -> tuple[str, ...]:
 def features_of(
     folder: Path, pictures: Sequence[str], ending: str, rows_at_once: int
 ) -> Iterator[Float32[np.ndarray, "rows dim"]]:
-    """The features of listed pictures, so many at a time, in the order of the list.
+    """The features of listed pictures, in portions, in the order of the list.
 
     Raises:
         FileNotFoundError: a picture has no feature file.

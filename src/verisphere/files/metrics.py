@@ -23,7 +23,7 @@ def metrics_line(step: int, figures: Mapping[str, float]) -> str:
 
 
 def read_metrics(path: Path) -> list[Entry]:
-    """The lines of a log; none where there is no file yet.
+    """The lines of a log; empty if there is no file yet.
 
     The last line may be cut short by a killed process, and is then skipped.
 
@@ -65,7 +65,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _entry(line: bytes) -> Entry | None:
-    """The figures of a line; None where it is not a line of figures."""
+    """The figures of a line; None if it is not a line of figures."""
     try:
         entry = _parsed(line)
     except ValueError:

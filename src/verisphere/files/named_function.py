@@ -11,12 +11,13 @@ def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
     """The function that a path names; its module is imported, which runs the code of the module.
 
     Args:
-        path: `module:function`; the module is found as by `python -c "import module"`, so in the folders of PYTHONPATH.
-        what: what to call the function in an error.
+        path: `module:function`; the module is found as `python -c "import module"` finds it, including in the folders
+            of PYTHONPATH.
+        what: name of the function in an error.
         trust: whether the caller allows the code to run.
 
     Raises:
-        ValueError: it is not trusted, its module cannot be imported, or it is no function there.
+        ValueError: the function is not trusted, its module cannot be imported, or the module has no such function.
     """
     if not trust:
         raise ValueError(
@@ -27,7 +28,7 @@ def named_function(path: str, what: str, trust: bool) -> Callable[..., Any]:
         raise ValueError(f"{what} {shown(path)} is no module:function, such as people.faces:find")
     try:
         function = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:  # the module runs code of its own, which may raise anything
+    except (Exception, SystemExit) as error:  # importing the module runs its code, which may raise anything
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         hint = "; is its folder on PYTHONPATH?" if isinstance(error, ModuleNotFoundError) else ""
         raise ValueError(f"{what} {shown(path)} cannot be loaded: {reason}{hint}") from None

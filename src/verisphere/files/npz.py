@@ -19,7 +19,7 @@ from verisphere.files.json_values import shown
 # An archive may unpack to `_MOST_UNPACKED` bytes, or to `_MOST_COMPRESSION` times its own size, whichever is more. What
 # `numpy.savez` writes unpacks to its own size, so a large file is refused only if it was compressed a hundredfold.
 _MOST_UNPACKED, _MOST_COMPRESSION = 1 << 26, 100
-_LONGEST_HEADER = 10_000  # bytes; as numpy has it, whose own headers take about a hundred
+_LONGEST_HEADER = 10_000  # bytes; the limit of numpy, whose own headers take about a hundred
 _BYTES_AT_ONCE = 1 << 20
 _NPY = ".npy"
 _TYPE = re.compile(
@@ -30,7 +30,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeErro
 
 
 def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
-    """The named arrays, as far as an .npz file has them. Nothing in it is executed, and no other array is read.
+    """Those of the named arrays that an .npz file has. Nothing in it is executed, and no other array is read.
 
     Raises:
         ValueError: the file is not an .npz file; or one of the arrays holds Python objects, which only unpickling could
@@ -46,7 +46,7 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def _check_size(wanted: Collection[zipfile.ZipInfo], size: int) -> None:
-    """Refuse arrays that unpack to far more than the archive of so many bytes takes."""
+    """Refuse arrays that unpack to far more bytes than the archive has."""
     unpacked, most = sum(entry.file_size for entry in wanted), max(_MOST_UNPACKED, _MOST_COMPRESSION * size)
     if unpacked > most:
         names = ", ".join(entry.filename.removesuffix(_NPY) for entry in wanted)
@@ -57,7 +57,7 @@ def _check_size(wanted: Collection[zipfile.ZipInfo], size: int) -> None:
 
 
 def header_in_npz(path: str | Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and type of an array of an .npz file, which is not read itself; raises the errors of `read_npz`."""
+    """Shape and type of an array of an .npz file, without reading it; raises the errors of `read_npz`."""
     with _opened(path) as (archive, size):
         entry = _named(archive, name)
         with _entry(archive, entry, size) as read:
@@ -67,14 +67,14 @@ def header_in_npz(path: str | Path, name: str) -> tuple[tuple[int, ...], np.dtyp
 
 
 def rows_in_npz(path: str | Path, name: str, rows_at_once: int) -> Iterator[np.ndarray]:
-    """The rows of an array of an .npz file, so many at a time, so that the array is never held.
+    """The rows of an array of an .npz file, in portions, so that the array is never held.
 
     The checksum of the array is compared after the last rows. An array in Fortran order is held nevertheless, since its
-    rows do not lie together.
+    rows are not contiguous.
 
     Raises:
         ValueError: the errors of `read_npz`, when the first rows are asked for, or the last ones.
-        FileNotFoundError, OSError: as `read_npz` raises them.
+        FileNotFoundError, OSError: see `read_npz`.
     """
     with _opened(path) as (archive, size):
         entry = _named(archive, name)
@@ -105,7 +105,7 @@ def names_in_npz(path: str | Path) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
-    """An archive, and its size in bytes; everything that is wrong with it is one ValueError that names the file."""
+    """An archive, and its size in bytes; every fault of it is raised as one ValueError that names the file."""
     path = Path(path)
     check_file(path)
     try:
@@ -119,7 +119,7 @@ def _opened(path: str | Path) -> Iterator[tuple[zipfile.ZipFile, int]]:
                 yield archive, path.stat().st_size
     except (ValueError, *_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
-            raise  # such as a missing permission: nothing is wrong with the content
+            raise  # such as a missing permission, which is no fault of the content
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{path}: not an .npz file of plain arrays: {reason[:300]}") from None
 
@@ -160,7 +160,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> np.nd
 
 @contextmanager
 def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> Iterator[Callable[[int], bytes]]:
-    """What reads the bytes of an array; every ValueError names the array."""
+    """A reader of the bytes of an array; every ValueError names the array."""
     name = shown(entry.filename.removesuffix(_NPY))
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.header_offset >= size:
         raise ValueError(f"array {name} lies outside the file, or is compressed by another method than deflate")
@@ -172,7 +172,7 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> Itera
 
 
 def _read(read: Callable[[int], bytes], size: int) -> np.ndarray:
-    """An array in numpy's format of so many bytes, which must be exactly as long as its header states."""
+    """An array in numpy's format; its length in bytes must be exactly what its header states."""
     shape, dtype, fortran, length = _header(read)
     _check_length(shape, dtype, length, size)
     flat = _filled(read, math.prod(shape), dtype)
@@ -180,14 +180,14 @@ def _read(read: Callable[[int], bytes], size: int) -> np.ndarray:
 
 
 def _check_length(shape: tuple[int, ...], dtype: np.dtype, header: int, size: int) -> None:
-    """Refuse an array that is not exactly as long as its header, of so many bytes, states."""
+    """Refuse an array whose length in bytes is not exactly what its header states."""
     content = math.prod(shape) * dtype.itemsize
     if header + content != size:
         raise ValueError(f"shape {shape} of {dtype} takes {content:,} bytes, but {size - header:,} follow")
 
 
 def _filled(read: Callable[[int], bytes], count: int, dtype: np.dtype) -> np.ndarray:
-    """So many numbers of this type, in one row."""
+    """Numbers of this type in one row, read from the bytes."""
     flat = np.empty(count, dtype)
     into, done, content = flat.view(np.uint8), 0, count * dtype.itemsize
     while done < content:
@@ -213,7 +213,7 @@ def _header(read: Callable[[int], bytes]) -> tuple[tuple[int, ...], np.dtype, bo
     text = read(length).decode("utf-8" if begin[6] == 3 else "latin1")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd spelling; what the text means is checked below
+            warnings.simplefilter("ignore")  # warnings about an unusual spelling; the value is checked below
             fields = ast.literal_eval(text)
         descr, fortran, shape = (fields[key] for key in ("descr", "fortran_order", "shape"))
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError):

@@ -1,6 +1,6 @@
 """ONNX files: read whole and checked without running them, and sessions that run them (extra: export).
 
-What a graph does is seen only by running it, which `verisphere.files.limited_run` does in a process with limits.
+The behaviour of a graph shows only when it runs, which `verisphere.files.limited_run` does in a process with limits.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ from verisphere.files.json_values import shown
 
 #: Bytes of an ONNX file; a protocol buffer ends at 2 GB.
 LARGEST_ONNX = 2**31 - 1
-#: Sets of operators that onnxruntime has by itself.
+#: Sets of operators that are built into onnxruntime.
 KNOWN_OPERATORS = ("", "ai.onnx", "com.microsoft")
 _EXTERNAL = 1  # TensorProto.EXTERNAL
 #: Letters of the name of an input or output.
@@ -23,7 +23,7 @@ _FILES = ("EPContext",)  # operators that take a compiled network from another f
 
 
 def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
-    """An ONNX file made elsewhere, as one sequence of bytes and as onnx's ModelProto, after checks that run nothing.
+    """An ONNX file from elsewhere, as one sequence of bytes and as onnx's ModelProto, after checks that run nothing.
 
     Weights that lie in files beside the graph are taken into it.
 
@@ -32,9 +32,10 @@ def read_graph(path: Path, sealed: bool = False) -> tuple[bytes, Any]:
         sealed: whether a digest covers the file, so that weights beside it, which it does not cover, are refused.
 
     Raises:
-        FileNotFoundError: the file, or one with its weights, is not there.
-        ValueError: it is no ONNX file; it needs operators that onnxruntime does not have by itself, has loops or
-            branches; its weights lie outside its folder or are not what the file holds; or a package is missing.
+        FileNotFoundError: the file, or one with its weights, does not exist.
+        ValueError: the file is no ONNX file; the graph needs operators that are not built into onnxruntime, or has
+            loops or branches; its weights lie outside its folder or are not what the file holds; or a package is
+            missing.
     """
     require_onnx()
     import onnx
@@ -83,7 +84,7 @@ def tensors_of(graph: Any) -> Iterator[Any]:
 
 
 def _take_in(model: Any, folder: Path, sealed: bool) -> bool:
-    """Take weights that lie in files beside the graph into it; whether there were any."""
+    """Move weights from files beside the graph into it; returns whether there were any."""
     outside = [
         tensor for tensor in tensors_of(model.graph) if tensor.data_location == _EXTERNAL or tensor.external_data
     ]
@@ -131,7 +132,7 @@ def only_input(graph: Any) -> Any:
     """The input of a graph that has one.
 
     Raises:
-        ValueError: there are several, or none.
+        ValueError: the graph has several inputs, or none.
     """
     weights = {tensor.name for tensor in graph.initializer}
     inputs = [end for end in graph.input if end.name not in weights]  # older files list weights among the inputs
@@ -142,10 +143,10 @@ def only_input(graph: Any) -> Any:
 
 
 def check_name(what: str, name: str | bytes) -> None:
-    """Refuse a name that could not be handed on: of bytes that are no text, of no letters or many, or unprintable.
+    """Refuse a name that cannot be passed on: bytes that are no text, or an empty, very long or unprintable name.
 
     Raises:
-        ValueError: the name of this input or output is such a one.
+        ValueError: the name of this input or output cannot be passed on.
     """
     if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
         raise ValueError(
@@ -154,7 +155,7 @@ def check_name(what: str, name: str | bytes) -> None:
 
 
 def axes_of(end: Any) -> list[int | None]:
-    """Sizes of the axes; None for one that is left open."""
+    """Sizes of the axes; None for an axis of open size."""
     return [axis.dim_value if axis.HasField("dim_value") and axis.dim_value > 0 else None
             for axis in end.type.tensor_type.shape.dim]  # fmt: skip
 
@@ -165,13 +166,13 @@ def axes_in_words(axes: list[int | None]) -> str:
 
 
 def require_onnx(*further: str) -> None:
-    """Check that the packages of the extra `export` are installed that reading ONNX takes.
+    """Check that the packages of the extra `export` that reading ONNX needs are installed.
 
     Args:
         further: packages that are needed beside these.
 
     Raises:
-        ValueError: one of them is missing.
+        ValueError: a package is missing.
     """
     missing = [one for one in ("onnx", *further, "onnxruntime") if importlib.util.find_spec(one) is None]
     if missing:
@@ -183,7 +184,7 @@ def open_session(content: bytes, file: Path) -> Any:
 
     Args:
         content: bytes of an ONNX file that holds all its weights.
-        file: where they come from, for messages.
+        file: source of the bytes, for messages.
 
     Raises:
         ValueError: onnxruntime cannot run it.

@@ -15,17 +15,17 @@ _LONGEST_GUESSED = 200  # letters of a name for which near ones are looked for
 
 @cache
 def packaged_recipes() -> dict[str, Path]:
-    """The file of each name: those of no group first, then group by group."""
+    """The file of each name: recipes without a group first, then group by group."""
     files = {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in FOLDER.rglob("*.yaml")}
     return {name: files[name] for name in sorted(files, key=lambda name: ("/" in name, name))}
 
 
 @dataclass(frozen=True)
 class NamedRecipe:
-    """A recipe as it was named, and its file.
+    """The name of a recipe as the user typed it, and its file.
 
     Attributes:
-        name: what was typed; errors begin with it.
+        name: name as typed; errors begin with it.
         path: the file.
     """
 
@@ -34,14 +34,14 @@ class NamedRecipe:
 
 
 def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") -> NamedRecipe:
-    """The recipe that a path or a name stands for; a file that is there goes before a packaged recipe.
+    """The recipe that a path or a name stands for; an existing file takes precedence over a packaged recipe.
 
     A folder does not: `photos` names the recipe beside a folder photos/ too.
 
     Args:
         named: path of a file, or name of a packaged recipe.
         folder: folder that a relative path starts from.
-        what: what is looked for, in the error.
+        what: name of the wanted object, for the error.
 
     Raises:
         FileNotFoundError: there is neither; names the nearest packaged recipes.
@@ -51,12 +51,12 @@ def find_recipe(named: str | Path, folder: Path = Path(), what: str = "recipe") 
     if found is not None:
         return NamedRecipe(str(path) if found == path else name, found)
     if os.path.isdir(path):
-        return NamedRecipe(str(path), path)  # its reader says that it is a folder
+        return NamedRecipe(str(path), path)  # its reader reports that it is a folder
     raise FileNotFoundError(f"{name}: there is no such {what}{_hint(name)}")
 
 
 def locate_recipe(named: str | Path, folder: Path = Path()) -> Path | None:
-    """The file that a path or a name stands for, as `find_recipe`; None if there is neither."""
+    """The file that a path or a name stands for, as in `find_recipe`; None if there is neither."""
     path = folder / named
     if os.path.exists(path) and not os.path.isdir(path):
         return path
@@ -95,5 +95,5 @@ def comment(path: Path) -> str:
 
 
 def description(path: Path) -> str:
-    """What a packaged recipe is, in a line: the first of its comment."""
+    """The description of a packaged recipe: the first line of its comment."""
     return comment(path).partition("\n")[0].removeprefix("# ")

@@ -46,7 +46,7 @@ class EvaluatedFile:
     Attributes:
         file: name of the file, without its folder.
         sha256: digest of the file, in hexadecimal.
-        origin: origin of its embeddings, where the file states it.
+        origin: origin of the embeddings, if the file states it.
     """
 
     file: str
@@ -127,7 +127,7 @@ def people_csv(thresholds: Sequence[PeopleAtThreshold], counts: Sequence[PersonC
 
     Args:
         thresholds: the thresholds.
-        counts: what each of them accepts of each person's comparisons.
+        counts: counts of each person's comparisons at each threshold.
     """
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")

@@ -86,7 +86,7 @@ def _header(cells: Sequence[str]) -> _Columns:
 
 
 def _comparison(cells: Sequence[str], columns: _Columns) -> tuple[float, bool, str]:
-    """Score, genuine or not, and domain of a line."""
+    """The score, the label and the domain of a line."""
     if len(cells) != columns.count:
         raise ValueError(f"{len(cells)} values under a header of {columns.count}")
     score = _number(cells[columns.score])

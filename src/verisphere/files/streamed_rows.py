@@ -37,10 +37,10 @@ class StreamedRows:
     Attributes:
         path: the file or folder.
         names: name of each row.
-        identities: the person on each row, where the file says so and they were read.
-        dim: numbers a row.
+        identities: the person on each row, if the file states it and the column was read.
+        dim: numbers in a row.
         source: record of the file or folder.
-        read: begins to read all rows, some at a time, unchecked.
+        read: begins to read all rows, in portions, unchecked.
     """
 
     path: Path
@@ -61,10 +61,10 @@ class StreamedRows:
     def portions(
         self, kept: Bool[np.ndarray, " names"] | None = None
     ) -> Iterator[tuple[np.ndarray, Float32[np.ndarray, "rows dim"]]]:
-        """Names and rows of the portions, as far as they are kept.
+        """Names and rows of the portions, without excluded rows.
 
         Raises:
-            ValueError: a row is not finite, or of length zero; whatever reading the file raises.
+            ValueError: a row is not finite, or of length zero; or the file cannot be read.
         """
         start = 0
         for rows in self.read():
@@ -78,7 +78,7 @@ class StreamedRows:
 
     def _check(self, names: np.ndarray, rows: Float32[np.ndarray, "rows dim"]) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.einsum("ij,ij->i", rows, rows)  # one pass finds the rows to look at again
+            squares = np.einsum("ij,ij->i", rows, rows)  # one pass finds the rows to check again
         for row in np.flatnonzero(~np.isfinite(squares) | (squares == 0)).tolist():
             if not np.isfinite(rows[row]).all():
                 wrong = "hold NaN or infinity"
@@ -98,13 +98,13 @@ def is_features(path: Path) -> bool:
 
 
 def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
-    """The rows of an embeddings file as they are; of its other arrays only the columns and the origin are read.
+    """The rows of an embeddings file without pooling; of the other arrays only the columns and the origin are read.
 
     A table of embeddings (.npy, CSV, parquet) is held.
 
     Args:
         path: embeddings file.
-        columns: names of the text columns to read: `names`, and `identities` after it where people are needed.
+        columns: names of the text columns to read: `names`, followed by `identities` if people are needed.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -149,19 +149,19 @@ def open_rows(path: Path, columns: Sequence[str] = ("names",)) -> StreamedRows:
 def open_templates(
     path: Path, feature_norm: FeatureNorm = "keep", pictures: Path | None = None, ending: str = ENDING
 ) -> StreamedRows:
-    """What an embeddings file, a matrix of features (.bin) or a folder of feature files has to compare.
+    """The rows to compare from an embeddings file, a matrix of features (.bin) or a folder of feature files.
 
-    An embeddings file has its templates, where it has templates or media, else its rows, to compare.
+    The rows of an embeddings file are its templates, if it has templates or media, else its embeddings.
 
     Args:
         path: the file or folder.
-        feature_norm: how the rows of a template are pooled; see `templates_of`.
-        pictures: list of the pictures; of a folder those to read, of a matrix those of its rows.
-        ending: what follows the path of a picture in the name of its feature file.
+        feature_norm: pooling of the rows of a template; see `templates_of`.
+        pictures: list of the pictures: those to read from a folder, or those of the rows of a matrix.
+        ending: text that follows the path of a picture in the name of its feature file.
 
     Raises:
         FileNotFoundError: the file, or the feature of a listed picture, is missing.
-        ValueError: the file is of no such form; an embeddings file has a list of pictures.
+        ValueError: the file has none of these forms; or a list of pictures was given for an embeddings file.
     """
     if path.is_dir():
         listed = None if pictures is None else read_pictures(pictures)
@@ -179,10 +179,10 @@ def open_templates(
 def read_rows(
     path: Path, feature_norm: FeatureNorm = "keep", pictures: Path | None = None, ending: str = ENDING
 ) -> tuple[Embeddings, EvaluatedFile]:
-    """All rows of a file or folder as `open_templates` opens it, with the people; and the record of the file.
+    """All rows of a file or folder opened by `open_templates`, with the people; and the record of the file.
 
     Raises:
-        FileNotFoundError, ValueError: as `open_templates` raises them; or nothing says who is on the pictures.
+        FileNotFoundError, ValueError: see `open_templates`; or nothing states who is on the pictures.
     """
     if not is_features(path):
         embeddings = read_templates(path, feature_norm)

@@ -65,7 +65,7 @@ def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[s
 
     Args:
         path: the file.
-        tabs: the cells are separated by tabs where the first line has a tab, else by commas.
+        tabs: whether cells are separated by tabs if the first line has a tab, else by commas.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -84,10 +84,10 @@ def csv_rows(path: str | Path, tabs: bool = False) -> Iterator[tuple[int, list[s
 
 
 def refuse_repeats(path: str | Path, named: Sequence[Line]) -> None:
-    """Refuse a list that has something twice.
+    """Refuse a list that has an entry twice.
 
     Raises:
-        ValueError: names the line, and the line where it stood first.
+        ValueError: an entry is repeated; names both lines.
     """
     first: dict[str, int] = {}
     for number, name in named:

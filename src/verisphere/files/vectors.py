@@ -1,8 +1,8 @@
-"""Embeddings that were made elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data).
+"""Embeddings from elsewhere, as tables: .npy with a list beside it, CSV, parquet (extra: data).
 
-The list, or the table, has a row for each image: its `name`, its `identity`, and, where there are such, its `domain`,
-`medium` and `template`. In a CSV all other columns are the numbers of the embedding, in their order, and are called
-alike but for a number that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
+The list, or the table, has a row for each image: its `name`, its `identity`, and optionally its `domain`, `medium` and
+`template`. In a CSV all other columns are the numbers of the embedding, in order; their names differ only in a number
+that counts (`e0`, `e1`, ...); in parquet they are these or one column `embedding` of lists.
 """
 
 import importlib.util
@@ -30,17 +30,17 @@ _COLUMNS = {
     "template": "templates",
 }
 _LONGEST_EMBEDDING = 1 << 16
-_HEADS = ("name", "file", "filename", "path", "image")  # what the column of names is called in lists of others
-_INDEX = ("Unnamed: ", "__index_level_")  # what pandas calls the numbers of rows
+_HEADS = ("name", "file", "filename", "path", "image")  # names of the column of names in other projects' lists
+_INDEX = ("Unnamed: ", "__index_level_")  # pandas' name for a column of row numbers
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is an array or a table, by its suffix; an archive of arrays under such a name is none."""
+    """Whether a file is an array or a table, by its suffix; an archive of arrays with such a suffix is not one."""
     return path.suffix.lower() in SUFFIXES and path.is_file() and not zipfile.is_zipfile(path)
 
 
 def holds_vectors(path: Path) -> bool:
-    """Whether a table is one of embeddings: a CSV by a header with `identity`, or with what looks like a slip of it."""
+    """Whether a table is one of embeddings: a CSV by a header with `identity`, or with a likely misspelling of it."""
     if not is_table(path) or path.suffix.lower() in (".npy", ".parquet"):
         return is_table(path)
     header = _header(path)
@@ -52,14 +52,14 @@ def read_vectors(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an embeddings file: `embeddings`, `names`, `identities`, and `domains` where there are any.
 
     Raises:
-        FileNotFoundError: there is no such file, or no list beside an .npy.
-        ValueError: something lacks or is of another form; names the file and, of text, the line.
+        FileNotFoundError: the file does not exist, or an .npy has no list beside it.
+        ValueError: a column is missing or malformed; names the file and, in a text file, the line.
     """
     check_file(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return _of_npy(path)
-    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity, which is refused by its row
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity, and its row is refused
         return _of_parquet(path) if suffix == ".parquet" else _of_csv(path)
 
 
@@ -191,12 +191,12 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
 
 
 def _filled(cells: list[Any]) -> list[Any]:
-    """The cells of a column as they are, or, where some are null, as text in which those are empty, as in a CSV."""
+    """The cells of a column, or, if some are null, their text with null as an empty text, as in a CSV."""
     return ["" if cell is None else str(cell) for cell in cells] if any(cell is None for cell in cells) else cells
 
 
 def _check_family(path: Path, names: Sequence[str]) -> None:
-    """Refuses columns that are not one embedding: several must be called alike but for a number that rises by one."""
+    """Refuses columns that are not one embedding: their names may differ only in a number that rises by one."""
     if len(names) < 2:
         return
     parts = [re.fullmatch(r"(.*?)([0-9]{1,9})", name, re.DOTALL) for name in names]
@@ -217,7 +217,7 @@ def _check_family(path: Path, names: Sequence[str]) -> None:
 
 
 def _places(path: Path, fields: Sequence[str]) -> dict[str, int]:
-    """The place of each known column; the first two must be there, and none twice."""
+    """The place of each known column; the first two are required, and no column may occur twice."""
     missing = [name for name in ("name", "identity") if name not in fields]
     if missing:
         hint = "; columns are separated by commas or tabs" if len(fields) == 1 else ""

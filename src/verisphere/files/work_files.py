@@ -1,4 +1,4 @@
-"""Work files of a long computation: the blocks that are done, so that one that was ended continues from there."""
+"""Work files of a long computation: the finished blocks, from which a stopped computation continues."""
 
 import json
 import logging
@@ -26,12 +26,12 @@ _ABOUT = "about.json"
 
 @contextmanager
 def result_folder(out: Path) -> Iterator[Path]:
-    """The folder of a result; yields the folder of its work files, which is removed once the result is whole.
+    """The folder of a result; yields the folder of its work files, which is removed once the result is complete.
 
-    Where the block is left by an error before there was any work, nothing remains. All ranks enter this together.
+    If an error ends the context before there was any work, nothing remains. All ranks enter this together.
 
     Raises:
-        FileExistsError: `out` holds something else than an unfinished result.
+        FileExistsError: `out` holds anything but an unfinished result.
         ValueError: another process writes there.
     """
     work = out / WORK
@@ -44,7 +44,7 @@ def result_folder(out: Path) -> Iterator[Path]:
             if out.exists() and not out.is_dir():
                 raise FileExistsError(f"{out}: a file, and a folder was to be written under its name")
         lock.enter_context(alone_in(work))
-        for leftover in out.glob(".part-*"):  # of a process that was killed while it wrote
+        for leftover in out.glob(".part-*"):  # left by a process that was killed while it wrote
             remove_whole(leftover)
         return ""
 
@@ -73,7 +73,7 @@ def _is_empty(out: Path) -> bool:
 
 
 def _missing(path: Path) -> list[Path]:
-    """The folders on the way to a path that are not there yet, innermost first."""
+    """The missing parent folders of a path, innermost first."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -83,7 +83,7 @@ def _missing(path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class WorkFiles:
-    """Arrays of the blocks that are done, a file each, whole or not at all.
+    """Arrays of the finished blocks, one file each, written completely or not at all.
 
     Attributes:
         folder: folder of the files.
@@ -97,7 +97,7 @@ class WorkFiles:
 
         Args:
             folder: the folder, which may be absent.
-            about: what the files depend on, as JSON values.
+            about: the inputs that the files depend on, as JSON values.
         """
 
         def prepare() -> str:
@@ -117,7 +117,7 @@ class WorkFiles:
         return cls(folder)
 
     def done(self, kind: str, blocks: int) -> list[bool]:
-        """Whether each of some blocks is done; rank 0 looks, so that all ranks agree. All ranks call this together."""
+        """Whether each of some blocks is done; rank 0 checks, so that all ranks agree. All ranks call this together."""
         there = on_first_rank(lambda: json.dumps([self._path(kind, block).is_file() for block in range(blocks)]))
         return [bool(entry) for entry in json.loads(there)]
 

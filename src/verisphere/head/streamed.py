@@ -124,7 +124,7 @@ class StreamedView(WholeView):
         """See `View.rest`.
 
         Raises:
-            RuntimeError: under hooks on saved tensors, which `torch.func` does not support.
+            RuntimeError: hooks on saved tensors are active, which `torch.func` does not support.
         """
         with torch.autograd.graph.disable_saved_tensors_hooks(_NO_HOOKS):
             pass  # raises under such hooks

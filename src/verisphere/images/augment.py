@@ -1,4 +1,4 @@
-"""Augmentation and normalisation of whole batches on the device, in as few passes over the pixels as they take."""
+"""Augmentation and normalisation of whole batches on the device, in as few passes over the pixels as possible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class Augment:
         brightness: the image is multiplied by 1 - brightness to 1 + brightness.
         contrast: distances from the image's mean luma are multiplied by 1 - contrast to 1 + contrast.
         saturation: distances from each pixel's luma are multiplied by 1 - saturation to 1 + saturation.
-        grey: probability of a grey image.
+        grey: probability that the image becomes grey.
         erase: probability that a rectangle is set to the mean, which is 0 after normalisation.
         largest_erased: largest area of the rectangle, as a share of the image; the smallest is a quarter of it, and the
             sides are at most 2 : 1.

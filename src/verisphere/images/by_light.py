@@ -1,7 +1,7 @@
 """Domains for a set without domains: its images by their brightness.
 
 OneFace (Liu et al. 2022, section 4.2) defines a domain as images that share a property, visible or not. Every image has
-a brightness, and nobody has to judge a person to measure it.
+a brightness, which can be measured without judging a person.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From the bytes of an image file to RGB pixels, refusing what is too large or broken."""
+"""From the bytes of an image file to RGB pixels; images that are too large or broken are refused."""
 
 import io
 import warnings
@@ -27,9 +27,10 @@ def decode(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.
     """The pixels of an encoded image: RGB, [0, 255], upright.
 
     JPEG, PNG, PPM / PGM, BMP, WebP and TIFF, and HEIC where the extra `heif` is installed; of several frames the first
-    (of HEIC the primary one). What the bytes are counts, not the name. Grey, palette and CMYK images become RGB,
-    16-bit grey keeps its upper 8 bits, transparency is discarded. The EXIF orientation is applied; an EXIF block that
-    cannot be read counts as absent. HEIC states its rotation outside of EXIF; that rotation is applied.
+    is decoded (for HEIC the primary one). The content determines the format, not the name. Grey, palette and CMYK
+    images become RGB, 16-bit grey keeps its upper 8 bits, transparency is discarded. The EXIF orientation is applied;
+    an EXIF block that cannot be read counts as absent. HEIC states its rotation outside of EXIF; that rotation is
+    applied.
 
     Args:
         data: the file's content.
@@ -52,7 +53,7 @@ def quiet_decoders() -> Iterator[None]:
 
 
 def decode_quietly(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> UInt8[np.ndarray, "height width 3"]:
-    """As `decode`, for many images inside one `quiet_decoders`."""
+    """Decode as `decode` does, for many images inside one `quiet_decoders`."""
     try:
         image = _opened(data)
         if image.width * image.height <= max_pixels:
@@ -65,7 +66,7 @@ def decode_quietly(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> U
             _why_unidentified(data)
             or f"its {len(data)} bytes do not begin as a file of {', '.join(_FORMATS)} does, or end in its header"
         )
-    except Exception as error:  # a decoder may raise anything on hostile bytes, and all of it means the same
+    except Exception as error:  # a decoder may raise anything on hostile bytes, and every error means the same
         reason = next(iter(str(error).splitlines()), "").strip() or type(error).__name__
     else:
         reason = f"{image.width} x {image.height} pixels, more than the {max_pixels} allowed"
@@ -73,17 +74,17 @@ def decode_quietly(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> U
 
 
 def _opened(data: bytes) -> Image.Image:
-    """The image, of which the header alone has been read; a JPEG without the search for its format."""
+    """The image, of which only the header has been read; for a JPEG without a search for the format."""
     if data.startswith(_JPEG):
         try:
             return JpegImageFile(io.BytesIO(data))
-        except Exception:  # the search below says what is wrong
+        except Exception:  # the search below reports the fault
             pass
     return Image.open(io.BytesIO(data), formats=_formats(data))
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
-    """The formats whose decoders get these bytes: the decoder of HEIC gets HEIC alone."""
+    """The formats whose decoders get these bytes: the decoder of HEIC gets only HEIC."""
     return ("HEIF",) if _other_format(data) == "HEIC" and _register_heif() else _FORMATS
 
 
@@ -136,7 +137,7 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
     try:
         orientation = image.getexif().get(_ORIENTATION, 1)
-    except Exception:  # broken metadata around whole pixels is common, and every viewer shows such an image as it lies
+    except Exception:  # broken metadata around intact pixels is common; viewers ignore it
         return image
     return image if orientation == 1 else ImageOps.exif_transpose(image)
 

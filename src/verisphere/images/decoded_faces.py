@@ -23,10 +23,10 @@ class InMemory(Faces):
 
     Args:
         pixels: the images, RGB, [0, 255].
-        names, identities, domains: one entry for each image; see `Faces`.
+        names, identities, domains: an entry for each image; see `Faces`.
         source: source of the images, where it is known.
         people: identities in the order of their labels; by default those of the images, sorted.
-        true_identities: one entry for each image; see `Faces`.
+        true_identities: an entry for each image; see `Faces`.
 
     Raises:
         ValueError: names, identities, domains or true_identities do not have one entry for each image.
@@ -104,6 +104,6 @@ def in_memory(
     if not unreadable.positions:
         held, people = faces, None
     else:
-        # A person whose images are all unreadable stays a class, so that the labels of the others are what they were.
+        # A person whose images are all unreadable stays a class, so that the labels of the others do not change.
         held, people = faces.select(torch.cat(positions).tolist()), faces.people
     return InMemory(pixels, held.names, held.identities, held.domains, faces.source, people, held.true_identities)

@@ -1,4 +1,4 @@
-"""The interface of a set of face images, whatever its source: names, identities, and images on request."""
+"""The interface of a set of face images from any source: names, identities, and images on request."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ class Faces(ABC):
 
     Attributes:
         names: unique name of each image, such as `AJ_Cook/AJ_Cook_0001.jpg`.
-        identities: name, in the data set, of the person on each image; `NOBODY` where nobody is known.
-        domains: name of the group to which each image belongs, or None where the set has no domains.
-        true_identities: who is on each image, where `identities` has known errors, such as label noise that was put in;
-            None where nothing else than `identities` is known.
+        identities: name, in the data set, of the person on each image; `NOBODY` if the person is not known.
+        domains: name of the group to which each image belongs, or None if the set has no domains.
+        true_identities: true identity of each image, if `identities` has known errors, such as added label noise; None
+            if only `identities` is known.
     """
 
     names: Sequence[str]
@@ -54,7 +54,7 @@ class Faces(ABC):
 
     @cached_property
     def people(self) -> tuple[str, ...]:
-        """The identities but for `NOBODY`, each once, sorted; a label is a position in this tuple."""
+        """The identities except `NOBODY`, each once, sorted; a label is a position in this tuple."""
         return tuple(sorted({*coded(self.identities).present()} - {NOBODY}))
 
     @cached_property

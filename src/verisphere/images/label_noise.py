@@ -1,4 +1,4 @@
-"""Label noise at a stated rate, put into any set of faces, with the truth kept."""
+"""Label noise at a stated rate for any set of faces; the true identities are kept."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ OUTSIDE = "outside/"  # before the names of images that come from another set
 
 @dataclass(frozen=True, eq=False)
 class DrawnNoise:
-    """Which labels of a set are wrong, and what they are instead.
+    """The labels of a set with noise, and which of them are wrong.
 
     Attributes:
         identities: identity of each image, with noise.
@@ -40,8 +40,8 @@ def draw_noise(
 
     Of the n images of an identity, `round(rate * n)` are wrong; as everywhere in Python, a half is rounded to the even
     number. Of all wrong images of the set, `round(open_share * wrong)` are open-set noise. Every other wrong image gets
-    an identity that is drawn uniformly from all other people of the set. The paper says that labels are altered at
-    random; from which distribution it does not say. Images of `NOBODY` are left as they are.
+    an identity that is drawn uniformly from all other people of the set. The paper states that labels are altered at
+    random, but not from which distribution. Images of `NOBODY` stay unchanged.
 
     The draw of an image depends on the seed and its name alone, so neither the order of the images nor the platform
     changes it; the images that are wrong at a rate are wrong at every higher rate, too.
@@ -90,7 +90,7 @@ def image_keys(names: Sequence[str], seed: int) -> UInt64[np.ndarray, "images 3"
 
 
 def _share_of_each(column: Coded, keys: UInt64[np.ndarray, " images"], rate: float) -> Bool[np.ndarray, " images"]:
-    """The images of each identity with the lowest keys, as many as the rate says; none of `NOBODY`."""
+    """The images of each identity with the lowest keys, as many as the rate requires; `NOBODY` has none."""
     counts = column.counts()
     wanted = np.array(
         [0 if value == NOBODY else round(rate * count) for value, count in zip(column.values, counts, strict=True)],
@@ -107,11 +107,11 @@ def _share_of_each(column: Coded, keys: UInt64[np.ndarray, " images"], rate: flo
 class LabelNoise(Faces):
     """Another set with label noise at a stated rate; `true_identities` has the truth.
 
-    Of each person's n images, `round(rate * n)` are wrong, as SphereFace2 does it (Wen et al. 2022, section 3.3).
-    Closed-set noise gives an image the identity of another person of the set. Open-set noise puts an image of a person
-    outside the set in its place, under the identity of the class; such an image is named `outside/` and its name in
-    that set, is used once, and takes the domain of the image that it replaces. At rate 0 nothing changes. The draw does
-    not depend on the order of the images; see `draw_noise`.
+    Of each person's n images, `round(rate * n)` are wrong, as in SphereFace2 (Wen et al. 2022, section 3.3). Closed-set
+    noise gives an image the identity of another person of the set. Open-set noise puts an image of a person outside the
+    set in its place, under the identity of the class; such an image is named `outside/` and its name in that set, is
+    used once, and takes the domain of the image that it replaces. At rate 0 nothing changes. The draw does not depend
+    on the order of the images; see `draw_noise`.
 
     >>> from verisphere.images import SyntheticFaces
     >>> faces = LabelNoise(SyntheticFaces(people=4, images=10, size=48), rate=0.4)
@@ -119,12 +119,12 @@ class LabelNoise(Faces):
     16
 
     Args:
-        faces: the other set, whose labels are taken to be right.
+        faces: the other set, whose labels are assumed to be right.
         rate: share of the images of each person that are wrong, in [0, 1).
         open_share: share of the wrong images of the set that are open-set noise, in [0, 1].
         outside: set that the open-set images come from. Its people who are in `faces`, by equal identities, are
             excluded; images of `NOBODY`, such as distractors, count as people outside.
-        seed: another seed draws other noise.
+        seed: seed of the noise.
 
     Attributes:
         wrong: whether the label of each image is wrong.

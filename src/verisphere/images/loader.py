@@ -33,8 +33,8 @@ class Unreadable:
 class Batch:
     """Images, and the position of each in the set; `faces.labels[batch.indices]` are their labels.
 
-    An image that took the place of an unreadable one stands in `indices` under its own position, so it has its own
-    label; the unreadable ones are listed in `unreadable`.
+    An image that replaces an unreadable one is in `indices` under its own position, so it has its own label; the
+    unreadable ones are listed in `unreadable`.
 
     >>> from verisphere.images import InMemory
     >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)
@@ -78,8 +78,8 @@ def batches(
         pin: put batches into pinned memory, so that a copy to a CUDA device is asynchronous; pass
             `device.type == "cuda"` of the target device. For any other device it only costs a copy.
         max_unreadable: above 0, an image that cannot be read is replaced by the next one of the set that can, and
-            listed in the batch; so many unreadable images in a row are passed over. Their total is for the caller to
-            limit, by `UnreadableImages`.
+            listed in the batch; up to this many consecutive unreadable images are skipped. The caller limits their
+            total by `UnreadableImages`.
 
     Raises:
         ValueError: immediately, for a position outside the set, a batch size below 1, a negative number of workers, or
@@ -113,7 +113,7 @@ class UnreadableImages:
         self.positions = set(before)
 
     def count(self, batch: Batch) -> None:
-        """Count and log those of a batch.
+        """Count and log the unreadable images of a batch.
 
         Raises:
             ValueError: more images are unreadable than are allowed; names the last one.
@@ -142,10 +142,10 @@ def epoch_order(count: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
 
 
 def buffered_order(count: int, buffer: int, seed: int, epoch: int) -> Int64[Tensor, " count"]:
-    """The order in which a shuffle buffer gives out `count` images that are read one after another.
+    """The order in which a shuffle buffer returns `count` images that are read one after another.
 
-    The buffer is filled with the first `buffer` images; then a place of it is drawn, its image is given out, and the
-    next one is read into that place; at the end the rest is given out in any order. A reader that follows this order
+    The buffer is filled with the first `buffer` images; then a place of it is drawn, its image is returned, and the
+    next one is read into that place; at the end the rest is returned in random order. A reader that follows this order
     stays within a window of few buffers that moves through the set once, which suits packs on disks that seek slowly.
     The order is known as a whole and depends on seed and epoch alone, so every number of workers and ranks, and a
     resumed run, follow the same one.
@@ -155,7 +155,7 @@ def buffered_order(count: int, buffer: int, seed: int, epoch: int) -> Int64[Tens
 
     Args:
         count: number of images.
-        buffer: images in the buffer; one image or as many as the set has mean no shuffle and any order.
+        buffer: images in the buffer; one image means no shuffle, and as many as the set has mean any order.
         seed: the draws depend on `seed` and `epoch` alone.
         epoch: number of the pass over the images.
     """
@@ -166,11 +166,12 @@ def buffered_order(count: int, buffer: int, seed: int, epoch: int) -> Int64[Tens
     generator = torch.Generator().manual_seed(image_order_seed(seed, epoch))
     places = torch.randint(buffer, (count - buffer,), generator=generator)  # the place that each draw empties
     last = torch.randperm(buffer, generator=generator)
-    # A draw gives out what the draw before it from the same place has left there. The places are in the buffer first.
+    # A draw returns the image that the previous draw from the same place has left there. The places are in the buffer
+    # first.
     emptied = torch.cat([torch.arange(buffer), places, last])
     by_place = emptied.argsort(stable=True)  # times of filling and emptying, place by place
     image_at = torch.empty_like(emptied)
-    image_at[by_place[1:]] = by_place[:-1]  # image `time` is put where the draw of that time has made room
+    image_at[by_place[1:]] = by_place[:-1]  # image `time` takes the place that the draw of that time has freed
     return image_at[buffer:]
 
 
@@ -228,7 +229,7 @@ class _Reader(Dataset[Read]):
             return _Failure(error)
 
     def _passing_over(self, indices: list[int]) -> Read:
-        """The batch with the next readable image of the set in the place of each that cannot be read."""
+        """The batch with the next readable image of the set in place of each unreadable one."""
         images, positions = [], []
         unreadable: dict[int, Unreadable] = {}
         for index in indices:

@@ -7,11 +7,11 @@ from verisphere.images.select import require_people
 
 
 class PartOfPeople(Selection):
-    """The people of another set whose place in a drawn order lies between two shares, with all their images.
+    """The people of another set whose position in a random order lies between two shares, with all their images.
 
-    Parts of one set by one seed, such as 0 to 0.5, 0.5 to 0.75 and 0.75 to 1, share no person and leave none out. The
-    order depends on the seed and the names of the people alone, so sets of the same people with other images of them
-    are divided alike. Images of nobody who is known (identity -1) are in no part.
+    Parts of one set by one seed, such as 0 to 0.5, 0.5 to 0.75 and 0.75 to 1, share no person and exclude none. The
+    order depends on the seed and the names of the people alone, so sets of the same people with other images are
+    divided in the same way. Images without a known person (identity -1) are in no part.
 
     >>> from verisphere.images import InMemory
     >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)

@@ -29,9 +29,9 @@ class Photos(Faces):
       `verisphere.files.image_lists.read_images`.
     - a pack of one of the other formats of `verisphere.packs.formats`, in the order of its records.
 
-    Images of the identity -1 show nobody who is known, and belong to no class. Names are paths below the shared folders
-    (`Name/image.jpg`), or as the list or the pack spells them. Images are read and decoded on request; no file stays
-    open between requests, so the set can be copied into worker processes.
+    Images of the identity -1 show no known person, and belong to no class. Names are paths below the shared folders
+    (`Name/image.jpg`), or those of the list or the pack. Images are read and decoded on request; no file stays open
+    between requests, so the set can be copied into worker processes.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -46,7 +46,7 @@ class Photos(Faces):
         path: the folder, archive, list or pack.
         labels: a list with the identity of each image, such as `kept.txt` of `verisphere clean`; only these images are
             used, in its order, with its identities and, where it has any, domains. See `Relabelled`.
-        people: a list of people, as `verisphere.files.people_lists.read_people` reads it; other people are excluded.
+        people: a list of people for `verisphere.files.people_lists.read_people`; other people are excluded.
         min_images: people with fewer images are excluded.
         max_images: largest number of images of a person; the first ones in order are used. None sets no limit.
         size: (height, width) of the images; images of another size are resampled to it by a bilinear filter, with
@@ -57,7 +57,7 @@ class Photos(Faces):
     Raises:
         FileNotFoundError: nothing is at `path`.
         ValueError: no image is found, the pack is malformed, or the restrictions leave nothing; from `images`, naming
-            the image that cannot be read, or whose aspect ratio says that it is no aligned crop.
+            the image that cannot be read, or whose aspect ratio shows that it is no aligned crop.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Photos(Faces):
 
     @property
     def source(self) -> ImageSource:
-        """Source of the images, as `images.json` beside them states it."""
+        """Source of the images, from `images.json` beside them."""
         return self.pack.source
 
     def images(self, indices: Sequence[int]) -> UInt8[Tensor, "batch 3 height width"]:

@@ -36,7 +36,7 @@ def with_people(faces: Faces, people: Collection[str]) -> Faces:
 def with_images(faces: Faces, at_least: int = 1, at_most: int | None = None) -> Faces:
     """The people with `at_least` images or more; of people with more than `at_most`, the first `at_most` images.
 
-    Images of nobody who is known (identity `NOBODY`) are all kept.
+    Images without a known person (identity `NOBODY`) are all kept.
 
     >>> from verisphere.images import InMemory
     >>> pixels = torch.zeros(4, 3, 112, 112, dtype=torch.uint8)

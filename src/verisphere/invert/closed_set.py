@@ -1,4 +1,4 @@
-"""The head of a trained model: its class centers, the loss that they were trained with, and whose they are."""
+"""The head of a trained model: its class centers, the loss of their training, and the people of the classes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,21 +28,21 @@ class ClosedSet:
 
     Attributes:
         head: the centers with the training loss, in evaluation mode.
-        people: the person of each class, in the order of the labels; None where the model does not say.
+        people: the person of each class, in the order of the labels; None if the model does not state it.
     """
 
     head: Head
     people: tuple[str, ...] | None
 
     def named(self, people: tuple[str, ...], data: str) -> tuple[str, ...]:
-        """The person of each class, as the model says or as the data that it was trained on say.
+        """The person of each class, from the model or from the data that it was trained on.
 
         Args:
             people: the people of the data, sorted.
-            data: what they are the people of, for the message.
+            data: name of the data, for the message.
 
         Raises:
-            ValueError: the model does not say whose its classes are, and the data have another number of people.
+            ValueError: the model does not state the people of its classes, and the data have another number of people.
         """
         if self.people is not None:
             return self.people
@@ -63,11 +63,11 @@ def open_closed_set(model: Path, trust: bool = False) -> ClosedSet:
 
     Raises:
         FileNotFoundError: the folder holds no checkpoint.
-        ValueError: there is no head, or no recipe that says by which loss it was trained; a file is damaged; or the
-            loss has a margin for each domain, and a head does not say which class lies in which.
+        ValueError: there is no head, or no recipe that states the loss of the training; a file is damaged; or the loss
+            has a margin for each domain, and a head does not record the domains of its classes.
     """
     if is_model_folder(model):
-        load(model, "cpu", trust)  # raises where a file was changed
+        load(model, "cpu", trust)  # raises if a file was changed
         if not (model / _HEAD).is_file():
             raise ValueError(f"{model}: exported without its head, so there are no centers; name its run")
         return ClosedSet(_head(load_file(model / _HEAD), model / _RECIPE, str(model / _HEAD), trust), None)
@@ -98,6 +98,6 @@ def _head(tensors: Mapping[str, Tensor], recipe: Path, where: str, trust: bool) 
 
 
 def _sub_centers(fields: Mapping[str, Any]) -> SubCenters:
-    names = ("subcenters", "pooling", "temperature")  # what pulls sub-centers together does not move an image
+    names = ("subcenters", "pooling", "temperature")  # the pull between sub-centers has no effect on an image
     given = {name: fields.get(name, getattr(Recipe, name)) for name in names}
     return SubCenters(given["subcenters"], given["pooling"], given["temperature"])

@@ -1,4 +1,4 @@
-"""Distances between two sets of images in a space of features: how far generated images lie from real ones."""
+"""Distances between two sets of images in a space of features, such as generated and real images."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,8 +7,8 @@ from jaxtyping import Float
 def frechet_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.ndarray, "others dim"]) -> float:
     """Frechet distance of two normal distributions with the means and covariances of two sets (Heusel et al. 2017).
 
-    |mean difference|^2 + trace(A + B - 2 (A B)^(1/2)), with the covariances A and B divided by the number of images
-    less one. The trace of the root is the sum of the roots of the eigenvalues of A^(1/2) B A^(1/2).
+    It is |mean difference|^2 + trace(A + B - 2 (A B)^(1/2)), with the covariances A and B divided by the number of
+    images minus one. The trace of the root is the sum of the roots of the eigenvalues of A^(1/2) B A^(1/2).
 
     >>> one, other = np.array([[0.0], [2.0]]), np.array([[3.0], [5.0]])
     >>> round(frechet_distance(one, other), 6)  # equal variances, means apart by 3
@@ -18,8 +18,8 @@ def frechet_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.nda
         ours, theirs: features of the images.
 
     Raises:
-        ValueError: a set has not more images than the features have dimensions, so that its covariance is singular; the
-            kernel distance takes fewer.
+        ValueError: a set has no more images than the features have dimensions, so its covariance is singular; the
+            kernel distance accepts fewer.
     """
     dim = ours.shape[1]
     fewest = min(len(ours), len(theirs))
@@ -38,8 +38,7 @@ def kernel_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.ndar
     """Squared maximum mean discrepancy with the kernel (x . y + 1)^3 between unit rows, without bias.
 
     Binkowski et al. 2018 (arXiv:1801.01401) divide x . y by the number of dimensions, since the features that they use
-    grow with it; unit rows do not. Without bias it is 0 in the mean for two sets of one distribution, so it can be
-    negative.
+    grow with it; unit rows do not. Without bias its mean is 0 for two sets of one distribution, so it can be negative.
 
     >>> rows = np.eye(3)
     >>> kernel_distance(rows, rows)  # within the sets 1; between them a third is 8, the rest 1
@@ -49,7 +48,7 @@ def kernel_distance(ours: Float[np.ndarray, "images dim"], theirs: Float[np.ndar
         ours, theirs: features of length 1.
 
     Raises:
-        ValueError: a set has one image alone.
+        ValueError: a set has only one image.
     """
     if min(len(ours), len(theirs)) < 2:
         raise ValueError("a kernel distance takes two images or more in each set")

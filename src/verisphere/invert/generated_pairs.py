@@ -1,4 +1,4 @@
-"""Accuracy on listed pairs of generated images, as ArcFace's table 11 has it; and of generated ones with photographs.
+"""Accuracy on listed pairs of generated images, as in ArcFace's table 11, and of generated images with photographs.
 
 Deng et al. 2021, arXiv:1801.07698v4, table 11, first column of accuracies. The comparison of a generated image with a
 photograph is ours: two generated images may agree in what the model invents.
@@ -22,7 +22,7 @@ _SIDES = {"both generated": (0, 0), "generated and photograph": (0, 1), "both ph
 
 
 class GeneratedPairs:
-    """Pairs of a list whose images are to be generated, as many as so many images make.
+    """Pairs of a list whose images are to be generated, as many as a number of images allows.
 
     Args:
         path: the list; see `read_pairs`.
@@ -33,7 +33,7 @@ class GeneratedPairs:
         photos: positions of the photographs of the pairs among `faces`.
 
     Raises:
-        ValueError: the list names an image that is not there, compares videos, or so few images make no genuine or no
+        ValueError: the list names a missing image, compares videos, or this number of images makes no genuine or no
             impostor pair in each of two folds.
     """
 
@@ -67,7 +67,7 @@ class GeneratedPairs:
         """Accuracy with generated images on both sides, on one, and on none.
 
         Args:
-            model: which model made the embeddings.
+            model: the model that made the embeddings.
             generated: embeddings of the generated images, in the order of `photos`.
             photographs: embeddings of the photographs, in the same order.
         """
@@ -92,7 +92,7 @@ class GeneratedPairs:
 def _chosen(
     listed: PairList, left: np.ndarray, right: np.ndarray, folds: np.ndarray, count: int
 ) -> tuple[list[int], list[int]]:
-    """Pairs in turn from each fold and kind while their images are at most so many; the images in order."""
+    """Pairs taken in turn from each fold and kind up to a number of images; and the images, in order."""
     groups: dict[tuple[int, bool], list[int]] = defaultdict(list)
     for pair, (fold, genuine) in enumerate(zip(folds.tolist(), listed.genuine, strict=True)):
         groups[fold, genuine].append(pair)

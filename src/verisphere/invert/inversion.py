@@ -1,8 +1,8 @@
 """Gradient descent on pixels: images that a network takes for given people (ArcFace, algorithm 1).
 
-Deng et al. 2021, arXiv:1801.07698v4, section 5. Images begin as noise from N(0, 1), a value v being the pixel
-127.5 + 127.5 v. Batches are made one after another; each has its own noise and its own steps of Adam, so that a batch
-does not depend on the others, and one that is done is kept.
+Deng et al. 2021, arXiv:1801.07698v4, section 5. Images begin as noise from N(0, 1), a value v being the pixel 127.5 +
+127.5 v. Batches are made one after another; each has its own noise and its own steps of Adam, so a batch does not
+depend on the others; a finished batch is stored.
 """
 
 from abc import ABC, abstractmethod
@@ -26,11 +26,11 @@ from verisphere.invert.terms import BatchNormStatistics, energy, total_variation
 from verisphere.seeds import Stream, check_seed, mixed_seed
 from verisphere.vocabulary import Progress, check_word, quietly
 
-_HALF = 127.5  # of the range of a pixel
+_HALF = 127.5  # half of the range of a pixel
 _IMAGES, _STATE = "images", "state"
-_NOISE, _MOVES = 0, 1  # what a step's random numbers are for
+_NOISE, _MOVES = 0, 1  # purposes of a step's random numbers
 _CPU = torch.device("cpu")
-#: Takes the images of an inversion that is under way.
+#: Receives the images of an inversion while it runs.
 Watch = Callable[[UInt8[Tensor, "count 3 height width"]], None]
 
 
@@ -42,13 +42,13 @@ class Inversion:
         steps: steps of Adam.
         batch_size: images that are made together, whose statistics the batch-norm term compares.
         rate: learning rate, in values of which 1 is 127.5 pixels.
-        decay: whether the rate stays or falls to 0 along a cosine; the latter is ours.
+        decay: whether the rate is constant or falls to 0 along a cosine; the latter is ours.
         identity: weight of the identity term.
-        batch_norm: weight of the batch-norm term; 0 leaves it out, as for a network without batch norm.
+        batch_norm: weight of the batch-norm term; 0 omits it, as is needed for a network without batch norm.
         total_variation, energy: weights of the means of the absolute differences of neighbours and of the squares.
         flip: mirror all images of a step with probability 1/2; ours.
-        shift: move all images of a step by up to so many pixels, the border going round; ours.
-        held: hold the values in [-1, 1], the range of pixels, after each step; ours.
+        shift: largest number of pixels by which all images of a step are moved, wrapping around the border; ours.
+        held: whether to clip the values to [-1, 1], the range of pixels, after each step; ours.
         seed: seed of the noise, the flips and the shifts.
 
     Raises:
@@ -90,7 +90,7 @@ class Inversion:
 
 
 class Identity(ABC):
-    """Whom the images are drawn to.
+    """The people that the images approach.
 
     Attributes:
         count: number of images.
@@ -103,13 +103,13 @@ class Identity(ABC):
         """The identity term of some of the images.
 
         Args:
-            embeddings: embeddings of the images as they are.
-            places: which of the images these are.
+            embeddings: embeddings of the current images.
+            places: positions of these images among all.
         """
 
 
 class TowardEmbeddings(Identity):
-    """Toward embeddings of images that the network never saw: open set. See `toward_embeddings`.
+    """The open-set term: toward embeddings of images that the network never saw. See `toward_embeddings`.
 
     Args:
         targets: an embedding for each image.
@@ -125,7 +125,7 @@ class TowardEmbeddings(Identity):
 
 
 class TowardCenters(Identity):
-    """Toward the class centers of a head: closed set. The term is the training loss, whose centers stay.
+    """The closed-set term: toward the class centers of a head, by the training loss with constant centers.
 
     Args:
         head: the head of the training, in evaluation mode.
@@ -158,21 +158,22 @@ def invert(
 
     Args:
         backbone: the network; it is put into evaluation mode, and its weights are frozen.
-        identity: whom each image is drawn to.
+        identity: the person that each image approaches.
         settings: the numbers.
-        device: where it is computed.
+        device: device of the computation.
         work: folder of work files, which the caller removes; the next call with the same arguments continues there, and
-            gives the same bits as one that was not ended. None keeps nothing.
-        about: what network and people the work files belong to, as JSON values; work of others is removed.
-        save_every: steps after which the batch under way is kept, and shown to `watch`.
-        watch: takes the images that are there so far: those of earlier batches, and this one's as they are.
+            gives the same bits as an uninterrupted one. None keeps nothing.
+        about: network and people that the work files belong to, as JSON values; work files of others are removed.
+        save_every: steps after which the current batch is stored, and passed to `watch`.
+        watch: receives the images so far: those of earlier batches and the current ones of this batch.
         progress: reports the progress over the steps of a batch.
 
     Returns:
         RGB pixels.
 
     Raises:
-        ValueError: the network has no batch norm and the term has a weight; it gives no gradient; a loss is not finite.
+        ValueError: the network has no batch norm and that term has a weight; the network gives no gradient; or a loss
+            is not finite.
     """
     backbone.to(device).eval().requires_grad_(False)
     files = None if work is None else WorkFiles.open(work, {"settings": asdict(settings), "about": about or {}})
@@ -202,7 +203,7 @@ def _show(
 
 
 class _Batch:
-    """Images that are made together."""
+    """Images that are generated together."""
 
     def __init__(
         self, backbone: Backbone, identity: Identity, settings: Inversion, places: range, device: torch.device
@@ -223,7 +224,7 @@ class _Batch:
         title: str,
         watch: Watch,
     ) -> UInt8[Tensor, "batch 3 height width"]:
-        """The images after all steps; from where an earlier call was ended."""
+        """The images after all steps, continued from the state of an earlier call."""
         first = self._restored(files, number)
         steps = range(first, self.settings.steps)
         with self.statistics or nullcontext():
@@ -236,7 +237,7 @@ class _Batch:
         return self.pixels()
 
     def pixels(self) -> UInt8[Tensor, "batch 3 height width"]:
-        """The images as they are, rounded to whole pixels."""
+        """The current images, rounded to whole pixels."""
         return (self.values.detach() * _HALF + _HALF).round().clamp(0, 255).to(torch.uint8).cpu()
 
     def _descend(self, step: int) -> None:
@@ -264,7 +265,7 @@ class _Batch:
                 self.values.clamp_(-1.0, 1.0)
 
     def _moved(self, step: int) -> Float[Tensor, "batch 3 height width"]:
-        """The images as the network takes them, flipped and shifted; random numbers follow from the step."""
+        """The flipped and shifted images for the network; random numbers follow from the step."""
         settings, values = self.settings, self.values
         if settings.flip or settings.shift:
             seed = mixed_seed(Stream.INVERSION, settings.seed, self.places.start, _MOVES, step)
@@ -287,7 +288,7 @@ class _Batch:
         )
 
     def _restored(self, files: WorkFiles | None, number: int) -> int:
-        """Continue where the batch was kept; the number of steps that are done."""
+        """Restore the stored state of the batch; returns the number of finished steps."""
         if files is None or not files.done(_STATE, number + 1)[number]:
             return 0
         step = int(files.load(_STATE, number, "step"))

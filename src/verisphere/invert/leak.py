@@ -1,8 +1,8 @@
-"""A test of what a model reveals: faces recovered from what an attacker may have, matched by a second model.
+"""A test of leakage: faces recovered from parts of a model that an attacker may have, matched by a second model.
 
-Three attackers are told apart: one who has the network alone (`folder`), one who has its class centers too (`head`),
-and one who has the network and embeddings of photographs (`embeddings`). Each has inversions made; the judge decides at
-the threshold of a FAR, one photograph of the person for each face, which no face was drawn to.
+There are three attackers: one has only the network (`folder`), one also has its class centers (`head`), and one has the
+network and embeddings of photographs (`embeddings`). For each of them inversions are made; the judge compares each face
+with one photograph of the person that was not its target, at the threshold of a FAR.
 """
 
 import json
@@ -43,13 +43,13 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class LeakAsked:
-    """What is to be tested.
+    """The settings of a test.
 
     Attributes:
         model: the model: a run, or a model folder.
         judge: a second, independently trained model.
         settings: the numbers of the inversions.
-        faces: photographs of people whom the model may never have seen.
+        faces: photographs of people, whom the model need not have seen.
         people: list of the people of `faces` to use; None uses all.
         head: the run whose class centers are attacked, or `model` itself; None tests no centers.
         trained: photographs of the people whom the model was trained on; None tests no centers.
@@ -86,19 +86,19 @@ class LeakAsked:
 
 
 def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progress = quietly) -> LeakFigures:
-    """Make the inversions, each in a folder of its own, and write `leak.json`.
+    """Make the inversions, each in a separate folder, and write `leak.json`.
 
-    A test that was ended goes on where it was; an inversion that is whole is not made again.
+    A stopped test continues where it was; a finished inversion is not repeated.
 
     Args:
-        asked: what is to be tested.
+        asked: the settings of the test.
         out: folder of the test.
-        device: where it is computed.
+        device: device of the computation.
         progress: reports the progress of each inversion.
 
     Raises:
-        FileNotFoundError: a model or file is not there.
-        ValueError: the head is that of other weights; the people are too few; a test of something else is there.
+        FileNotFoundError: a model or file does not exist.
+        ValueError: the head belongs to other weights; the people are too few; or the folder holds another test.
     """
     model, judge = (open_model(path, device, asked.trust) for path in (asked.model, asked.judge))
     if model.sha256 is None:
@@ -125,7 +125,7 @@ def run_leak(asked: LeakAsked, out: Path, device: torch.device, progress: Progre
 
 
 def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[str, Any]:
-    """What the faces of a test and their figures depend on, as JSON values."""
+    """The inputs of the faces and figures of a test, as JSON values."""
     paths = {name: getattr(asked, name) for name in ("faces", "people", "trained")}
     return {
         "model": sha256,
@@ -139,10 +139,10 @@ def _described(asked: LeakAsked, sha256: str, judge_sha256: str | None) -> dict[
 
 
 def _check_same(out: Path, described: dict[str, Any]) -> None:
-    """Keep what a test is of, and refuse to go on with another one in its folder.
+    """Record the settings of a test, and refuse to continue another one in its folder.
 
     Raises:
-        ValueError: the folder holds another test, or something else; names what differs.
+        ValueError: the folder holds another test, or anything else; names the difference.
     """
     path = out / _ASKED
     if not path.is_file():
@@ -157,7 +157,7 @@ def _check_same(out: Path, described: dict[str, Any]) -> None:
 
 
 def _attacked(source: str, attack: Asked, folder: Path, device: torch.device, progress: Progress) -> InversionFindings:
-    """The findings of an inversion, from its folder where it is whole."""
+    """The findings of an inversion, from its folder if it is finished."""
     path = folder / INVERSION_JSON
     if path.is_file():
         with errors_naming(path):
@@ -197,7 +197,7 @@ def leak_text(figures: LeakFigures) -> str:
                 f"{number(point.tar, 3)} ({number(point.tar_lower_95, 3)} .. {number(point.tar_upper_95, 3)})"
                 for point in row.points
             ),
-            *("-" for _ in fars[len(row.points) :]),  # photographs of which nobody has two
+            *("-" for _ in fars[len(row.points) :]),  # nobody has two of the photographs
         ]
         for row in figures.rows
     ]

@@ -1,4 +1,4 @@
-"""How alike generated images and photographs are, under the inverted model and under a second one."""
+"""The similarity of generated images and photographs, under the inverted model and under a second one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ class Compared:
 
     Attributes:
         name: `inverted` or `judge`.
-        photographs: the photographs, and the person on each.
+        photographs: positions of the photographs in their set, and their people.
         generated: the generated images.
-        given, others: the photographs of these names.
+        given, others: the photographs of these names in `Photographs`.
         own: the other photographs of all people, one after another.
-        owner: for each row of `own`, which image's person it shows.
+        owner: for each row of `own`, the position of the image whose person it shows.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Compared:
         generated: UInt8[Tensor, "count 3 height width"],
         photographs: Photographs,
     ) -> "Compared":
-        """Embed all of them.
+        """Embed all images and photographs.
 
         Args:
             name: `inverted` or `judge`.
@@ -63,7 +63,7 @@ class Compared:
 
     @property
     def strangers(self) -> Bool[np.ndarray, "count others"]:
-        """Which of `given`, `own` and `others`, side by side, show another person than each image."""
+        """Whether each of `given`, `own` and `others`, side by side, shows another person than each image."""
         return np.array(self.photographs.people, object)[:, None] != self._people[None, :]
 
     @property
@@ -80,14 +80,14 @@ class Compared:
 
     @property
     def to_own(self) -> list[Float[np.ndarray, " photographs"]]:
-        """For each image the cosines with the other photographs of its person, or, without one, with its own."""
+        """For each image the cosines with the other photographs of its person or, without any, with its own."""
         return [
             self.own[self.owner == row] @ image if (self.owner == row).any() else self.given[row : row + 1] @ image
             for row, image in enumerate(self.generated)
         ]
 
     def likeness(self, fars: Sequence[Far] = ()) -> Likeness:
-        """The cosines in short, and the share of images accepted at each FAR.
+        """A summary of the cosines, and the share of images accepted at each FAR.
 
         Args:
             fars: target FARs.
@@ -111,7 +111,7 @@ class Compared:
         )
 
     def _points(self, fars: Sequence[Far]) -> tuple[list[OperatingPoint], list[OperatingPoint]]:
-        """The operating points of images, and of the photographs in their place: one comparison for each image."""
+        """The operating points of images, and of photographs in their place: one comparison for each image."""
         real, person = np.concatenate([self.given, self.own, self.others]), self._people
         impostor = (real @ real.T)[np.triu(person[:, None] != person[None, :], 1)]
         other = [int(np.flatnonzero(self.owner == row)[-1]) for row in range(len(self.given)) if row in self.owner]
@@ -126,7 +126,7 @@ class Compared:
         )
 
     def distances(self) -> tuple[Distance, ...]:
-        """The kernel distance, and the Frechet distance where images outnumber the dimensions."""
+        """The kernel distance, and the Frechet distance if there are more images than dimensions."""
         count = min(len(self.generated), len(self.others))
         ours, real, others = self.generated[:count], self.given[:count], self.others[:count]
         found = []

@@ -1,6 +1,6 @@
 """The mark of a generated image: a band in its pixels, and statements in its file.
 
-Nothing that an inversion makes is written without both, so that no such image is taken for a photograph.
+No image of an inversion is written without both, so that no such image is mistaken for a photograph.
 """
 
 import io
@@ -17,7 +17,7 @@ from torch import Tensor
 from verisphere import __version__
 from verisphere.files.disk import write_whole
 
-#: What the band says, and its colour, which skin does not have.
+#: The text of the band, and its colour, which skin does not have.
 WORD, COLOUR = "GENERATED", (255, 0, 255)
 _BAND = 9  # the band's height is that of the image divided by this
 _COLUMNS = 8  # of a grid
@@ -33,7 +33,7 @@ _XMP = (
 
 
 def marked(pixels: UInt8[Tensor, "3 height width"]) -> UInt8[Tensor, "3 height width"]:
-    """The image with a band over its last rows, a ninth of its height, that says so.
+    """The image with a labelled band over its last rows, a ninth of its height.
 
     >>> image = marked(torch.zeros(3, 112, 112, dtype=torch.uint8))
     >>> image[:, 111, 0].tolist(), image[:, 90, 0].tolist()
@@ -61,7 +61,7 @@ def _rendered(word: str) -> Image.Image:
 
 
 def write_marked(path: Path, pixels: UInt8[Tensor, "3 height width"]) -> None:
-    """Write a generated image as PNG, with the band and the statements; whole or not at all."""
+    """Write a generated image as PNG, with the band and the statements, completely or not at all."""
     _write_png(path, marked(pixels))
 
 
@@ -73,7 +73,7 @@ def write_grid(
     Args:
         path: a PNG.
         generated: the images, which are marked here.
-        photographs: one for each image, of the same size; or none.
+        photographs: a photograph of the same size for each image; or an empty list.
     """
     _, _, height, width = generated.shape
     columns = min(len(generated), _COLUMNS)

@@ -31,7 +31,7 @@ def write_page(
     Args:
         findings: the figures.
         pixels: the images, not marked; the first few are shown, marked.
-        photos: the photograph of each; or none.
+        photos: the photograph of each image; or an empty list.
         compared: the comparison under the judge, or without one under the model itself; None without photographs.
         out: the folder.
     """

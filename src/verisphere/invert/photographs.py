@@ -1,4 +1,4 @@
-"""The photographs of an inversion: what images are drawn to, and what they are compared with."""
+"""The photographs of an inversion: the targets of the images, and those that images are compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from verisphere.score.cosine import unit
 from verisphere.seeds import Stream, mixed_seed
 from verisphere.vocabulary import NOBODY, Progress, quietly
 
-_CHOICE = 2  # what a random number is for; 0 and 1 are those of the descent
+_CHOICE = 2  # purposes of random numbers; the descent uses 0 and 1
 _MOST_PHOTOS = 10  # photographs of a person that an image is compared with, besides its own
 _FEWEST_OTHERS = 200  # people who are not generated, a photograph each, if there are as many
 
@@ -26,10 +26,11 @@ class Photographs:
 
     Attributes:
         faces: the set.
-        given: the photograph of each image whose embedding it is drawn to; for a class center, one of its person.
+        given: for each image the photograph whose embedding is the target; for a class center, a photograph of the
+            person.
         own: for each image the other photographs of its person.
         others: a photograph of each of some people who are not generated.
-        open_set: whether `given` are what images are drawn to.
+        open_set: whether the photographs in `given` are the targets.
     """
 
     faces: Faces
@@ -45,13 +46,13 @@ class Photographs:
 
 
 def chosen_people(faces: Faces, count: int, seed: int) -> list[str]:
-    """People drawn at random, those with two photographs or more before the others.
+    """People drawn at random; people with two photographs or more come before the others.
 
-    A person with one photograph alone can be drawn to it, and compared with nothing else.
+    The image of a person with a single photograph can be compared only with this target.
 
     Args:
         faces: the set.
-        count: how many people.
+        count: number of people.
         seed: seed by which people are drawn.
 
     Raises:
@@ -76,7 +77,7 @@ def photographs_of(
         people: the person of each image.
         count: number of other people that a distance needs.
         seed: seed by which other people are chosen.
-        given: the photographs that images are drawn to; None takes the first of each person, for a closed set.
+        given: the photographs that are the targets; None takes the first photograph of each person, for a closed set.
 
     Raises:
         ValueError: a person has no photograph.
@@ -130,7 +131,7 @@ def labels_of(people: Sequence[str], classes: Sequence[str]) -> Int64[Tensor, " 
     """The label of each person among classes.
 
     Raises:
-        ValueError: a person is none of them.
+        ValueError: a person has no class.
     """
     number = {person: label for label, person in enumerate(classes)}
     absent = next((person for person in people if person not in number), None)

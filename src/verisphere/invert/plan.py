@@ -1,4 +1,4 @@
-"""What an inversion will take, before it begins: memory and work."""
+"""Memory and work of an inversion, computed before it begins."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from verisphere.train.dry_run.measured import saved_bytes
 
 _FEW, _MORE = 2, 4
 _FLOAT = 4
-_BACKWARD = 2  # what the backward holds at most, as a multiple of what the forward keeps for it
-_OF_IMAGES = 6  # values, their gradient, two of Adam, what the network takes, and one at work
+_BACKWARD = 2  # memory of the backward, as a multiple of what the forward keeps for it
+_OF_IMAGES = 6  # values, their gradient, two averages of Adam, the network's input, and a temporary one
 _STEP = 2  # work of a step as a multiple of a forward: images need gradients, weights do not
 
 
@@ -26,7 +26,7 @@ class Plan:
         images: number of images.
         batches: number of batches.
         steps: steps of each batch.
-        bytes: bytes that the weights take, and the largest batch with all that its backward needs.
+        bytes: bytes of the weights, and of the largest batch with everything that its backward needs.
         flops: floating-point operations of all steps.
     """
 

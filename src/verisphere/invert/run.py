@@ -42,13 +42,13 @@ from verisphere.vocabulary import Progress, quietly
 log = logging.getLogger(__name__)
 
 INVERSION_JSON, GRID, IMAGES = "inversion.json", "grid.png", "images"
-_CHOICE, _DIRECTION = 4, 5  # what a random number is for; see photographs.py
+_CHOICE, _DIRECTION = 4, 5  # purposes of random numbers; see photographs.py
 _CANDIDATES = 200  # people whom an image of a random direction may stand for
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be inverted toward whom.
+    """The settings of an inversion: the model and the targets.
 
     Attributes:
         model: the model: a run, a checkpoint, a model folder, or a recipe.
@@ -56,11 +56,11 @@ class Asked:
         faces: photographs; None without any.
         people: list of the people of `faces` to use; None uses all.
         embeddings: embeddings file whose rows are the targets; None for photographs or centers.
-        centers: invert toward the class centers of `model`.
+        centers: whether the class centers of `model` are the targets.
         judge: a second model, which compares; None for none.
         pairs: list of pairs of `faces` whose images are the targets.
-        directions: invert toward directions drawn at random, as one who has the network alone; each image then stands
-            for the person on that photograph of `faces` which the model finds most alike.
+        directions: whether random directions are the targets, as for an attacker who has only the network; each image
+            then stands for the person on the photograph of `faces` that the model finds most similar.
         count: number of images.
         fars: target FARs at which the images are compared.
         trust: also build classes from outside verisphere, which runs their code.
@@ -104,12 +104,12 @@ class Prepared:
     Attributes:
         model: the model to invert.
         judge: the second model.
-        identity: whom each image is drawn to.
+        identity: the person that each image approaches.
         names: name of each image.
         people: person of each image.
         target: see `InversionFindings`.
-        digest: SHA-256 of what the images are drawn to, in hexadecimal.
-        photographs: what they are compared with; None without photographs.
+        digest: SHA-256 of the targets, in hexadecimal.
+        photographs: photographs that the images are compared with; None without photographs.
         pairs: the pairs of a list; None without one.
         plan: memory and work.
     """
@@ -130,13 +130,13 @@ def prepare(asked: Asked, device: torch.device, progress: Progress = quietly) ->
     """Open everything, choose people and photographs, and plan.
 
     Args:
-        asked: what is to be inverted toward whom.
-        device: where it is computed.
+        asked: the settings of the inversion.
+        device: device of the computation.
         progress: reports the embedding of photographs.
 
     Raises:
-        FileNotFoundError: a model or file is not there.
-        ValueError: they do not fit each other.
+        FileNotFoundError: a model or file does not exist.
+        ValueError: the settings, models and files do not fit each other.
     """
     model = open_model(asked.model, device, asked.trust)
     judge = None if asked.judge is None else open_model(asked.judge, device, asked.trust)
@@ -189,7 +189,7 @@ def _toward_centers(asked: Asked, faces: Faces | None) -> _Parts:
 
 
 def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
-    """Random directions. Whom an image stands for is known once it is there; until then the people are candidates."""
+    """Random directions; the person of an image is determined once it exists, and is a candidate until then."""
     seed = mixed_seed(Stream.INVERSION, asked.settings.seed, _DIRECTION)
     chance = torch.Generator().manual_seed(seed)
     targets = torch.randn(asked.count, model.backbone.embedding_size, generator=chance)
@@ -210,10 +210,10 @@ def _toward_directions(asked: Asked, model: EmbeddingModel, faces: Faces | None)
 
 
 def attributed(prepared: Prepared, pixels: UInt8[Tensor, "count 3 height width"]) -> Prepared:
-    """Images of random directions as images of the people on whose photographs the inverted model finds most alike.
+    """Assign each image of a random direction to the person on the photograph that the model finds most similar.
 
     Args:
-        prepared: the result of `prepare`, toward directions.
+        prepared: result of `prepare` for random directions.
         pixels: the images.
     """
     candidates = prepared.photographs
@@ -248,7 +248,7 @@ def _toward_photographs(
 
 
 def _toward_stored(asked: Asked, model: EmbeddingModel, faces: Faces | None) -> _Parts:
-    """Embeddings of a file; its photographs, where they are given, are found by name."""
+    """Embeddings of a file; if photographs are given, they are found by name."""
     assert asked.embeddings is not None
     stored = read_embeddings(asked.embeddings)
     if stored.origin is not None and model.sha256 is not None and stored.origin.model != model.sha256:
@@ -300,21 +300,21 @@ def run_inversion(
     save_every: int = 100,
     progress: Progress = quietly,
 ) -> InversionFindings:
-    """Invert, compare, and write the folder; one that was ended goes on where it was.
+    """Invert, compare, and write the folder; a stopped inversion continues where it was.
 
     The folder receives `images/`, `grid.png`, `inversion.json`, `index.html` and `plots/`. While the inversion runs,
-    `grid.png` shows the images as they are.
+    `grid.png` shows the current images.
 
     Args:
-        asked: what was asked for.
-        prepared: the result of `prepare`.
-        out: folder to make, or that of an inversion that was ended.
-        device: where it is computed.
-        save_every: steps after which the state is kept and the grid is drawn.
+        asked: the settings of the inversion.
+        prepared: result of `prepare`.
+        out: folder to create, or that of a stopped inversion.
+        device: device of the computation.
+        save_every: steps after which the state is stored and the grid is drawn.
         progress: reports the progress over the steps of each batch.
 
     Raises:
-        FileExistsError: `out` holds something else.
+        FileExistsError: `out` holds anything else.
         ValueError: see `invert`.
     """
     photos = [] if prepared.target == "directions" else _photos(prepared)
@@ -351,8 +351,8 @@ def compare(
     """The figures of generated images; and their comparison under the judge, or without one under the model itself.
 
     Args:
-        asked: what was asked for.
-        prepared: the result of `prepare`.
+        asked: the settings of the inversion.
+        prepared: result of `prepare`.
         pixels: the images, not marked.
     """
     models = [(INVERTED, prepared.model)] + ([] if prepared.judge is None else [(JUDGE, prepared.judge)])

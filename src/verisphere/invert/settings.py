@@ -17,7 +17,7 @@ def read_settings(path: Path, changes: Mapping[str, Any]) -> Inversion:
 
     Args:
         path: YAML file whose keys are fields of `Inversion`, or the name of a packaged one, such as `inversions/small`.
-        changes: fields with values that go before those of the file.
+        changes: fields with values that override those of the file.
 
     Raises:
         FileNotFoundError: there is no such file.

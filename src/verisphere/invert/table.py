@@ -64,7 +64,7 @@ def is_table(path: Path) -> bool:
     """Whether a file, or a packaged one, is a table of inversions.
 
     Raises:
-        ValueError: it is YAML that cannot be read.
+        ValueError: the file is YAML that cannot be read.
     """
     try:
         file = find_recipe(path, what="table")
@@ -168,7 +168,7 @@ def run_table(
     Args:
         cells: the result of `read_table`.
         out: folder of the table; each cell has a folder in `cells`.
-        device: where it is computed.
+        device: device of the networks and images.
         save_every: steps after which the state of an inversion is kept.
         progress: reports the progress.
 

@@ -1,8 +1,8 @@
 """The terms that an inversion minimises (ArcFace, Deng et al. 2021, arXiv:1801.07698v4, section 5, eq. 8).
 
-The paper writes neither whether the norms of the batch-norm term are squared nor whether total variation and L2 are
-sums or means. Here the norms are not squared and are added over the layers, as the paper's formula stands; total
-variation and L2 are means over the values, so that their weights do not depend on the size of the images.
+The paper does not state whether the norms of the batch-norm term are squared, nor whether total variation and L2 are
+sums or means. Here the norms are not squared and are added over the layers, as in the paper's formula; total variation
+and L2 are means over the values, so that their weights do not depend on the size of the images.
 """
 
 from types import TracebackType
@@ -14,12 +14,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class BatchNormStatistics:
-    """How far the statistics of a batch lie from those that the batch norms of a network have stored.
+    """The distance of the statistics of a batch from those that the batch norms of a network have stored.
 
-    Inside the context the inputs of every batch norm are recorded; `distance` takes those of the last forward:
-    the sum over the layers of |mean - running mean|_2 + |std - running std|_2, with the norms over the channels and
-    std = sqrt(variance + eps), the variance being the biased one and eps that of the layer. The network must be in
-    evaluation mode, so that the batch does not change what is stored.
+    Inside the context the inputs of every batch norm are recorded; `distance` takes those of the last forward: the sum
+    over the layers of |mean - running mean|_2 + |std - running std|_2, with the norms over the channels and std =
+    sqrt(variance + eps), the variance being the biased one and eps that of the layer. The network must be in evaluation
+    mode, so that the batch does not change the stored statistics.
 
     >>> network = nn.BatchNorm2d(1).eval()  # running mean 0, running variance 1
     >>> with BatchNormStatistics(network) as statistics:
@@ -32,7 +32,8 @@ class BatchNormStatistics:
         network: a network with batch norms that keep running statistics.
 
     Raises:
-        ValueError: the network has no such batch norm, as where an exporter has folded them into the convolutions.
+        ValueError: the network has no such batch norm, for example because an exporter has folded them into the
+            convolutions.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -67,10 +68,10 @@ class BatchNormStatistics:
         self._inputs.append((layer, inputs[0]))
 
     def distance(self) -> Float[Tensor, ""]:
-        """The distance of the batch that was last put through the network; it is forgotten then.
+        """The distance of the batch of the last forward, whose statistics are then discarded.
 
         Raises:
-            ValueError: no batch was put through the network since.
+            ValueError: there was no forward since the last call.
         """
         if not self._inputs:
             raise ValueError("no batch was put through the network since the last distance")
@@ -108,7 +109,7 @@ def energy(images: Float[Tensor, "batch channels height width"]) -> Float[Tensor
 def toward_embeddings(embeddings: Float[Tensor, "batch dim"], targets: Float[Tensor, "batch dim"]) -> Float[Tensor, ""]:
     """Mean Euclidean distance between unit embeddings: the identity term of an open-set inversion.
 
-    Both are brought to length 1. The distance of equal ones has the gradient 0.
+    Both are scaled to length 1. The distance of equal embeddings has gradient 0.
 
     >>> toward_embeddings(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 5.0]]))
     tensor(1.4142)

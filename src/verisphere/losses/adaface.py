@@ -35,14 +35,14 @@ def quality_margin(
 ) -> Float[Tensor, "batch"]:
     """cos(theta - margin * q) - margin * (q + 1) for the own-class cosine, before scaling.
 
-    q = -1 is ArcFace, q = 0 CosFace, q = 1 twice CosFace's margin less an angular margin. The angle is clipped to
-    [0, pi], since the cosine would rise again beyond; there the result is constant, without gradient. The authors' code
-    clips at 0.001 and pi - 0.001.
+    q = -1 gives ArcFace, q = 0 CosFace, and q = 1 twice CosFace's margin minus an angular margin. The angle is clipped
+    to [0, pi], since the cosine would rise again beyond; there the result is constant, without gradient. The authors'
+    code clips at 0.001 and pi - 0.001.
 
     Args:
         cosine: own-class cosine, in [-1, 1] up to rounding.
         quality: q in [-1, 1].
-        margin: in radians for the angular part, in cosine for the subtracted part.
+        margin: the margin, in radians for the angular part, in cosine for the subtracted part.
     """
     return (angle(cosine) - margin * quality).clamp(0.0, pi).cos() - margin * (quality + 1.0)
 

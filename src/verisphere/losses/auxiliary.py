@@ -1,9 +1,8 @@
 """Intra and inter terms beside a class-center loss, and the sum that joins them (ArcFace, arXiv:1801.07698).
 
 The intra term pulls an embedding to its own center (eq. 5), the inter term pushes the centers apart (eq. 6). ArcFace's
-table 2 adds each, and both, to Norm-Softmax and to ArcFace with weight 1:
-`WeightedSum([ArcFace(), Intra(), Inter()])`. The triplet term of that table compares embeddings and is not a matter of
-centers.
+table 2 adds each, and both, to Norm-Softmax and to ArcFace with weight 1: `WeightedSum([ArcFace(), Intra(), Inter()])`.
+The triplet term of that table compares embeddings and does not concern centers.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,8 @@ from verisphere.score.cosine import angle
 class Intra(ClassLoss):
     """The angle between embedding and own center as a share of 180 degrees, theta_y / pi; eq. 5 without its first term.
 
-    The value is between 0 and 1, also with one class, and 0.5 for an embedding of length 0. It needs no other center.
+    The value is between 0 and 1, also with one class, and 0.5 for an embedding of length 0. The loss needs no other
+    center.
 
     >>> import torch
     >>> cosines, labels = torch.tensor([[0.5, 0.3]]), torch.tensor([0])
@@ -128,7 +128,7 @@ class WeightedSum(ClassLoss):
 
     Args:
         losses: the terms; sums among them are unrolled. They must agree in `similarity` and `class_bias`.
-        weights: one for each term, finite and >= 0; 1 each by default.
+        weights: weight of each term, finite and >= 0; 1 by default.
 
     Raises:
         ValueError: no losses, weights that do not match the losses, or losses that need different centers.
@@ -176,7 +176,7 @@ class WeightedSum(ClassLoss):
 
     @property
     def class_domains(self) -> tuple[str, ...]:
-        """The domains that any of the terms tells apart."""
+        """The domains that any of the terms distinguishes."""
         return tuple(dict.fromkeys(domain for loss in self._losses() for domain in loss.class_domains))
 
     def prepare_domains(self, domains: Sequence[str] | None) -> None:

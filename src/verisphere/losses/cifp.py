@@ -128,7 +128,7 @@ class CIFP(CombinedMargin):
         if nearest < 1:
             raise ValueError(f"nearest is {nearest}; the penalty uses at least 1 other class")
         if far is not None:
-            accepted_impostors(far, 1)  # raises if it is no rate
+            accepted_impostors(far, 1)  # raises if `far` is no rate
         self.far, self.alpha, self.penalty, self.nearest = far, alpha, penalty, nearest
         self.threshold = threshold
 

@@ -46,7 +46,7 @@ class Circle(ClassLoss):
         self.margin = margin
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The margin at the present strength."""
+        """The margin at the current strength."""
         return (torch.full((), self.strength * self.margin, dtype=rows.own.dtype, device=rows.own.device),)
 
     def own(self, cosine: Float[Tensor, "batch"], *context: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:

@@ -44,10 +44,8 @@ class Rows:
             if there are fewer classes; minus infinity where a row has fewer than other rows. None if no loss needs
             them.
         noise: standard normal numbers, as constants; as many as `ClassLoss.noise` asks for. They are the same on every
-            rank, and the only random numbers that a loss may use. None if no loss needs them, and in evaluation mode,
-            where a loss uses the mean of its draws.
-        teacher: log of the sum over all classes of exp(`scale` * the teacher's cosine), with the scale of the terms
-            that read a teacher; as constants. None if no loss reads one.
+            rank, and a loss may use no other random numbers. None if no loss needs them, and in evaluation mode, where
+            a loss uses the mean of its draws.
     """
 
     own: Float[Tensor, "batch"]
@@ -72,15 +70,15 @@ class ClassLoss(nn.Module):
         reduce: how the other classes combine: "logsumexp" (softmax losses) or "sum" (binary losses, which also accept
             rows labelled -1).
         similarity: "cosine", or "product" of raw embeddings and raw centers (plain softmax).
-        class_bias: whether the head stores a bias for each class, as a further column of the centers; needs
+        class_bias: whether the head stores a bias for each class, as an additional column of the centers; needs
             `similarity = "product"`.
         query: the vector that the other centers are compared with: the "embedding", the "own_center" (inter-class
             losses), or "none": the loss needs no other center and `rest` is 0. The own cosine is always that of the
             embedding.
-        nearest: how many of a row's nearest other classes `Rows` must contain; each batch then costs one more pass over
-            all centers, without gradient.
-        noise: how many random numbers `Rows` must bring for each row in training. A loss that drew them itself would
-            have another value on each rank. The terms of a sum receive the same numbers.
+        nearest: number of a row's nearest other classes that `Rows` must contain; each batch then costs one more pass
+            over all centers, without gradient.
+        noise: number of random numbers that `Rows` must contain for each row in training. A loss that drew them itself
+            would have another value on each rank. The terms of a sum receive the same numbers.
         linear: whether `finish` is affine in `rest` with a slope known beforehand, and `context` and `observe` do not
             read `rows.own`; see `one_pass` and `partial_losses`.
         exact_products: whether `others` needs cosines in float32 at least, such as for an angle, whose slope 1 / sin
@@ -140,7 +138,7 @@ class ClassLoss(nn.Module):
 
     @property
     def class_domains(self) -> tuple[str, ...]:
-        """Names of the domains that the loss tells apart, in one of which each class must lie; empty for most losses.
+        """Names of the domains that the loss distinguishes, in one of which each class must lie; empty for most losses.
 
         A training of a loss that has such names calls `prepare_domains`, and refuses data that do not fit them.
         """
@@ -150,7 +148,7 @@ class ClassLoss(nn.Module):
         """Take the domain of each class, before the training; a loss that treats all classes alike ignores it.
 
         Args:
-            domains: one name for each class, in their order; None for data without domains.
+            domains: name of each class's domain, in the order of the classes; None for data without domains.
 
         Raises:
             ValueError: the loss cannot be used with these domains.
@@ -230,7 +228,7 @@ class ClassLoss(nn.Module):
         """Always raises: a loss has no class centers, so it is called through a head.
 
         Raises:
-            TypeError: says how to make the head.
+            TypeError: names the call that builds the head.
         """
         name = type(self).__name__
         raise TypeError(
@@ -239,10 +237,10 @@ class ClassLoss(nn.Module):
         )
 
     def forward(self, cosines: Tensor, labels: Tensor, *, norms: Tensor | None = None) -> Float[Tensor, ""]:
-        """The mean loss over a whole matrix of cosines: the reference value, without centers and without a change.
+        """The mean loss over a whole matrix of cosines: the reference value, without centers or changes of state.
 
-        It is that of a head in evaluation mode: running state stays, and a random margin is the mean of its draws. A
-        loss that no head has prepared is computed as a head with this number of classes would prepare it.
+        The value is that of a head in evaluation mode: running state stays, and a random margin is the mean of its
+        draws. A loss that no head has prepared is computed as a head with this number of classes would prepare it.
 
         >>> loss = ClassLoss(scale=64.0)
         >>> loss.forward(torch.tensor([[0.5, 0.5], [0.1, 0.9]]), torch.tensor([0, 1]))
@@ -267,7 +265,7 @@ class ClassLoss(nn.Module):
             raise ValueError(f"cosines have {cosines.shape[1]} columns, but the loss belongs to {loss.classes} classes")
         with torch.autocast(cosines.device.type, enabled=False):
             per_row = loss_of_cosines(loss, cosines, labels, norms)
-            if per_row.isnan().any():  # by NaN in place of what is not known
+            if per_row.isnan().any():  # NaN marks the rows that read an unknown value
                 by_length = (
                     norms is None and not loss_of_cosines(loss, cosines, labels, cosines[:, 0] + 20.0).isnan().any()
                 )
@@ -283,7 +281,7 @@ class ClassLoss(nn.Module):
         """The arguments under the names that the caller typed, which `print(loss)` shows."""
         shown: list[str] = []
         for name in signature(type(self)).parameters:
-            with suppress(AttributeError):  # of a loss from elsewhere, which keeps it under another name
+            with suppress(AttributeError):  # an argument of a user's loss that stores it under another name
                 shown.append(f"{name}={self.argument(name)!r}")
         return ", ".join(shown)
 
@@ -341,7 +339,7 @@ def loss_of_cosines(
     labels: Int64[Tensor, "batch"],
     norms: Float[Tensor, "batch"] | None,
 ) -> Float[Tensor, "batch"]:
-    """The loss of each row; NaN where it reads what cosines do not tell."""
+    """The loss of each row; NaN where it reads a value that the cosines do not contain."""
     known = labels != NO_CLASS
     own_cosine = cosines.gather(1, labels.clamp(min=0)[:, None])[:, 0].masked_fill(~known, 0.0)
     unknown = torch.full_like(own_cosine, torch.nan)

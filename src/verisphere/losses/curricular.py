@@ -71,7 +71,7 @@ class CurricularFace(CombinedMargin):
         follow(self.curriculum, rows.own.mean(), self.rate)
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The edge between easy and hard classes, and the present t."""
+        """The edge between easy and hard classes, and the current t."""
         # A copy, since the next batch may change t in place before the backward pass of this batch.
         return self.margined(rows.own.detach()), self.curriculum.clone()
 

@@ -1,9 +1,9 @@
 """A margin for each domain, as in RL-RBN (Wang and Deng 2020, CVPR, arXiv:1911.10692).
 
-The paper gives each race a margin of its own, so that those whose faces are told apart less well can have a larger one,
+The paper gives each race a separate margin, so that a race whose faces are harder to distinguish can have a larger one,
 and finds the margins by reinforcement learning; `verisphere.search.QLearning` searches for them here. Only the abstract
-of the paper was at hand. That the margin of a row is that of its class, that it enters as in CosFace or ArcFace, and
-everything else in this file is ours.
+of the paper was available. We assume that the margin of a row is that of its class and that it enters as in CosFace or
+ArcFace; everything else in this file is ours as well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +48,8 @@ class DomainMargins(ClassLoss):
     """CosFace or ArcFace with a margin for each domain; every class lies in one domain.
 
     With equal margins it is `CosFace` or `ArcFace` to the last bit. The loss must know the domain of each class before
-    it computes anything: a training prepares it from its data, and a training loop of one's own calls
-    `prepare_domains`. A margin is a number of a recipe with a name of its own, such as `loss.init_args.margins.night`,
-    which a search can move.
+    it computes anything: a training prepares it from its data, and a custom training loop calls `prepare_domains`. Each
+    margin is a separate number of a recipe, such as `loss.init_args.margins.night`, which a search can change.
 
     >>> loss = DomainMargins({"day": 0.1, "night": 0.3}, scale=4.0)
     >>> loss.prepare_domains(["day", "night"])
@@ -128,7 +127,7 @@ class DomainMargins(ClassLoss):
         self.domain_of_class = torch.tensor(numbers, dtype=torch.int64, device=self.domain_of_class.device)
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The number of each row's domain; of a row labelled -1 any.
+        """The number of each row's domain; any number for a row labelled -1.
 
         Raises:
             ValueError: the loss was not prepared.

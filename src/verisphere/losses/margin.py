@@ -162,7 +162,7 @@ class CombinedMargin(ClassLoss):
         return getattr(self, {self._m1_name: "m1", self._m2_name: "m2", self._m3_name: "m3"}.get(name, name))
 
     def margins(self) -> tuple[float, float, float]:
-        """(m1, m2, m3) at the present `strength`."""
+        """(m1, m2, m3) at the current `strength`."""
         return 1.0 + self.strength * (self.m1 - 1.0), self.strength * self.m2, self.strength * self.m3
 
     def margined(self, cosine: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:

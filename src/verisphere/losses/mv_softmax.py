@@ -47,7 +47,7 @@ class MVSoftmax(CombinedMargin):
 
     Args:
         kind: "AM" (subtracted from the cosine) or "Arc" (added to the angle).
-        margin: None is 0.35 (AM) or 0.5 radians (Arc).
+        margin: margin on the own class; None is 0.35 (AM) or 0.5 radians (Arc).
         emphasis: emphasis on a misclassified class, the paper's t, >= 0; 0 is plain AM- or Arc-Softmax.
         weighting: "adaptive" or "fixed", see `misclassified_cosine`.
         scale: factor from cosine to logit; 32 in the paper.
@@ -84,7 +84,7 @@ class MVSoftmax(CombinedMargin):
         self.kind, self.emphasis, self.weighting = kind, emphasis, weighting
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """The edge, and t at the present strength."""
+        """The edge, and t at the current strength."""
         edge = self.margined(rows.own.detach())
         return edge, torch.full((), self.strength * self.emphasis, dtype=edge.dtype, device=edge.device)
 

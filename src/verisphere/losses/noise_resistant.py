@@ -7,8 +7,9 @@ wherever a row does not clear its margin.
 
 With z the logits, log p_y - log p_q = z_y - z_q, so the loss is -log p_y - (1 - beta) max(z_q - z_y, 0): the cross
 entropy, less a share of the lead that the best other class has. In this form no engine needs to know which class leads.
-The authors first train ArcFace alone, draw the class centers anew, and continue with this loss. They also leave out
-rows whose largest probability stays below 0.007, a number tied to their classes; `losses` has no such filter.
+The authors first train ArcFace alone, draw the class centers anew, and continue with this loss. They also exclude rows
+whose largest probability stays below 0.007, a number that depends on their number of classes; `losses` has no such
+filter.
 """
 
 from math import isfinite
@@ -96,7 +97,7 @@ class NoiseResistant(CombinedMargin):
             raise ValueError(f"beta is {beta}; the share of the given label must be in [0, 1] (0.9 is usual)")
         self.beta = beta
         margin = (m1, m2, m3, scale, gradient, beyond)
-        # in a tuple, since they are no parts with parameters or state of their own
+        # in a tuple, since they have no separate parameters or state
         self._parts = CombinedMargin(*margin), LeadOfOthers(*margin)
 
     @property

@@ -1,13 +1,13 @@
 """NT, the noise-tolerant paradigm: each row is weighted by its own cosine (Hu et al. 2019, CVPR).
 
-Where labels are noisy, the own cosines of a training fall apart into two heaps: wrong labels on the left, right ones on
-the right. A histogram over the last batches gives the ends of the distribution and its peaks, and they give each row a
-weight. At first all rows count alike; when the right end of the distribution passes 0.5, rows with a high cosine count
-most, and at last those about the right peak, where images are right and still hard.
+With noisy labels the own cosines of a training form two peaks: wrong labels on the left, right ones on the right. A
+histogram over the last batches gives the ends of the distribution and its peaks, and they give each row a weight. At
+first all rows have equal weight; when the right end of the distribution passes 0.5, rows with a high cosine have the
+largest weight, and at the end rows near the right peak, whose labels are right and which are still hard.
 
-The equations are those of the released code (huangyangyu/NoiseFace). Where it would divide by 0, since a peak lies at
-an end of the distribution, the distance is one bin here. A step whose ends do not lie apart has no gradient there; here
-it changes nothing, and its rows are weighted by the estimate before it.
+The equations are those of the released code (huangyangyu/NoiseFace). Where that code would divide by 0, because a peak
+lies at an end of the distribution, the distance is one bin here. A step whose two ends coincide has no gradient there;
+here it changes nothing, and its rows are weighted by the previous estimate.
 """
 
 from typing import Literal
@@ -130,15 +130,15 @@ class NoiseTolerant(CombinedMargin):
         m2: added to the angle, radians, 0 <= m2 < pi.
         m3: subtracted from the cosine, >= 0.
         scale: factor from cosine to logit; 32 in the released code.
-        weighted: what a row's weight multiplies: all of its "logits" (the authors' second method, the better one in all
-            of their comparisons), or its "loss" (their first).
+        weighted: the quantity that a row's weight multiplies: all of its "logits" (the authors' second method, the
+            better one in all of their comparisons), or its "loss" (their first).
         window: number of batches in the histogram, >= 1; 1,000 in the released code.
         gradient: gradient of the own logit, see `CombinedMargin`.
         beyond: the rule for the own logit past theta + margin = pi, see `combined_margin`.
 
-    The buffers are `counts`, a row of `BINS` + 1 numbers for each batch of the window, `batches`, how many there have
-    been, and `points`, the four bins, -1 before the first estimate. All are integers, so every rank has the same and a
-    resumed training continues to the bit. A batch with a cosine that is not finite does not count. `set_strength`
+    The buffers are `counts`, a row of `BINS` + 1 numbers for each batch of the window, `batches`, the number of batches
+    so far, and `points`, the four bins, -1 before the first estimate. All are integers, so every rank has the same and
+    a resumed training continues to the bit. A batch with a cosine that is not finite does not count. `set_strength`
     scales the margins, not the weights.
 
     Raises:

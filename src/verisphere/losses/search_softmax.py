@@ -83,7 +83,7 @@ class SearchSoftmax(ClassLoss):
         self.factor = factor
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:
-        """log(1 - a) at the present strength, which is added to every other logit."""
+        """log(1 - a) at the current strength, which is added to every other logit."""
         gain = self.strength * log1p(-self.factor)
         return (torch.full((), gain, dtype=rows.own.dtype, device=rows.own.device),)
 

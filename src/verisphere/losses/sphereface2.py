@@ -190,7 +190,7 @@ class SphereFace2(ClassLoss):
         return self.shares()[1] * self.loss_weight / self.scale
 
     def _negative_shift(self) -> float:
-        """r times the margin of the other classes, at the present strength."""
+        """r times the margin of the other classes, at the current strength."""
         return self.scale * self.strength * self.negative_margin
 
     def context(self, rows: Rows) -> tuple[Float[Tensor, "..."], ...]:

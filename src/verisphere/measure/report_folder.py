@@ -1,4 +1,4 @@
-"""The folder of a report: `report.html`, `figures.json`, `plots/`; written completely, recognised by its content."""
+"""The folder of a report: `report.html`, `figures.json`, `plots/`; written as a whole, recognised by its content."""
 
 from collections.abc import Mapping
 from pathlib import Path

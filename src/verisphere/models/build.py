@@ -1,4 +1,4 @@
-"""Backbones built from a description, without running code that a file brings along."""
+"""Backbones built from a description, without running code from a file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from verisphere.seeds import seed_start_weights
 
 #: Module of the classes that a file may name without being trusted.
 TRUSTED = "verisphere.backbones."
-_MOST_NESTED = 8  # backbones as arguments of each other
+_MOST_NESTED = 8  # depth of backbones as arguments of each other
 
 
 def build_backbone(description: dict[str, Any], trust: bool = False, weights: Path | None = None) -> Backbone:
@@ -25,8 +25,8 @@ def build_backbone(description: dict[str, Any], trust: bool = False, weights: Pa
     Args:
         description: the entry of a recipe or checkpoint.
         trust: also import classes from outside verisphere, which runs the code of their module.
-        weights: file that the backbone is to be filled from. A backbone of verisphere that does not fit it is refused
-            before memory is allocated, for any size that the description claims.
+        weights: file with the weights of the backbone. A backbone of verisphere that does not fit the file is refused
+            before memory is allocated, whatever size the description claims.
 
     Raises:
         ValueError: the description names no backbone, one from outside verisphere without `trust`, or one that
@@ -102,7 +102,7 @@ def untrained(path: Path, trust: bool = False) -> Backbone:
     """Build the backbone of a YAML file, with the start weights of its seed.
 
     Raises:
-        ValueError: as `read_description` and `build_backbone`.
+        ValueError: see `read_description` and `build_backbone`.
     """
     description, seed = read_description(path)
     seed_start_weights(seed)

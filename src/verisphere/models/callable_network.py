@@ -1,4 +1,4 @@
-"""A function of the user's own as a network: uint8 images in, vectors out. It runs only where its code is trusted."""
+"""A user's function as a network: uint8 images in, vectors out. It runs only if its code is trusted."""
 
 import hashlib
 import importlib
@@ -19,8 +19,8 @@ from verisphere.files.named_function import named_function
 class CallableNetwork(Backbone):
     """A function `module:function` from uint8 RGB images (n, height, width, 3) to vectors (n, dim).
 
-    The class lies outside `verisphere.backbones`, so that no file can name it without `--trust-code`: to import the
-    module runs its code.
+    The class lies outside `verisphere.backbones`, so that no file can name it without `--trust-code`, since importing
+    the module runs its code.
 
     Args:
         function: the module, as Python would import it, and the function in it.
@@ -36,7 +36,7 @@ class CallableNetwork(Backbone):
     ) -> None:
         super().__init__(embedding_size)
         self.input_size, self.function = (height, width), function
-        self._call, source = find_function(function, trust=True)  # whoever builds this class trusts it
+        self._call, source = find_function(function, trust=True)  # the caller that builds this class trusts the module
         if sha256 is not None and source_digest(source) != sha256:
             raise ValueError(
                 f"{source}: not the code that was adopted as {function}; it has changed since, and no threshold holds "
@@ -47,7 +47,7 @@ class CallableNetwork(Backbone):
         """The function's vectors of pixels in [0, 255].
 
         Raises:
-            ValueError: the function fails, or gives something else than a vector for each image.
+            ValueError: the function fails, or returns anything but a vector for each image.
         """
         pixels = images.detach().cpu().round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
         return torch.from_numpy(vectors_of(self._call, self.function, pixels, self.embedding_size))
@@ -57,12 +57,12 @@ def find_function(function: str, trust: bool) -> tuple[Callable[..., Any], Path]
     """A function by its name `module:function`, and the source file of its module.
 
     Raises:
-        ValueError: as `named_function`, or the module has no source file.
+        ValueError: see `named_function`; or the module has no source file.
     """
     call = named_function(function, "function", trust)
     try:
         source = inspect.getsourcefile(importlib.import_module(function.partition(":")[0]))
-    except TypeError:  # of a module that is part of the interpreter
+    except TypeError:  # a module that is part of the interpreter
         source = None
     if source is None:
         raise ValueError(f"{function}: its module has no source file, by which a change could be noticed")
@@ -80,11 +80,11 @@ def vectors_of(
     """The vectors that a function gives for images, as float32.
 
     Raises:
-        ValueError: it fails, or gives something else than a vector of finite numbers for each image.
+        ValueError: the function fails, or returns anything but a vector of finite numbers for each image.
     """
     try:
         rows = np.asarray(call(pixels))
-    except (Exception, SystemExit) as error:  # code of the user's own can fail in any way
+    except (Exception, SystemExit) as error:  # the user's code can fail in any way
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"{function}: failed on {len(pixels)} images: {type(error).__name__}: {reason}") from error
     wanted = f"({len(pixels)}, {'dim' if size is None else size})"
@@ -94,7 +94,7 @@ def vectors_of(
         raise ValueError(
             f"{function}: gives vectors of {rows.shape[1]:,} numbers; 1 to {LARGEST_EMBEDDING:,} are taken"
         )
-    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity
         vectors = rows.astype(np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError(f"{function}: gives NaN or infinity")

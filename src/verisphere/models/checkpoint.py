@@ -80,7 +80,7 @@ class Checkpoint:
         """The file of a part, after checking that its bytes are those that were written.
 
         Raises:
-            ValueError: it is missing or damaged.
+            ValueError: the file is missing or damaged.
         """
         return self._checked(part)
 
@@ -108,7 +108,7 @@ def save_checkpoint(
     keep: int = 2,
     held: ByClass | None = None,
 ) -> Path:
-    """Write `run/checkpoints/step-XXXXXXXX`, whole or not at all, then remove all but the newest `keep`.
+    """Write `run/checkpoints/step-XXXXXXXX` completely or not at all, then remove all but the newest `keep`.
 
     Only one training at a time writes to a run, so incomplete files of an earlier one are removed too. All ranks call
     this; the folder gets its final name when the files of all ranks are on the disk.
@@ -123,7 +123,8 @@ def save_checkpoint(
             single process.
 
     Raises:
-        OSError: it cannot be written, for example because the disk is full; older checkpoints are unchanged.
+        OSError: the checkpoint cannot be written, for example because the disk is full; older checkpoints are
+            unchanged.
         FailedElsewhere: another rank could not write.
     """
     path = run / "checkpoints" / f"step-{step:08d}"

@@ -30,7 +30,7 @@ def open_faces(
         trust: also build a data set from outside verisphere, which runs its code.
 
     Raises:
-        FileNotFoundError: `path`, or a file that the data set reads, is not there.
+        FileNotFoundError: `path`, or a file that the data set reads, does not exist.
         ValueError: there are no images, the file describes no data set, or one from outside verisphere without
             `trust`; or a listed person is not in the set.
     """
@@ -52,7 +52,8 @@ def describe_faces(path: Path) -> dict[str, Any]:
     """The description of a data set, as a YAML file states it: `class_path` and `init_args`.
 
     Args:
-        path: a YAML file, as `open_faces` takes it; or a folder, archive, list or pack, which `Photos` reads.
+        path: a YAML file, in the form that `open_faces` takes; or a folder, archive, list or pack, which `Photos`
+            reads.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -69,5 +70,5 @@ def describe_faces(path: Path) -> dict[str, Any]:
 
 
 def _packaged(path: Path) -> Path:
-    """The file of a packaged recipe, where a path is the name of one and nothing else."""
+    """The file of a packaged recipe, if a path is the name of a recipe and of nothing else."""
     return find_recipe(path).path if not path.exists() and str(path) in packaged_recipes() else path

@@ -1,4 +1,4 @@
-"""Embedding images by a model: any kind of model on disk is opened, and the embeddings record which one made them."""
+"""Embedding images by a model: any kind of model on disk is opened, and the embeddings record which model made them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,7 +53,7 @@ def open_model(model: Path, device: torch.device, trust: bool = False) -> Embedd
 
     Raises:
         FileNotFoundError: there is nothing at `model`.
-        ValueError: it holds no backbone, or a damaged one.
+        ValueError: the file or folder holds no backbone, or a damaged one.
     """
     if model.suffix in (".yaml", ".yml") or (str(model) in packaged_recipes() and not model.exists()):
         return EmbeddingModel(_placed(untrained(find_recipe(model, what="file").path, trust), device))
@@ -101,14 +101,14 @@ def embed(
         model: a model from `open_model`.
         faces: aligned images.
         images: source of the images, for the origin.
-        flip: add the embedding of the mirror image; by default as in the exported model, else not.
+        flip: add the embedding of the mirror image; by default the setting of the exported model, else no.
         batch_size: images at a time.
         workers: processes that read images; 0 reads in this one.
         precision: float32, or bfloat16 by autocast.
         progress: reports the progress.
 
     Raises:
-        ValueError: as `extract`; or `flip` or `precision` differ from those of an ONNX file.
+        ValueError: see `extract`; or `flip` or `precision` differ from those of an ONNX file.
     """
     flip = bool(model.flip) if flip is None else flip
     only = "float32" if model.fixed else model.precision
@@ -142,8 +142,8 @@ def origin_of(
 
     Args:
         model: a model from `open_model`.
-        flip, precision: as in `embed`.
-        images: where the images were read from.
+        flip, precision: see `embed`.
+        images: path of the images.
         source: source of the images.
     """
     if model.sha256 is None:
@@ -188,7 +188,7 @@ def embed_faces(
 
     Raises:
         FileExistsError: `out` is one of the inputs, or a folder.
-        FileNotFoundError, ValueError: there are no such model or images, or they cannot be read.
+        FileNotFoundError, ValueError: the model or the images do not exist, or cannot be read.
         NotADirectoryError, PermissionError: `out` cannot be written; raised before anything is read.
     """
     refuse_overwriting(out, [model, faces, people])

@@ -1,4 +1,4 @@
-"""The first run of a network made elsewhere: whether it gives an embedding of each image."""
+"""The first run of a network from elsewhere, which tests that it returns an embedding of each image."""
 
 import time
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from verisphere.models.callable_network import vectors_of
 _BATCHES = (1, 2)
 _OF_CHANCE = "gives other numbers for the same image in a second run: it draws them at random"
 _OF_OTHERS = "an image's embedding depends on the other images of its batch"
-#: What is wrong with a network that looks at no image.
+#: The error for a network that does not depend on the image.
 OF_NO_IMAGE = "gives the same numbers for every image, for noise as for black"
 _IN_TRAINING = "a network in training mode does that: export it in evaluation mode"
 
 
 @dataclass(frozen=True)
 class FirstRun:
-    """What a graph did with its first images.
+    """The results of a graph on its first images.
 
     Attributes:
         embedding_size: numbers in an embedding.
-        batch: the only number of images that it takes at a time; None where it takes one and two.
-        seconds: for one image, after one to warm up.
+        batch: the only number of images that the graph takes at a time; None if it takes one and two.
+        seconds: seconds for one image, after one for warm-up.
     """
 
     embedding_size: int
@@ -41,13 +41,13 @@ def first_run(
 
     Args:
         content: bytes of the ONNX file.
-        file: where they come from, for messages.
+        file: source of the bytes, for messages.
         asked: `input`, `output`, `shape` of one image, `numbers`, and `mean` and `scale` of the pixels.
         declared: number of images that the graph declares to take.
         memory: bytes that the process may take; by default those of `run_limited`.
 
     Raises:
-        ValueError: it takes more memory or time than allowed, fails, gives no embedding, NaN or infinity, or an
+        ValueError: the graph takes more memory or time than allowed, fails, gives no embedding, NaN or infinity, or an
             embedding that depends on chance, on other images of the batch, or on no image.
     """
     batches = [*_BATCHES, *([declared] if declared and declared not in _BATCHES else [])]
@@ -80,8 +80,8 @@ def first_calls(call: Callable[[np.ndarray], Any], function: str, size: tuple[in
         size: height and width of an image.
 
     Raises:
-        ValueError: it fails, gives no vector for each image, or one that depends on chance, on other images of the
-            batch, or on no image.
+        ValueError: the call fails, returns no vector for an image, or one that depends on chance, on other images of
+            the batch, or on no image.
     """
     pixels = np.random.default_rng(0).integers(0, 256, (2, *size, 3), dtype=np.uint8)
     (alone,) = vectors_of(call, function, pixels[:1].copy())

@@ -45,7 +45,7 @@ class Model:
     """A backbone and the thresholds that were exported with it.
 
     Attributes:
-        folder: folder that it was loaded from.
+        folder: folder of the model.
         name: name of the model.
         backbone: network on its device, in evaluation mode.
         sha256: digest of the file with the weights; equals `Origin.model` of the embeddings that the model makes.
@@ -67,10 +67,10 @@ class Model:
     precision: str = "float32"
 
     def promise(self, far: Far | None = None) -> str:
-        """One sentence: the promise of the threshold at a FAR, the people it holds for, and the images of the training.
+        """One sentence: the guarantee of the threshold at a FAR, whom it holds for, and the images of the training.
 
         Raises:
-            ValueError: as `threshold`.
+            ValueError: see `threshold`.
         """
         return self.threshold(far).meaning(self.training)
 
@@ -78,7 +78,7 @@ class Model:
         """Where synthetic faces were used for a threshold: `trained`, `calibrated`, `trained and calibrated`, or empty.
 
         Raises:
-            ValueError: as `threshold`.
+            ValueError: see `threshold`.
         """
         source = self.threshold(far).calibrated_on
         calibrated = source is not None and bool(source.drawn)
@@ -185,8 +185,8 @@ def load(folder: str | Path, device: str | torch.device | None = None, trust_cod
 
     Raises:
         FileNotFoundError: there is no such folder, or a file of it is missing.
-        ValueError: it is not a model folder, a file was changed, the backbone comes from outside verisphere, or there
-            is no such device.
+        ValueError: `folder` is not a model folder, a file was changed, the backbone comes from outside verisphere, or
+            there is no such device.
     """
     folder, place = Path(folder), _device(device)
     if not is_model_folder(folder):
@@ -330,7 +330,7 @@ def _backbone(folder: Path, description: Description, trust_code: bool) -> Backb
                 f"{folder / NAME}: {height} x {width} pixels, {backbone.batch or 'any number of'} images at a time; at "
                 f"most {LARGEST_SIDE} a side and {LARGEST_BATCH:,} images are taken"
             )
-        # its digest shows damage, but whoever made the folder made the digest too
+        # its digest shows damage, but the author of the folder also computed the digest
         content, _ = read_graph(folder / NETWORK, sealed=True)
         backbone.read(content, folder / NETWORK)
         return backbone

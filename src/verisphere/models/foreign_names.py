@@ -1,4 +1,4 @@
-"""The layers of other projects' networks, by name, beside ours: one explicit table for each project."""
+"""The names of layers in other projects' networks and in ours: an explicit table for each project."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _LINEAR = ("weight", "bias")
 _STATISTICS = ("running_mean", "running_var", COUNTER)
 _NORM = ("weight", "bias", *_STATISTICS)
 
-#: Name of a layer in their network, in ours, and the names of its tensors.
+#: Name of a layer in the other network, in ours, and the names of its tensors.
 Layer = tuple[str, str, tuple[str, ...]]
 
 
@@ -25,17 +25,17 @@ class WeightSource:
 
     Attributes:
         class_path: our class with the same network.
-        init_args: arguments of the backbone, beside the depth and the size of an embedding.
+        init_args: arguments of the class, beside the depth and the size of an embedding.
         layers: table of names for a number of residual blocks.
-        block: pattern of their names, which finds the residual blocks; None for a network of one depth.
-        last: name of their tensor with one row for each number of an embedding.
-        containers: entries of a checkpoint under which the tensors may stand; else they are the checkpoint itself.
-        prefixes: beginnings of their names, one of which all have.
-        excluded: beginnings of names that belong to the training, and not to the network.
-        constants: tensors of ours that their network does not have, and their value.
-        colour: order of the colours that their network takes.
+        block: pattern of names that finds the residual blocks; None for a network of one depth.
+        last: name of the tensor with one row for each number of an embedding.
+        containers: entries of a checkpoint that may hold the tensors; else the checkpoint itself holds them.
+        prefixes: prefixes of the names, one of which all names have.
+        excluded: prefixes of names that belong to the training, not to the network.
+        constants: tensors that our network has and the other does not, with their value.
+        colour: order of the colours that the other network takes.
         template: positions of eyes, nose and mouth in an aligned face.
-        stands: where the layout of the names and the preprocessing stand.
+        stands: source that documents the layout of the names and the preprocessing.
     """
 
     class_path: str
@@ -53,7 +53,7 @@ class WeightSource:
 
 
 def _iresnet(depth: int) -> Iterator[Layer]:
-    """InsightFace's names of an IResNet: each of the four stages counts its blocks anew."""
+    """InsightFace's names of an IResNet: blocks are counted from 0 in each of the four stages."""
     yield from (("conv1", "stem.0", _WEIGHT), ("bn1", "stem.1", _NORM), ("prelu", "stem.2", _WEIGHT))
     inside = (
         ("bn1", _NORM),
@@ -78,7 +78,7 @@ def _iresnet(depth: int) -> Iterator[Layer]:
 
 def _adaface(depth: int) -> Iterator[Layer]:
     """AdaFace's names of an IR network: blocks in one row; the first stage, which keeps 64 channels, has no convolution
-    in a shortcut; the last batch norm has statistics alone.
+    in a shortcut; the last batch norm has only statistics.
     """
     for place, tensors in enumerate((_WEIGHT, _NORM, _WEIGHT)):
         yield f"input_layer.{place}", f"stem.{place}", tensors
@@ -110,7 +110,7 @@ def _mobilefacenet(depth: int) -> Iterator[Layer]:
 
 
 def _insightface_pytorch(depth: int) -> Iterator[Layer]:
-    """InsightFace_Pytorch's names: strided bottlenecks by themselves, those between in groups."""
+    """InsightFace_Pytorch's names: strided bottlenecks are separate layers, the others form groups."""
     yield from _activated("conv1", "stem.0", "stem.1")
     yield from _activated("conv2_dw", "stem.2", "stem.3")
     groups = (("conv_23", 0), ("conv_3", 4), ("conv_34", 0), ("conv_4", 6), ("conv_45", 0), ("conv_5", 2))

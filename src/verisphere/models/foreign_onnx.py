@@ -1,6 +1,6 @@
-"""ONNX files made elsewhere: read whole, checked, and what their ends say of images and embeddings.
+"""ONNX files from elsewhere: read as a whole and checked, with the description of their input and output.
 
-What a graph does is seen only by running it, which `verisphere.models.first_run` does in a process with limits.
+The behaviour of a graph shows only when it runs, which `verisphere.models.first_run` does in a process with limits.
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ _OF_OUTPUT = (1, 10)  # float32, float16
 
 @dataclass(frozen=True)
 class GraphEnds:
-    """What a graph says of its input and output; None where it leaves it open.
+    """The input and output that a graph declares; None for a part that it leaves open.
 
     Attributes:
         image_input: name of the image input.
-        numbers: number type of its input.
-        layout: order of the axes, where one of them is 3 colours.
+        numbers: number type of the input.
+        layout: order of the axes, if one of them has 3 colours.
         size: height and width of a face.
-        batch: number of images that it declares to take at a time; many graphs take others all the same.
+        batch: number of images that the graph declares to take at a time; many graphs take other numbers nevertheless.
         embedding_output: name of the output.
         embedding_size: numbers in an embedding.
-        normalises: whether it takes pixels as they are: a subtraction and a multiplication are among the first eight
-            nodes by their names, as InsightFace's loader looks for them, or are the first two operators on the image
-            that change its pixels.
+        normalises: whether the graph normalises the pixels itself: a subtraction and a multiplication are among the
+            first eight nodes by their names, which InsightFace's loader looks for, or are the first two operators that
+            change the pixels of the image.
     """
 
     image_input: str
@@ -54,13 +54,13 @@ def read_foreign_onnx(path: Path, output: str | None = None) -> tuple[bytes, Gra
 
     Args:
         path: the ONNX file.
-        output: name of the output with the embeddings; None where one output alone can be it.
+        output: name of the output with the embeddings; None if only one output can be it.
 
     Raises:
-        FileNotFoundError: the file, or one with its weights, is not there.
-        ValueError: it is no ONNX file; it needs operators that onnxruntime does not have by itself, has loops or
-            branches, several inputs, an input that is no image or no output that is an embedding; its weights lie
-            outside its folder or are not what the file holds.
+        FileNotFoundError: the file, or one with its weights, does not exist.
+        ValueError: `path` is no ONNX file, or the graph needs operators that onnxruntime does not have by itself, has
+            loops or branches, several inputs, an input that is no image or no output that is an embedding; its weights
+            lie outside its folder or are not what the file holds.
     """
     content, model = read_graph(path)
     try:

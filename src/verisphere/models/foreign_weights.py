@@ -1,4 +1,4 @@
-"""Checkpoints of other projects as weights of our backbones: the same embeddings from an ordinary network of ours.
+"""Checkpoints of other projects as weights of our backbones: the same embeddings from a network of this package.
 
 Every tensor is assigned by its name, from the tables of `verisphere.models.foreign_names`. Shapes are only checked: the
 four vectors of a batch norm have one shape, so an exchange of two would go unnoticed. A network that takes BGR becomes
@@ -112,7 +112,7 @@ def _unpickled(path: Path, about: WeightSource) -> Any:
     """What `torch.load` reads of a file without running its code; an archive is mapped, not read into memory."""
     try:
         archive = zipfile.is_zipfile(path)
-    except zipfile.BadZipFile as error:  # of a directory that says odd things
+    except zipfile.BadZipFile as error:  # the archive's directory may be malformed
         raise ValueError(f"{path}: not a checkpoint of PyTorch that can be read: {error}") from None
     size, most = path.stat().st_size, LARGEST_ARCHIVE if archive else LARGEST_FILE
     if size > most:
@@ -122,7 +122,7 @@ def _unpickled(path: Path, about: WeightSource) -> Any:
     try:
         if archive:
             _check_archive(path)
-        with warnings.catch_warnings():  # of an odd pickle, which is then refused or read
+        with warnings.catch_warnings():  # warnings about an unusual pickle, which is then refused or read
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
     except Exception as error:  # damaged bytes can raise anything
@@ -142,7 +142,7 @@ def _unpickled(path: Path, about: WeightSource) -> Any:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive that takes more memory than its size says."""
+    """Refuse an archive that needs more memory than its size suggests."""
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             if entry.compress_type != zipfile.ZIP_STORED:
@@ -191,7 +191,7 @@ def _has_ends(tensors: Mapping[str, Tensor], about: WeightSource, prefix: str) -
 
 
 def _depth(path: Path, source: str, tensors: Mapping[str, Tensor]) -> int:
-    """The depth that has as many residual blocks as the names say; the smallest where all networks have one depth."""
+    """The depth with the number of residual blocks in the names; the smallest if all networks have one depth."""
     pattern = SOURCES[source].block
     if pattern is None:
         return min(BLOCKS)
@@ -204,7 +204,7 @@ def _depth(path: Path, source: str, tensors: Mapping[str, Tensor]) -> int:
 
 
 def _check_names(path: Path, source: str, tensors: Mapping[str, Tensor], table: Mapping[str, str]) -> None:
-    """Refuse names that the table lacks, and names of the table that are not there."""
+    """Refuse names that the table lacks, and missing names of the table."""
     missing = [name for name in table if name not in tensors]
     unknown = [name for name in tensors if name not in table]
     if missing or unknown:
@@ -217,7 +217,7 @@ def _fitting(path: Path, name: str, tensor: Tensor, due: Tensor) -> Tensor:
     """A tensor of theirs as one of ours, as a copy; a linear layer fills a convolution of one pixel.
 
     Raises:
-        ValueError: it has another shape or kind, holds NaN or infinity, or a variance below 0.
+        ValueError: the tensor has another shape or kind, holds NaN or infinity, or a variance below 0.
     """
     shape = (*tensor.shape, *[1] * (due.ndim - tensor.ndim)) if tensor.ndim == 2 else tuple(tensor.shape)
     if shape != tuple(due.shape):

@@ -23,10 +23,10 @@ class GraphReader:
     Attributes:
         batch: number of images that the graph takes at a time; None for any.
         constants: values that depend on no image, by name.
-        values: numbers of the others, by name: 0 is the image, n the result of operator n.
+        values: numbers of the other values, by name: 0 is the image, n the result of operator n.
         results: results of the operators on images without content, from which shapes are known.
         operators: description of the network.
-        weights: state of the network.
+        weights: weights of the network, by name.
     """
 
     batch: int | None
@@ -86,7 +86,7 @@ class GraphReader:
         return tuple(self.results[self.number(name)].shape[1:])
 
     def constant(self, node: Any, place: int) -> np.ndarray | None:
-        """An input that must be a constant; None where the node does not have it."""
+        """An input that must be a constant; None if the node does not have it."""
         if len(node.input) <= place or not node.input[place]:
             return None
         if node.input[place] not in self.constants:
@@ -94,14 +94,14 @@ class GraphReader:
         return self.constants[node.input[place]]
 
     def due(self, node: Any, place: int) -> np.ndarray:
-        """An input that must be a constant, and there."""
+        """An input that must exist and be a constant."""
         array = self.constant(node, place)
         if array is None:
             raise ValueError(f"it has no input {place + 1}")
         return array
 
     def axes(self, axes: Any, name: str) -> list[int]:
-        """Axes from the front, none of them the batch."""
+        """Axes counted from the front; the batch is refused."""
         count = len(self.shape(name)) + 1
         positive = [axis + count * (axis < 0) for axis in map(int, np.atleast_1d(axes))]
         if any(not 1 <= axis < count for axis in positive):
@@ -117,7 +117,7 @@ def attributes(node: Any, **known: Any) -> dict[str, Any]:
         known: attributes with their defaults.
 
     Raises:
-        ValueError: it has another attribute, which could change what it computes.
+        ValueError: the node has another attribute, which could change its result.
     """
     from onnx import helper
 

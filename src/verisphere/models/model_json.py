@@ -18,8 +18,8 @@ from verisphere.words import SmallerPrecision
 
 FORMAT = 1
 NAME = "model.json"
-#: The file with the weights: of a network of ours, the graph of one that was made elsewhere, or the name and the digest
-#: of a function.
+#: The file with the network: weights of a network of verisphere, the graph of one from elsewhere, or the name and the
+#: digest of a function.
 WEIGHTS, NETWORK, FUNCTION = "backbone.safetensors", "network.onnx", "function.json"
 RECIPE = "recipe.yaml"
 
@@ -29,7 +29,7 @@ class FileDigest:
     """Digest and length of a file when it was exported.
 
     Attributes:
-        sha256: SHA-256 of its content, in hexadecimal.
+        sha256: SHA-256 of the content, in hexadecimal.
         bytes: length in bytes.
     """
 
@@ -39,14 +39,14 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class Adopted:
-    """Where a model comes from that was made elsewhere.
+    """The source of a model that was made elsewhere.
 
     Attributes:
         file: name of the file, or of the callable, that was adopted.
         sha256: SHA-256 of the file, in hexadecimal; None for a callable.
-        source: where it was published, as given; None where nothing was.
-        licence: licence of the model, as given; None where none was given.
-        preset: name of the preset by which its input was described; None where it was described field by field.
+        source: place of publication, as given; None if none was given.
+        licence: licence of the model, as given; None if none was given.
+        preset: name of the preset that described the input; None if it was described field by field.
     """
 
     file: str
@@ -58,11 +58,11 @@ class Adopted:
 
 @dataclass(frozen=True)
 class ReducedPrecision:
-    """How the network of a model became smaller than the one that was trained.
+    """The reduction of the trained network to a smaller precision.
 
     Attributes:
-        precision: precision of the weights, and of what the network computes.
-        weights: SHA-256 of the file with the weights in float32 that it was made of, in hexadecimal.
+        precision: precision of the weights and of the computation.
+        weights: SHA-256 of the file with the original weights in float32, in hexadecimal.
         measured_on: name of the set on which the drop of TAR was measured.
     """
 
@@ -77,8 +77,8 @@ class Description:
 
     Attributes:
         name: name of the model.
-        verisphere: version of verisphere that exported it.
-        torch: version of torch that exported it.
+        verisphere: version of verisphere that exported the model.
+        torch: version of torch that exported the model.
         backbone: `class_path` and `init_args`, as in the recipe.
         embedding_size: numbers in an embedding.
         template: positions of eyes, nose and mouth in an aligned face.
@@ -87,8 +87,8 @@ class Description:
         thresholds: thresholds, each with its guarantee; at most one for a FAR.
         training: record of the images on which the network was trained.
         files: digests of all other files of the folder.
-        adopted: where a model that was made elsewhere comes from; None for one that was trained here.
-        reduced: how its network became smaller; None for one in float32, whose `model.json` has no such entry.
+        adopted: source of a model that was made elsewhere; None for one that was trained here.
+        reduced: reduction to a smaller precision; None for a model in float32, whose `model.json` has no such entry.
     """
 
     name: str
@@ -162,7 +162,7 @@ def read_model_json(path: Path) -> Description:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it differs from what `verisphere export` wrote.
+        ValueError: the file differs from the one that `verisphere export` wrote.
     """
     try:
         text = read_text(path, LARGEST_JSON)

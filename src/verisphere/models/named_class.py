@@ -1,4 +1,4 @@
-"""Objects of classes that a file names by `class_path` and `init_args`; nothing that the file brought along is run."""
+"""Objects of classes that a file names by `class_path` and `init_args`; no code from the file is run."""
 
 import importlib
 import inspect
@@ -9,7 +9,7 @@ from verisphere.files.class_paths import name_present_module
 from verisphere.files.json_values import as_kind, shown
 
 T = TypeVar("T")
-#: The one class of verisphere that runs code from outside it.
+#: The only class of verisphere that runs code from outside the package.
 CALLS = "verisphere.models.callable_network.CallableNetwork"
 
 
@@ -22,16 +22,16 @@ def build_named(description: Mapping[str, Any], kind: type[T], house: str, what:
     """The object that a description names; an argument that is such a description is built first.
 
     Args:
-        description: `class_path` and `init_args`, with present class paths.
+        description: `class_path` and `init_args`, with current class paths.
         kind: the class that the named one must derive from.
         house: package, with a dot at its end, whose classes a file may name without being trusted.
-        what: what to call the object in an error.
+        what: name of the object in an error.
         trust: also import classes from elsewhere, which runs their module's code.
 
     Raises:
-        ValueError: the class lies elsewhere and is not trusted, is not there, is of another kind, or refuses its
+        ValueError: the class lies elsewhere and is not trusted, does not exist, is of another kind, or refuses its
             arguments.
-        OSError: the class reads a file that is not there or cannot be read.
+        OSError: the class reads a file that does not exist or cannot be read.
     """
     path, arguments = str(description.get("class_path", "")), description.get("init_args") or {}
     if not path.startswith(house) and not trust:
@@ -44,7 +44,7 @@ def build_named(description: Mapping[str, Any], kind: type[T], house: str, what:
         named = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{what} {shown(path)} cannot be found: {name_present_module(str(error))}") from None
-    # Before the call, not after: a file must not get to call just anything that a module of ours imports.
+    # Checked before the call: a file must not be able to call everything that one of our modules imports.
     if not (isinstance(named, type) and issubclass(named, kind)):
         raise ValueError(f"{shown(path)} is not a {what}")
     try:
@@ -53,13 +53,13 @@ def build_named(description: Mapping[str, Any], kind: type[T], house: str, what:
             given = _of_their_kinds(named, kind, given)
         build: Callable[..., T] = named
         return build(**given)
-    except (TypeError, ValueError, RuntimeError) as error:  # torch's word for too large a tensor is RuntimeError
+    except (TypeError, ValueError, RuntimeError) as error:  # torch raises RuntimeError for too large a tensor
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{what} {shown(path)} with {shown(arguments)} cannot be built: {reason}") from None
 
 
 def _built(value: Any, kind: type[T], house: str, what: str, trust: bool) -> Any:
-    """An argument, or what it describes; in a list each entry, such as the losses of a weighted sum."""
+    """An argument, or the object that it describes; in a list each entry, such as the losses of a weighted sum."""
     if isinstance(value, list):
         return [_built(entry, kind, house, what, trust) for entry in value]
     return build_named(value, kind, house, what, trust) if names_class(value) else value
@@ -79,5 +79,5 @@ def _of_their_kinds(named: type, kind: type, given: Mapping[str, Any]) -> dict[s
 
 
 def _is_built(value: Any, kind: type) -> bool:
-    """Whether a value is an object that was described, or a list of such."""
+    """Whether a value is an object built from a description, or a list of such objects."""
     return isinstance(value, kind) or (isinstance(value, list) and any(isinstance(entry, kind) for entry in value))

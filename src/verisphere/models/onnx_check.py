@@ -1,6 +1,6 @@
 """Checks of an ONNX file before a runtime loads it: one graph, complete in the file, with sizes known beforehand.
 
-The digest in a file shows damage, but whoever edits the file can compute it again. The metadata are therefore compared
+The digest in a file shows damage, but an editor of the file can compute it again. The metadata are therefore compared
 with the graph, and the sizes in the graph are inferred before anything is allocated.
 """
 
@@ -19,7 +19,7 @@ def check_graph(model: Any, length: int, images: tuple[str, tuple[int, int]], em
     """Check that a graph has the input and output of its metadata, and needs no unreasonable amount of memory.
 
     Args:
-        model: `onnx.ModelProto`.
+        model: the file as `onnx.ModelProto`.
         length: length of the file in bytes.
         images: name of the input, and (height, width) according to the metadata.
         embeddings: name of the output, and size of an embedding according to the metadata.

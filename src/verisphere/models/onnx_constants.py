@@ -1,4 +1,4 @@
-"""What an ONNX graph computes from constants and shapes alone, worked out once, within limits."""
+"""The parts of an ONNX graph that depend only on constants and shapes, computed once, within limits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from verisphere.backbones.onnx_network import first_line
 from verisphere.files.json_values import shown
 from verisphere.models.graph_reader import BATCH, attributes
 
-_LARGEST = 4096  # numbers with which is computed; weights are only moved
+_LARGEST = 4096  # numbers in a computation; weights are only moved
 _INTEGERS, _FLOATS = (6, 7), {1: np.float32, 10: np.float16, 11: np.float64}
 
 
@@ -17,13 +17,13 @@ def array_of(tensor: Any) -> np.ndarray:
     """The numbers of a constant.
 
     Raises:
-        ValueError: they are no numbers, or not as many as it declares.
+        ValueError: the constant holds no numbers, or not as many as it declares.
     """
     from onnx import numpy_helper
 
     try:
         array = numpy_helper.to_array(tensor)
-    except Exception as error:  # whatever the numbers in the file lead to
+    except Exception as error:  # any error that numbers in the file can cause
         raise ValueError(f"its weights {shown(tensor.name)} cannot be read: {first_line(error)}") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"its weights {shown(tensor.name)} are {array.dtype}, which are no numbers")
@@ -35,10 +35,10 @@ def worked_out(node: Any, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
 
     Args:
         node: a node with a name in `CONSTANTS`.
-        arrays: inputs of the operator; None for one that it does not have.
+        arrays: inputs of the node; None for a missing one.
 
     Raises:
-        ValueError: it cannot be worked out, or its inputs are too large.
+        ValueError: the node cannot be computed, or its inputs are too large.
     """
     if node.op_type not in _MOVED and any(array is not None and array.size > _LARGEST for array in arrays):
         raise ValueError(f"it computes with constants of more than {_LARGEST:,} numbers")

@@ -1,8 +1,7 @@
 """model.onnx: from pixels to embeddings, in one file that describes its input. Requires the extra `export`.
 
-The file contains everything that `Model.embed` computes, so the thresholds of the model hold for it: the input is
-normalised inside by a subtraction and a multiplication, and the embedding of the mirror image is added if the model
-adds it.
+The file computes all of `Model.embed`, so the thresholds of the model hold for it: the input is normalised inside by a
+subtraction and a multiplication, and the embedding of the mirror image is added if the model adds it.
 """
 
 import hashlib
@@ -48,7 +47,7 @@ def require_export() -> None:
     """Check that the extra `export` is installed.
 
     Raises:
-        ValueError: one of its packages is missing.
+        ValueError: a package of the extra is missing.
     """
     require_onnx("onnxscript")
 
@@ -63,7 +62,7 @@ class InputFormat:
         flip: whether the embedding of the mirror image is added inside.
         embedding_size: numbers in an embedding.
         backbone: SHA-256 of the safetensors file with the same weights.
-        verisphere: version of verisphere that exported it.
+        verisphere: version of verisphere that exported the file.
     """
 
     size: tuple[int, int]
@@ -122,8 +121,8 @@ def read_onnx(path: Path) -> "OnnxFile":
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not an ONNX file, its metadata have another format, its own digest or that in a `model.json`
-            beside it differs, or the extra `export` is missing.
+        ValueError: the file is not an ONNX file, its metadata have another format, its own digest or that in a
+            `model.json` beside it differs, or the extra `export` is missing.
     """
     require_export()
     import onnx
@@ -151,7 +150,7 @@ class OnnxFile:
     Attributes:
         path: path of the file.
         about: metadata of the file.
-        session: session of ONNX Runtime.
+        session: session of onnxruntime that runs the file.
     """
 
     path: Path
@@ -215,7 +214,7 @@ def compare_onnx(file: OnnxFile, model: Model, batches: tuple[int, ...] = (1, 7)
     """Run the file and the network on the same images.
 
     Raises:
-        ValueError: they differ by more than `FARTHEST_COSINE` or `FARTHEST_NUMBER`, or the file does not run.
+        ValueError: the results differ by more than `FARTHEST_COSINE` or `FARTHEST_NUMBER`, or the file does not run.
     """
     cosine = number = 0.0
     for batch in batches:
@@ -333,7 +332,7 @@ def _normalise_inside(model: Any, mean: float, scale: float) -> None:
 
 
 def _seal(content: bytes) -> bytes:
-    """One more entry of the metadata: the digest of all preceding bytes, by which damage is noticed.
+    """Add an entry to the metadata: the digest of all preceding bytes, which shows damage.
 
     Entries of a list may stand anywhere in a protocol buffer. At the end of the file the entry does not depend on how
     another version of the library would serialise the model.

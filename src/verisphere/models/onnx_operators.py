@@ -1,7 +1,7 @@
-"""ONNX's operators on what depends on the image, each read into operators of a `GraphNetwork`.
+"""ONNX's operators on values that depend on the image, each read into operators of a `GraphNetwork`.
 
-A function reads one node: it finds its inputs and attributes, refuses what a network here cannot do, and adds to the
-description. Errors say what of the node is meant; the caller names the node.
+A function reads one node: it finds its inputs and attributes, refuses what a `GraphNetwork` cannot compute, and adds to
+the description. Errors name the part of the node; the caller names the node.
 """
 
 import math
@@ -14,7 +14,7 @@ from verisphere.files.json_values import shown
 from verisphere.models.graph_reader import BATCH, GraphReader, attributes
 
 _FLOATS = (1, 10, 11)  # float32, float16, float64
-_MOST_PLACES = 64  # of an axis that are taken one by one
+_MOST_PLACES = 64  # places of an axis that are selected one by one
 
 
 def _conv(reader: GraphReader, node: Any) -> None:
@@ -41,7 +41,7 @@ def _conv(reader: GraphReader, node: Any) -> None:
 def _padded(
     reader: GraphReader, node: Any, known: dict[str, Any], kernel: list[int], dilations: list[int]
 ) -> tuple[str | int, list[int]]:
-    """The input of a window operator and its pads; where two sides differ, an operator before it pads."""
+    """The input of a window operator and its pads; if two sides differ, a separate operator pads before it."""
     shape = reader.shape(node.input[0])
     before, after = [0, 0], [0, 0]
     if known["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):

@@ -1,8 +1,8 @@
-"""An ONNX graph as a `GraphNetwork`, whose weights can be trained; the graph has been checked and nothing of it is run.
+"""An ONNX graph as a `GraphNetwork`, whose weights can be trained; the graph has been checked, and is not run.
 
-Constants are worked out beforehand. Shapes may be computed from the image's, whose first axis, the batch, stays free.
-Where an exporter has folded a batch norm into the convolution before it, nothing is left to normalise: the network is
-trained without it. Weights that several operators share become a copy for each.
+Constants are computed first. Shapes may be computed from the image's, whose first axis, the batch, stays free. If an
+exporter has folded a batch norm into the convolution before it, the network is trained without that batch norm. Weights
+that several operators share become a copy for each.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from verisphere.models.onnx_operators import READERS
 #: graph in float16 has 11 bits, and every layer rounds to them.
 FARTHEST, FARTHEST_FLOAT16 = 1e-4, 2e-2
 
-_OLDEST_OPERATORS = 7  # of ONNX; before, operators broadcast by other rules
+_OLDEST_OPERATORS = 7  # version of ONNX; in earlier ones operators broadcast by other rules
 _FLOAT16 = 10  # TensorProto.FLOAT16
 #: NumPy's and PyTorch's errors for constants and shapes that do not fit, beside ours.
 _FAILURES = (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
@@ -35,11 +35,11 @@ _FAILURES = (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
 
 @dataclass(frozen=True, eq=False)
 class GraphContent:
-    """What makes a `GraphNetwork` of a graph.
+    """The content of a graph, from which a `GraphNetwork` is built.
 
     Attributes:
         arguments: arguments of `GraphNetwork`, as plain data.
-        weights: state of the network, in float32.
+        weights: weights of the network, in float32.
         half: whether the graph computes in float16.
     """
 
@@ -63,7 +63,7 @@ def read_network(content: bytes, pixels: OnnxNetwork) -> GraphContent:
 
     Args:
         content: bytes of an ONNX file, which `read_foreign_onnx` has checked, with all its weights.
-        pixels: what the graph takes, and the names of its input and output.
+        pixels: description of the pixels that the graph takes, and the names of its input and output.
 
     Raises:
         ValueError: the graph has an operator, or uses one in a way, that cannot be trained on here; names it.
@@ -109,8 +109,8 @@ def read_trainable(content: bytes, graph: OnnxNetwork, file: Path) -> tuple[dict
 
     Args:
         content: bytes of the ONNX file, which have been checked and run.
-        graph: what the graph takes; it is read here.
-        file: where the bytes come from, for messages.
+        graph: description of the pixels that the graph takes; the graph is read here.
+        file: source of the bytes, for messages.
 
     Raises:
         ValueError: the graph has an operator that cannot be trained on, or the network differs from it.
@@ -128,13 +128,13 @@ def check_equal(network: Backbone, graph: OnnxNetwork, half: bool = False, batch
     """Run network and graph on the same images, and return their largest difference as a share of the largest number.
 
     Args:
-        network: the network in evaluation mode, on the CPU.
-        graph: the graph, read.
+        network: network in evaluation mode, on the CPU.
+        graph: the graph after reading.
         half: whether the graph computes in float16.
         batch: number of images.
 
     Raises:
-        ValueError: they differ by more than `FARTHEST`, or `FARTHEST_FLOAT16`.
+        ValueError: the results differ by more than `FARTHEST`, or `FARTHEST_FLOAT16`.
     """
     images = network.normalise(smooth_images(batch, network.input_size))
     with torch.inference_mode():
@@ -150,7 +150,7 @@ def check_equal(network: Backbone, graph: OnnxNetwork, half: bool = False, batch
 
 
 class _UnknownOperator(ValueError):
-    """An operator that is not read here."""
+    """An operator that cannot be read."""
 
 
 def _read(reader: GraphReader, node: Any) -> None:

@@ -1,4 +1,4 @@
-"""The head of a run: the sub-centers of its classes, and whose they are."""
+"""The head of a run: the sub-centers of its classes, and the people of the classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class RunHead:
     """The sub-centers of a run.
 
     Attributes:
-        checkpoint: the checkpoint that they were read from.
+        checkpoint: the checkpoint that the sub-centers were read from.
         people: the classes; a label is a position in them.
         centers: directions of the sub-centers, each of length 1.
     """
@@ -37,10 +37,10 @@ class RunHead:
 
         Args:
             people: the people of the data, sorted.
-            data: what they are the people of, for the message.
+            data: name of the data, for the message.
 
         Raises:
-            ValueError: they differ; names the first that only one of the two has.
+            ValueError: the people differ; names the first who is in only one of the two.
         """
         if tuple(people) == self.people:
             return
@@ -71,8 +71,8 @@ class RunHead:
 def open_head(run: Path, otherwise: str = "") -> RunHead:
     """The sub-centers of the newest checkpoint of a run, or of one checkpoint inside a run.
 
-    Of a loss that compares raw products, such as plain softmax, the directions of the centers are taken, and biases of
-    classes are not: an angle to a center is then what the embedding alone says.
+    For a loss that compares raw products, such as plain softmax, the directions of the centers are used and the biases
+    of classes are not, so an angle to a center depends on the embedding alone.
 
     Args:
         run: folder of a run, or of one of its checkpoints.

@@ -55,7 +55,7 @@ def shards_of(described: Any, others: Any = None) -> tuple[Shard, ...]:
         others: for each name the rows of further tensors, by `part/name`; None if there are none.
 
     Raises:
-        ValueError: they are not consecutive ranges from 0.
+        ValueError: the classes are not consecutive ranges from 0.
     """
     if not isinstance(described, dict) or not described:
         raise ValueError("it names no shards")
@@ -99,7 +99,7 @@ def _check_consecutive(named: Sequence[tuple[str, range]], what: str) -> None:
 
 @dataclass(frozen=True)
 class ByClass:
-    """Which tensors are sharded, and the rows that a rank holds or requests; most tensors have one row per class.
+    """The sharded tensors, and the rows that a rank holds or requests; most tensors have one row per class.
 
     Attributes:
         rows: the classes.
@@ -139,7 +139,7 @@ def write_shard(file: Path, parts: dict[str, dict[str, Tensor]], held: ByClass) 
     """Write the sharded tensors, as `part/name`; returns the digest of the file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     rows = {
         f"{part}/{name}": tensor.detach().cpu().contiguous()
@@ -160,7 +160,7 @@ def write_shard(file: Path, parts: dict[str, dict[str, Tensor]], held: ByClass) 
 
 
 def read_rows(file: Path, shards: Sequence[tuple[Path, Shard]], part: str, held: ByClass | None) -> dict[str, Tensor]:
-    """Read the tensors of a part from its file and from shards; of sharded tensors only the requested rows are read.
+    """Read the tensors of a part from its file and from shards; only the requested rows of sharded tensors are read.
 
     Args:
         file: file of the part.

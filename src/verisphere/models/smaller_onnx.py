@@ -17,11 +17,11 @@ from jaxtyping import Float64
 from verisphere.files.onnx_graph import first_line, require_onnx
 from verisphere.models.onnx_file import quiet
 
-#: Runs a graph, given as its bytes, the name of its output and the numbers in a row of it, on the images that set the
-#: ranges; gives a row for each image.
+#: Runs a graph on the images that set the ranges, and returns a row for each image; takes the bytes of the graph, the
+#: name of its output and the length of a row.
 RowsOf = Callable[[bytes, str, int], Float64[np.ndarray, "images numbers"]]
 
-#: What takes float16 to its limits, such as the sum of squares that gives an embedding its unit length.
+#: Operators that exceed the range of float16, such as the sum of squares that normalises an embedding.
 _IN_FLOAT32 = ("LpNormalization", "Pow", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sqrt")
 _WITH_WEIGHTS = ("Conv", "Gemm", "MatMul")
 #: f(s x) = s f(x) for s > 0, in each channel.
@@ -34,16 +34,16 @@ _FLOAT = 1  # TensorProto.FLOAT
 
 
 def in_float16(content: bytes, file: Path) -> bytes:
-    """The graph in float16, with the input and the output that it has.
+    """The graph in float16, with an unchanged input and output.
 
-    Weights beyond 65504 and results beyond it are what float16 cannot hold; whoever uses the graph measures it.
+    Float16 cannot hold weights and results beyond 65504; the caller measures the effect.
 
     Args:
         content: bytes of an ONNX graph, which have been checked.
-        file: where they come from, for messages.
+        file: source of the bytes, for messages.
 
     Raises:
-        ValueError: it has no weights in float32, or an operator that cannot be converted.
+        ValueError: the graph has no weights in float32, or an operator that cannot be converted.
     """
     with _naming(file, "float16"):
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
@@ -57,23 +57,24 @@ def in_float16(content: bytes, file: Path) -> bytes:
 def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
     """The graph with 8-bit weights, and 8-bit values at both ends of each convolution and before other layers (QDQ).
 
-    Each output channel of the weights has its scale, in 7 of the 8 bits: sums of products of 8 bits overflow on
-    processors without VNNI, where the same file would give other scores. The range of a value reaches to the mean over
-    images of an image's least and largest number, and a standard deviation further: the outliers of single images cost
-    more than they give. What a fully connected layer gives, such as the embedding, stays in float32.
+    Each output channel of the weights has a scale of its own, in 7 of the 8 bits: sums of products of 8 bits overflow
+    on processors without VNNI, where the same file would give other scores. The range of a value ends one standard
+    deviation beyond the mean, over images, of an image's least and of its largest number: covering the outliers of
+    single images costs more than it gains. The result of a fully connected layer, such as the embedding, stays in
+    float32.
 
-    Channels of very different ranges would share one scale. Before a depthwise convolution they are brought to one
-    range by a factor for each channel, which the weights on both sides take up: cross-layer equalization (Nagel et al.
-    2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to depthwise convolutions, whose weights
+    Channels of very different ranges would share one scale. Before a depthwise convolution they are scaled to one range
+    by a factor for each channel, which is multiplied into the weights on both sides: cross-layer equalization (Nagel et
+    al. 2019, arXiv:1906.04721, section 4.1). Beyond the paper it is restricted to depthwise convolutions, whose weights
     have a scale for each channel, so that no factor costs precision.
 
     Args:
         content: bytes of an ONNX graph, which have been checked.
         rows_of: runs graphs on the images that set the ranges.
-        file: where the bytes come from, for messages.
+        file: source of the bytes, for messages.
 
     Raises:
-        ValueError: it has no weights in float32, or no layer that can be converted.
+        ValueError: the graph has no weights in float32, or no layer that can be converted.
     """
     with _naming(file, "int8"):
         model = _folded(_with_scales_per_channel(content))
@@ -90,7 +91,7 @@ def in_int8(content: bytes, rows_of: RowsOf, file: Path) -> bytes:
 
 @contextmanager
 def _naming(file: Path, precision: str) -> Iterator[None]:
-    """Whatever a converter raises becomes one line with file and precision; what it prints or logs is dropped."""
+    """Turn any error of a converter into one line with file and precision, and drop what it prints or logs."""
     require_onnx()
     try:
         with quiet():
@@ -147,7 +148,7 @@ def _folded(content: bytes) -> Any:
 
 
 def _layers(model: Any) -> list[Any]:
-    """The nodes with weights of their own."""
+    """The nodes that have weights."""
     weights = {tensor.name for tensor in model.graph.initializer if tensor.data_type == _FLOAT}
     return [
         node
@@ -173,7 +174,7 @@ def _take_up_factors(model: Any, layers: Sequence[Any]) -> None:
             if factor is None or tensor is None:
                 continue
             values = (numpy_helper.to_array(tensor) * np.float32(factor.f)).astype(np.float32)
-            gemm.input[place] = f"verisphere/{gemm.name}/{kind}"  # other nodes may see the former
+            gemm.input[place] = f"verisphere/{gemm.name}/{kind}"  # other nodes may use the former
             model.graph.initializer.append(numpy_helper.from_array(values, gemm.input[place]))
             gemm.attribute.remove(factor)
 
@@ -184,7 +185,7 @@ def _take_up_factors(model: Any, layers: Sequence[Any]) -> None:
 def _with_row(
     model: Any, values: Sequence[str], numbers: int, nodes_of: Callable[[str, int], tuple[list[Any], list[str]]]
 ) -> tuple[bytes, str, int]:
-    """A copy of the graph whose only output is a row of so many numbers for each image, made of these values."""
+    """A copy of the graph whose only output is a row for each image, of the given length, built from these values."""
     import onnx
     from onnx import helper
 
@@ -262,7 +263,7 @@ def _equalise(model: Any, rows_of: RowsOf) -> None:
 
 
 def _before_depthwise(model: Any, weights: Any) -> Iterator[tuple[Any, Any]]:
-    """Each depthwise convolution with the convolution before it, where no other node sees what lies between."""
+    """Each depthwise convolution with the convolution before it, if no other node uses the values between them."""
     made_by = {name: node for node in model.graph.node for name in node.output}
     seen_by: dict[str, list[Any]] = defaultdict(list)
     for node in model.graph.node:

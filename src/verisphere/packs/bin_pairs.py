@@ -1,7 +1,7 @@
 """Verification sets of InsightFace (`lfw.bin`, `cfp_fp.bin`, `agedb_30.bin`): encoded images and a list of pairs.
 
 Such a file is a pickle of (list of 2n images, list of n booleans), in which the images 2i and 2i + 1 are pair i and the
-boolean says whether they show one person (`recognition/common/face2rec` and `lfw2pack.py` of InsightFace). It is not
+boolean states whether they show one person (`recognition/common/face2rec` and `lfw2pack.py` of InsightFace). It is not
 unpickled: see `pickled_pairs`.
 """
 
@@ -27,11 +27,11 @@ SUFFIX = ".bin"
 
 @dataclass(frozen=True, eq=False)
 class PickledImages:
-    """Images inside a pickle, by their places.
+    """Images inside a pickle, found by their positions in the file.
 
     Attributes:
-        spans: where each stands in the file.
-        forms: how each stands there, as `verisphere.packs.pickled_pairs.Bytes` has it.
+        spans: begin and end of each image in the file.
+        forms: encoding of each image in the pickle, as in `verisphere.packs.pickled_pairs.Bytes`.
     """
 
     spans: Spans
@@ -94,7 +94,7 @@ def read_bin(path: Path) -> Pack:
 
     Raises:
         ValueError: the file is not such a set; names the byte.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     images, genuine = find_pairs(path)
     files = _files(path, images, len(genuine))
@@ -110,7 +110,7 @@ def read_bin_pairs(path: str | Path) -> PairList:
 
     Raises:
         ValueError: the file is not such a set; names the byte.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     _, genuine = find_pairs(Path(path))
     left, right = _names(len(genuine))
@@ -136,7 +136,7 @@ def _size_fault(image: Bytes) -> str:
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """What keeps the pickle from being read, or each image with no bytes, too many, or text that stands for none."""
+    """The fault that makes the pickle unreadable, or each image with no bytes, too many, or text that encodes none."""
     try:
         images, genuine = find_pairs(path)
     except (ValueError, OSError) as error:

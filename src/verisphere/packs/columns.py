@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from jaxtyping import Int, Int64
 
-_AT_ONCE = 1 << 16  # rows that are turned into objects of Python at a time
+_AT_ONCE = 1 << 16  # rows that are converted to objects of Python at a time
 
 Positions = Sequence[int] | Int[np.ndarray, " taken"]
 
@@ -75,7 +75,7 @@ class Numbers(Column):
 
 
 class Letters(Column):
-    """An array of NumPy's text, which is held as it is.
+    """An array of NumPy's text, which is held unchanged.
 
     >>> Letters(np.array(["Ann/1.jpg", "Ben/1.jpg"])).take([1])
     Letters('Ben/1.jpg'; 1 in all)
@@ -142,7 +142,7 @@ class Texts(Column):
 
 
 class Coded(Column):
-    """Texts of which many are equal: each once in `values`, and in `codes` its position there for every row.
+    """Texts with many repetitions: `values` has each text once, and `codes` the position of each row's text in it.
 
     >>> people = Coded(("Ann", "Ben"), np.array([0, 0, 1]))
     >>> list(people), people.take([2, 0])
@@ -159,7 +159,7 @@ class Coded(Column):
         return [self.values[code] for code in self.codes[start:stop].tolist()]
 
     def take(self, positions: Positions) -> "Coded":
-        """The column of the texts at these positions; `values` keeps those that none of them has."""
+        """The column of the texts at these positions; `values` keeps texts that no row uses."""
         return Coded(self.values, self.codes[np.asarray(positions, np.int64)])
 
     def counts(self) -> Int64[np.ndarray, " values"]:
@@ -167,7 +167,7 @@ class Coded(Column):
         return np.bincount(self.codes, minlength=len(self.values))
 
     def present(self) -> tuple[str, ...]:
-        """The values that a row has; a column that was taken from a longer one can have others, too.
+        """The values that occur in a row; a column taken from a longer one can have further values.
 
         >>> Coded(("Ann", "Ben"), np.array([1, 1])).present()
         ('Ben',)

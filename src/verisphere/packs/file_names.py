@@ -1,7 +1,7 @@
 """Paths of images whose format states the identity by the folder: `Name/image.jpg`, or `domain/Name/image.jpg`.
 
-An identity can be any text, and a folder's name cannot. Where every identity can be the name of a folder on Linux,
-macOS and Windows, the folders have these names; where one cannot (it is empty, begins with a dot, ends in a dot or a
+An identity can be any text, but the name of a folder cannot. If every identity can be the name of a folder on Linux,
+macOS and Windows, the folders have these names; if one cannot (it is empty, begins with a dot, ends in a dot or a
 space, holds a slash, a control character or one of `\\ : * ? " < > |`, is reserved on Windows, is longer than 200
 bytes, or differs from another one in upper and lower case alone), all folders are numbered from 0 by first appearance,
 and the manifest holds the identities. The folder of nobody is -1. Likewise, where a domain cannot be the name of a
@@ -38,7 +38,7 @@ _MAGIC = (
 
 
 def people_of(identities: Sequence[str]) -> tuple[str, ...]:
-    """The identities but for `NOBODY`, each once, by first appearance.
+    """The identities except `NOBODY`, each once, by first appearance.
 
     >>> people_of(["b", "-1", "a", "b"])
     ('b', 'a')
@@ -70,13 +70,13 @@ def can_name_folders(names: Sequence[str]) -> bool:
 
 
 def folded(name: str) -> str:
-    """A name as a file system compares it that ignores upper and lower case."""
+    """A name in the form that a file system without upper and lower case compares."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
 @dataclass
 class FileNames:
-    """The paths that rows get, and what a manifest must add to them.
+    """The paths of rows, and the information that a manifest must add to them.
 
     Attributes:
         folders: name of the folder of each identity.
@@ -118,7 +118,7 @@ class FileNames:
 
 
 def file_names(identities: Sequence[str], domains: Sequence[str] | None) -> FileNames:
-    """How the images of these identities and domains are named by paths."""
+    """The naming of images with these identities and domains by paths."""
     people = people_of(identities)
     numbered = not can_name_folders(people)
     folders = {person: str(number) if numbered else person for number, person in enumerate(people)} | {NOBODY: NOBODY}
@@ -128,7 +128,7 @@ def file_names(identities: Sequence[str], domains: Sequence[str] | None) -> File
 
 
 def suffix_of(data: bytes) -> str:
-    """The suffix of an image by its first bytes; .jpg where they are of no image.
+    """The suffix of an image by its first bytes; .jpg if they are not those of an image.
 
     >>> suffix_of(b"BM\\x00\\x00"), suffix_of(b"?")
     ('.bmp', '.jpg')

@@ -88,7 +88,7 @@ def _shared_levels(parts: Sequence[Sequence[str]]) -> int:
 
 
 def _completed(pack: Pack, manifest: Manifest) -> Pack:
-    """The pack with what its manifest adds to the paths."""
+    """The pack, completed by its manifest."""
     about = manifest_path(pack.path)
     if all(column is None for column in (manifest.files, manifest.names, manifest.people, manifest.domains)):
         return replace(pack, source=manifest.source)  # images may then be added and removed by hand
@@ -125,7 +125,7 @@ def _people(about: Path, folders: Sequence[str], people: Sequence[str]) -> Coded
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault of a folder or an archive; where there is none, what else keeps it from being opened."""
+    """Every fault of a folder or an archive; if there is none, the error that prevents opening it."""
     any_fault = False
     for fault in _faults_in_folder(path) if path.is_dir() else _faults_in_archive(path):
         any_fault = True
@@ -148,7 +148,7 @@ def _faults_in_folder(path: Path) -> Iterator[Fault]:
 
 
 def _walked(root: Path, below: str, depth: int) -> Iterator[tuple[str, bool, str]]:
-    """Each visible file and folder: its path below the root, whether it is a folder, and what is wrong with it."""
+    """Each visible file and folder: its path below the root, whether it is a folder, and its fault."""
     if depth > _MOST_LEVELS:
         yield below, True, f"folders {depth} levels deep; does a link point back at a folder above it?"
         return
@@ -179,7 +179,7 @@ def _is_image(name: str) -> bool:
 
 
 def _wrong_file(path: Path, name: str) -> str:
-    """What is wrong with an image file, as far as that can be said without reading it; empty for nothing."""
+    """The fault of an image file, as far as it shows without reading the file; empty if there is none."""
     try:
         name.encode()
         about = path.stat()

@@ -1,4 +1,4 @@
-"""The formats of packs, and opening a pack whatever its format."""
+"""The formats of packs, and opening a pack of any format."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def format_of(path: Path) -> Format:
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: it is of no format that is read.
+        ValueError: `path` has no format that can be read.
     """
     if not path.exists() and not is_brace_form(path):
         raise FileNotFoundError(f"{path}: no such folder, archive, list or pack")
@@ -36,6 +36,7 @@ def open_pack(path: Path) -> Pack:
 
     Raises:
         FileNotFoundError: nothing is at `path`.
-        ValueError: it is of no format that is read, or malformed; names the file, and the record where it is one.
+        ValueError: `path` has no format that can be read, or is malformed; names the file, and the record where it is
+            one.
     """
     return format_of(path).read(path)

@@ -58,7 +58,7 @@ def image_files(path: Path, expected: str = f"files at any depth that end in {',
 
     Args:
         path: the folder or archive.
-        expected: description of the expected files, for the error where there are none.
+        expected: description of the expected files, for the error if there are none.
 
     Raises:
         FileNotFoundError: nothing is at `path`.
@@ -230,16 +230,16 @@ def _open_archive(path: Path, expected: str) -> FilesInArchive:
 
 
 def _directory(infos: Sequence[zipfile.ZipInfo]) -> Int64[np.ndarray, "images 5"]:
-    """What `FilesInArchive.entries` states of each entry."""
+    """The rows of `FilesInArchive.entries`."""
     entries = [(info.header_offset, info.compress_size, info.file_size, info.compress_type, info.CRC) for info in infos]
     return np.array(entries, np.int64).reshape(-1, 5)
 
 
 def archive_entries(path: Path) -> list[zipfile.ZipInfo]:
-    """The entries of a zip archive, but for folders, as its directory states them.
+    """The entries of a zip archive except folders, from its directory.
 
     Raises:
-        ValueError: it is not a zip archive, or has no whole directory.
+        ValueError: the file is not a zip archive, or its directory is incomplete.
     """
     try:
         with open(path, "rb", opener=regular) as file, zipfile.ZipFile(file) as archive:
@@ -249,7 +249,7 @@ def archive_entries(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def entry_faults(info: zipfile.ZipInfo, size: int) -> Iterator[str]:
-    """What is wrong with an entry of an archive of this size in bytes, as the directory states the entry."""
+    """The fault of an entry in the directory of an archive of this size in bytes."""
     name = info.filename
     parts = name.split("/")
     if name.startswith("/") or ".." in parts or "" in parts or "\\" in name or parts[0].endswith(":"):

@@ -1,7 +1,8 @@
-"""Sets of face images of the field, recognised by the names of files and folders, with what their publishers state.
+"""Published sets of face images, recognised by the names of files and folders, with their publishers' statements.
 
 The notes repeat what could be found of public statements (pages of publishers and their copies, read-me files, papers,
-reports on what went offline) when this version was made. They are no legal advice; what a publisher states now counts.
+reports on what went offline) when this version was made. They are no legal advice; the current statement of the
+publisher counts.
 """
 
 import re
@@ -19,12 +20,12 @@ class KnownSet:
     """A set of face images that others have published.
 
     Attributes:
-        name: the name by which its publication calls it.
-        words: names of files and folders that mean it, in lower case without marks between letters.
+        name: name of the set in its publication.
+        words: names of files and folders that refer to the set, in lower case without marks between letters.
         terms: the narrowest of what is known. `withdrawn`: its publisher, or that of a set of which it holds images, no
             longer offers it. `research only`: offered for research alone. `non-commercial`: offered for non-commercial
             use, such as research and education. `not stated`: no terms could be found.
-        note: year, publisher, and what is stated.
+        note: year, publisher, and the stated terms.
     """
 
     name: str
@@ -312,13 +313,12 @@ _OF_A_COPY = re.compile(
 
 
 def known_set(path: Path) -> KnownSet | None:
-    """The published set that the name of a file or a folder means.
+    """The published set that the name of a file or a folder refers to.
 
-    A name means a set where it is a name of the set and has no further words but those that copies of any set have:
-    sizes, parts, formats (`faces_emore`, `lfw_112.zip`, `casia_webface_clean`). The longest name of a set counts. Any
-    other word makes it another set (`lfw_ours`). Where a name has only words of the second kind (`train.rec`,
-    `images`), the name of the folder above it is looked at in the same way. A name proves nothing about what is in the
-    file.
+    A name refers to a set if it contains a name of the set and otherwise only words that copies of any set have: sizes,
+    parts, formats (`faces_emore`, `lfw_112.zip`, `casia_webface_clean`). The longest name of a set is used. Any other
+    word makes it another set (`lfw_ours`). If a name has only words of the second kind (`train.rec`, `images`), the
+    name of the folder above it is examined in the same way. A name proves nothing about the content of the file.
 
     >>> known = known_set(Path("data/faces_emore/train.rec"))
     >>> known.name, known.terms
@@ -346,5 +346,5 @@ def _meant(words: Sequence[str]) -> KnownSet | None:
 
 
 def _of_a_copy(words: Sequence[str]) -> bool:
-    """Whether all words are such as copies of any set have in their names."""
+    """Whether all words are words that copies of any set have in their names."""
     return all(_OF_A_COPY.fullmatch(word) for word in words)

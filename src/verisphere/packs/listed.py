@@ -15,7 +15,7 @@ def read_listed(path: Path) -> Pack:
     """The images of a list, in its order; see `verisphere.files.image_lists.read_images`.
 
     Raises:
-        ValueError: the list is malformed, or an image is not there; names the line.
+        ValueError: the list is malformed, or an image is missing; names the line.
     """
     listed = read_images(path)
     files = FilesOnDisk(path.parent, listed.paths)
@@ -24,7 +24,7 @@ def read_listed(path: Path) -> Pack:
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """Every wrong line of a list; where there is none, what else keeps it from being opened."""
+    """Every wrong line of a list; if there is none, the error that prevents opening it."""
     faults = faults_of_images(path)
     for number, image, reason in faults:
         record = image or (f"line {number}" if number else "")

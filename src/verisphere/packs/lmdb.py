@@ -4,10 +4,10 @@ Identities lie in the database under `__identities__`, as JSON: an object of nam
 images, or a list of identities in the order of the keys. Or they lie in a list with the columns name, identity and
 perhaps domain: `identities.csv` in the folder of the database, or a file of the same stem beside it. `__domains__` in
 the database, if it is there, is a JSON list of the domains in the order of the images. `__len__` and `__keys__`, which
-other tools write as pickles, are passed over; no pickle is read.
+other tools write as pickles, are skipped; no pickle is read.
 
 The order of the images is that of `__identities__` or of the list, since LMDB sorts its keys. Pages are read by
-`verisphere.packs.lmdb_pages`; the lmdb package (extra: data) is needed for writing alone.
+`verisphere.packs.lmdb_pages`; the lmdb package (extra: data) is needed only for writing.
 """
 
 import csv
@@ -49,7 +49,7 @@ _ENTRY = re.compile(rf"\s*()?{_VALUE}\s*([,\]])")
 
 
 def is_lmdb(path: Path) -> bool:
-    """Whether a path is meant as an LMDB database: a folder with data.mdb, or a file by its suffix."""
+    """Whether a path denotes an LMDB database: a folder with data.mdb, or a file by its suffix."""
     return (path / "data.mdb").is_file() if path.is_dir() else path.suffix.lower() in (".lmdb", ".mdb")
 
 
@@ -77,7 +77,7 @@ def _faults(path: Path) -> Iterator[Fault]:
 
 
 class _Contents:
-    """What a database holds, filled step by step; each step yields the faults it meets."""
+    """The content of a database, filled step by step; each step yields the faults that it finds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -300,7 +300,7 @@ def write_lmdb(path: Path, rows: Iterable[Row]) -> None:
 
     names, domains = bytearray(), bytearray()
     try:
-        # Without a lock file, and without a sync after each transaction: the folder is renamed when it is whole.
+        # Without a lock file, and without a sync after each transaction: the folder is renamed when it is complete.
         with lmdb.open(str(path), map_size=2 * _BATCH, lock=False, sync=False, metasync=False) as database:
             batch: list[tuple[bytes, bytes]] = []
             size = 0

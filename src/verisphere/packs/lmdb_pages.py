@@ -64,7 +64,7 @@ def values_in(path: Path) -> Iterator[Value | Fault]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no regular file.
+        ValueError: `path` is no regular file.
     """
     with open(path, "rb", buffering=0, opener=regular) as file:
         yield from _Walk(path, file.fileno()).values()
@@ -196,9 +196,9 @@ class _Walk:
 
 
 def overflow_fault(path: Path, descriptor: int, value: Value) -> Fault | None:
-    """What is wrong with the header of the overflow page of a large value; None for a value inside a leaf.
+    """The fault of the header of a large value's overflow page; None for a value inside a leaf.
 
-    This reads a page of every image, so `values_in` leaves it out.
+    This check reads a page of every image, so `values_in` skips it.
     """
     if not value.overflow:
         return None

@@ -1,4 +1,4 @@
-"""The manifest beside a converted pack: digests of its files, and what its format cannot hold."""
+"""The manifest beside a converted pack: digests of its files, and the information that its format cannot hold."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ _SUFFIX = ".manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `verisphere data convert` writes beside a pack.
+    """The record that `verisphere data convert` writes beside a pack.
 
     Attributes:
         format: version of this file.
@@ -59,26 +59,26 @@ class Manifest:
 
 
 def manifest_path(pack: Path) -> Path:
-    """Where the manifest of a pack lies: in a folder, or beside a file, whose whole name begins its own."""
+    """The path of a pack's manifest: in a folder, or beside a file, with a name that begins with the file's."""
     return pack / "manifest.json" if pack.is_dir() else pack.with_name(pack.name + _SUFFIX)
 
 
 def read_manifest(pack: Path, images: int | None = None) -> Manifest | None:
-    """The manifest of a pack; None where there is none.
+    """The manifest of a pack; None if there is none.
 
     Args:
         pack: path of the pack.
         images: number of images in the pack, which the manifest must state too; None does not compare.
 
     Raises:
-        ValueError: it is not a manifest, or of a pack with another number of images.
+        ValueError: the file is not a manifest, or that of a pack with another number of images.
     """
     path = manifest_path(pack)
     if not path.is_file():
         return None
     content = read_json_file(path, MAX_TABLE)
     if pack.is_dir() and not (isinstance(content, dict) and {"pack", "sha256"} <= set(content)):
-        return None  # many programs call a file manifest.json
+        return None  # many programs write a file named manifest.json
     try:
         manifest = from_json(Manifest, content)
         if images is not None and manifest.images != images:

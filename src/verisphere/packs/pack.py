@@ -1,4 +1,4 @@
-"""What every format gives: a pack of encoded images with names, identities and domains; and what a format is."""
+"""The common interface of all formats: a pack of encoded images with names, identities and domains; and a format."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -58,13 +58,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is wrong with a pack.
+    """A fault of a pack.
 
     Attributes:
-        file: the file in which it lies.
+        file: the file with the fault.
         record: name or key of the image; empty where the fault is not one image's.
         offset: byte of the file at which the record begins, where it has one.
-        reason: what was seen, and what is allowed.
+        reason: the value that was seen, and the allowed ones.
     """
 
     file: str
@@ -84,17 +84,18 @@ class Format:
 
     Attributes:
         name: the word for it on the command line.
-        looks: what such a pack looks like on disk, for messages and help.
+        looks: description of such a pack on disk, for messages and help.
         fits: whether a path that exists is meant to be of this format, by its name and kind alone.
         read: opens a pack, without reading its images; raises ValueError, or OSError, with one line that names the
             file and the record.
-        faults: every fault in the structure of a pack, whether or not `read` would open it. What can be said of an
-            image only by decoding it is not looked at.
+        faults: every fault in the structure of a pack, whether or not `read` would open it. Faults that show only when
+            an image is decoded are not included.
         write: writes rows to a path that does not exist yet, and companion files beside it under the same stem; None
             for a format that cannot be written. A format that holds identities as numbers gives each the number of
             identities that appeared before it, and -1 to `verisphere.vocabulary.NOBODY`.
-        suffix: with which the name of a written pack ends; empty for a folder.
-        holds: which of "names", "identities", "domains" the format holds by itself; a manifest carries the others.
+        suffix: suffix of a written pack; empty for a folder.
+        holds: the columns among "names", "identities" and "domains" that the format itself holds; a manifest holds the
+            others.
         can_name: whether the format can hold a name of an image, where it holds names; the manifest carries all names
             of a pack where it cannot hold one.
         by_path: whether the path of a file states the identity, so that `write` takes rows that are named by such paths

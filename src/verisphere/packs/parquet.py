@@ -58,7 +58,7 @@ def read_parquet(path: Path) -> Pack:
 
 
 def _faults(path: Path) -> Iterator[Fault]:
-    """Every fault of the columns of text, of the pages, and of the lengths of the images."""
+    """Every fault in the columns of text, the pages, and the lengths of the images."""
     table = _Table(path)
     yield from table.open()
     for step in (table.texts, table.images, table.lengths) if table.is_open else ():
@@ -69,7 +69,7 @@ def _faults(path: Path) -> Iterator[Fault]:
 
 
 class _Table:
-    """What a table holds, filled step by step; each step yields the faults it meets."""
+    """The content of a table, filled step by step; each step yields the faults that it finds."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.is_open = path, False

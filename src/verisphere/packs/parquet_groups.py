@@ -38,7 +38,7 @@ def opened_by_pyarrow(path: Path, columns: Sequence[str]) -> Any:
     import pyarrow.parquet as parquet
 
     check_file(path)
-    # Neither a mapping, which a file that is cut short would end the process by, nor whole columns at a time.
+    # Neither a mapping, in which a truncated file would end the process, nor whole columns at a time.
     return parquet.ParquetFile(
         str(path), memory_map=False, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(columns)
     )
@@ -59,7 +59,7 @@ def pyarrow_errors(path: Path) -> Iterator[None]:
 
 
 def wrong_size(image: bytes | None) -> str | None:
-    """Why the bytes of a row are no image; None where their number may be that of an image."""
+    """The reason why the bytes of a row are no image; None if their number may be that of an image."""
     if image is not None and 0 < len(image) <= MAX_BYTES:
         return None
     size = "no image" if image is None else f"an image of {len(image)} bytes"

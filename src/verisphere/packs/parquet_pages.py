@@ -1,9 +1,9 @@
-"""The pages of a parquet file, and images that lie in them as they are, each read by itself.
+"""The pages of a parquet file, and uncompressed images in them, each of which is read separately.
 
-pyarrow decodes a whole row group to give one row of it. In a column that is neither compressed nor dictionary-encoded
-each value lies in the file as its length (4 bytes) and its bytes, so one row can be read alone once its page is known.
-Layout: Apache Parquet format 2 (github.com/apache/parquet-format: README.md, Encodings.md, and parquet.thrift for
-PageHeader).
+pyarrow decodes a whole row group to return one of its rows. In a column that is neither compressed nor
+dictionary-encoded each value lies in the file as its length (4 bytes) and its bytes, so one row can be read alone once
+its page is known. Layout: Apache Parquet format 2 (github.com/apache/parquet-format: README.md, Encodings.md, and
+parquet.thrift for PageHeader).
 """
 
 import os

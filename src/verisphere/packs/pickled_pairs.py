@@ -142,7 +142,7 @@ class _Machine:
         return places, [bool(word) for word in genuine]
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises the error of the opcode at hand."""
+        """Raises the error of the opcode available."""
         raise ValueError(
             f"{self.path}: opcode {self.opcode} at byte {self.at} {reason}; nothing of the file was executed"
         )

@@ -126,8 +126,8 @@ def read_name_list(path: Path) -> NameList | None:
     """The list beside a pack; None where there is none.
 
     Raises:
-        ValueError: it is not UTF-8.
-        OSError: it cannot be read.
+        ValueError: the file is not UTF-8.
+        OSError: the file cannot be read.
     """
     place = list_path(path)
     if not place.is_file():

@@ -26,7 +26,7 @@ class Contents:
         keys: key of each image.
         offsets: byte at which its record begins.
         labels: label of each record, from -1.
-        names: name of each record in the list; None where there is no list.
+        names: name of each record in the list; None if there is no list.
     """
 
     keys: Int64[np.ndarray, " images"]

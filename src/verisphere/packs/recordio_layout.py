@@ -72,7 +72,7 @@ def parts(file: int, offset: int, size: int) -> Iterator[tuple[int, int]]:
         size: bytes of the file.
 
     Raises:
-        ValueError: it is not a record; states the reason alone.
+        ValueError: the bytes are not a record; states only the reason.
     """
     total, place, begun = 0, offset, False
     if offset % 4:
@@ -251,7 +251,7 @@ def record_bytes(data: bytes) -> bytes:
     '0a23d7ce 04000000 66616365'
 
     Raises:
-        ValueError: it would have more parts than a reader takes.
+        ValueError: the record would have more parts than a reader accepts.
     """
     pieces: list[bytes] = []
     begin = 0

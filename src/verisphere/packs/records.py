@@ -1,4 +1,4 @@
-"""Records of a pack as a reader meets them one after another, the columns they become, and what is wrong with them."""
+"""Records of a pack in the order of reading, the columns that they form, and their faults."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -102,7 +102,7 @@ def pack_of_records(path: Path, form: str, parts: tuple[Path, ...], records: Ite
         path: path of the pack.
         form: name of its format.
         parts: files in which the images lie.
-        records: what a reader found, in the order of the pack.
+        records: the records that a reader found, in the order of the pack.
 
     Raises:
         ValueError: the first fault among the records; or there is no record, a name stands there twice, or only some

@@ -1,4 +1,4 @@
-"""Protocols take embeddings, never a model: embed once, evaluate again in seconds."""
+"""Evaluation protocols. They take embeddings, never a model: embed once, evaluate again in seconds."""
 
 from verisphere.protocols.all_pairs import AllPairsResult, PairsOfSet, all_pairs, calibration_impostors, require_pairs
 from verisphere.protocols.identification import (

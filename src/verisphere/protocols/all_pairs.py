@@ -29,7 +29,7 @@ class ScoredPairs:
     """Scores with the rows of their pairs.
 
     Attributes:
-        scores: descending.
+        scores: scores of the pairs, descending.
         rows: the two rows of each pair.
     """
 
@@ -42,8 +42,8 @@ class AllPairsResult:
     """The figures of all pairs of a set.
 
     Attributes:
-        operating_points: one for each target FAR, over all pairs.
-        one_threshold: one for each target FAR, where the set has domains.
+        operating_points: a point for each target FAR, over all pairs.
+        one_threshold: a result for each target FAR, if the set has domains.
     """
 
     operating_points: tuple[OperatingPoint, ...]
@@ -78,11 +78,11 @@ class PairsOfSet:
             processes: number of processes that work on a pass; the answers do not depend on it.
             store: keeps the state of a pass, so that an interrupted one can continue.
             precision: type of the products that screen; None chooses by a sample. The answers do not depend on it.
-            device: where the pairs are compared.
+            device: device on which the pairs are compared.
             world: launched processes that share each pass and ask the same questions; see `AllPairs`.
 
         Raises:
-            ValueError: fewer than two embeddings, or nobody is known on some.
+            ValueError: there are fewer than two embeddings, or some show no known person.
         """
         if len(embeddings) < 2:
             raise ValueError(f"{len(embeddings)} embeddings make no pair")
@@ -184,7 +184,7 @@ def all_pairs(
         fars: target FARs.
         rule: see `threshold_at`.
         union: `within` excludes impostor pairs across domains from the common threshold.
-        calibration: a separate set whose impostor pairs alone set the common threshold.
+        calibration: a separate set; if given, only its impostor pairs determine the common threshold.
         skip_empty: skip domains without impostors or genuine pairs.
         progress: reports the progress of each pass over the pairs.
 
@@ -224,7 +224,7 @@ def refuse_nobody(embeddings: Embeddings) -> None:
     """Refuse rows of the identity `NOBODY`, which would count as one person.
 
     Raises:
-        ValueError: there are such rows; says how many.
+        ValueError: there are such rows; states how many.
     """
     if nobody := int((embeddings.identities == NOBODY).sum()):
         raise ValueError(f"{nobody} embeddings have the identity {NOBODY}: nobody is known on them; exclude them")
@@ -261,6 +261,6 @@ def calibration_impostors(embeddings: Embeddings, fars: Sequence[Far], progress:
 
 
 def impostor_ranks(total: int, far: Far) -> Iterator[int]:
-    """The ranks of impostor scores that the threshold at a FAR needs, by any rule but `nearest` with ties."""
+    """The ranks of impostor scores that the threshold at a FAR needs, by any rule except `nearest` with ties."""
     allowed = accepted_impostors(far, total)
     yield from range(allowed + 1, min(allowed + 2, total) + 1)

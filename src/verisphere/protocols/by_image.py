@@ -18,12 +18,12 @@ ROWS_AT_ONCE = 1 << 13
 
 @dataclass(frozen=True)
 class ByImage:
-    """How early the images of the mated probes' people are found among all images.
+    """The ranks of the images of the mated probes' people among all images.
 
     Attributes:
         mean_average_precision: mean over mated probes of the average precision.
         mated_total: number of mated probes.
-        ranks: share of the mated probes with an image of their person among the k best images, for each k asked for.
+        ranks: share of the mated probes with an image of their person among the k best images, for each requested k.
     """
 
     mean_average_precision: float

@@ -36,7 +36,7 @@ MOST_HELD = 1 << 25  # impostor scores that are held for a threshold: 0.5 GB, an
 
 @dataclass(frozen=True, eq=False)
 class DistractorScores:
-    """What identification and verification need of the scores of probes among distractors.
+    """The scores of probes among distractors that identification and verification need.
 
     Attributes:
         searches: a search for each ordered pair of two photos of one person, the probe and the mate; `stranger` has the
@@ -56,14 +56,14 @@ class DistractorResult:
 
     Attributes:
         people: number of probe people.
-        probes: number of their photos.
-        alone: number of photos whose person has no other: they have no mate, and stand in impostor pairs alone.
+        probes: number of photos of the probe people.
+        alone: number of photos whose person has no other photo: they have no mate, and occur only in impostor pairs.
         distractors: number of rows that each probe is searched among.
         searches: number of (probe, mate) pairs, both orders counted.
         ranks: share of the searches whose mate is found up to each rank.
-        cmc: the same for every rank.
+        cmc: these shares for every rank.
         identification_points: share of the searches whose mate is first and passes, at each target FPIR.
-        operating_points: verification, one for each target FAR.
+        operating_points: verification, a point for each target FAR.
     """
 
     people: int
@@ -88,14 +88,14 @@ def score_distractors(
 
     Args:
         probes: photos of the probe people.
-        portions: rows of the distractors, some at a time.
-        distractors: how many there are in all.
+        portions: rows of the distractors, in portions.
+        distractors: total number of distractors.
         fars: target FARs of verification; the impostor scores are held as far as their thresholds need.
         precision: type of the screening products; changes speed, never an answer.
 
     Raises:
-        ValueError: no person has two photos, or nobody is known on some; there are no distractors, or not so many; the
-            sizes of the embeddings do not agree; a FAR needs more impostor scores than are held.
+        ValueError: no person has two photos, or some photos show no known person; there are no distractors, or another
+            number of them; the sizes of the embeddings do not agree; a FAR needs more impostor scores than are held.
     """
     refuse_nobody(probes)
     if distractors < 1:
@@ -137,8 +137,8 @@ def distractor_figures(
     """The figures of scored probes.
 
     Args:
-        probes: photos of the probe people, as they were scored.
-        scores: scores of the distractors, for these FARs.
+        probes: photos of the probe people, in the order of the scores.
+        scores: scores of the pairs, for these FARs.
         ranks: ranks of identification.
         fars: target FARs of verification.
         fpirs: target FPIRs of identification with a threshold; see `identification_point`.
@@ -184,7 +184,7 @@ def _searches(
     """Every ordered pair of two photos of one person: the row of the probe, and that of the mate."""
     order = np.argsort(person, kind="stable")
     photos = np.bincount(person)
-    first = np.repeat(photos.cumsum() - photos, photos)  # where the photos of each photo's person begin
+    first = np.repeat(photos.cumsum() - photos, photos)  # position of the first photo of each photo's person
     others = np.repeat(photos, photos)
     probe = np.repeat(np.arange(len(person)), others)
     turn = np.arange(len(probe)) - np.repeat(others.cumsum() - others, others)
@@ -194,12 +194,12 @@ def _searches(
 
 
 def held_scores(far: Far, impostors: int) -> int:
-    """How many of the highest distinct impostor scores the threshold at a FAR needs, by any rule; see `MOST_HELD`."""
+    """Number of highest distinct impostor scores that the threshold at a FAR needs, by any rule; see `MOST_HELD`."""
     return min(accepted_impostors(far, impostors) + 2, impostors)
 
 
 def _held(fars: Sequence[Far], impostors: int) -> int:
-    """How many of the highest distinct impostor scores are held for these FARs."""
+    """The number of highest distinct impostor scores that are held for these FARs."""
     needed = {far_text(far): held_scores(far, impostors) for far in fars}
     for far, count in needed.items():
         if count > MOST_HELD:

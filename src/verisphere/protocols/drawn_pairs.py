@@ -24,7 +24,7 @@ def drawn_pairs(identities: np.ndarray, count: int, seed: int = 0) -> Comparison
     Args:
         identities: person of each image.
         count: number of pairs, even, and at least ten of each kind, so that they make ten folds.
-        seed: another seed draws other pairs.
+        seed: seed of the draw.
 
     Raises:
         ValueError: `count` is odd or below 20, or the set has too few pairs.
@@ -58,7 +58,7 @@ def _genuine(
     """Both images of different genuine pairs; the caller has checked that there are as many.
 
     Each pair has an exponential variable over its weight, one over the number of pairs of its person; the smallest ones
-    are drawn by weight, without replacement. Pairs that others have beaten already are not held.
+    are drawn by weight, without replacement. Pairs that cannot be among the smallest any more are not held.
     """
     held: list[tuple[np.ndarray, ...]] = []
     pairs = 0

@@ -46,11 +46,11 @@ class GalleryResult:
 
     Attributes:
         people: number of people who are enrolled.
-        images: number of their images, one or more a person.
+        images: number of images of these people, one or more for each.
         mated_probes: probes of people who are enrolled.
         nonmated_probes: probes of people who are not.
-        operating_points: open set, one for each target FPIR; empty where only ranks were asked for.
-        ranks: closed set, over the mated probes, one for each rank asked for.
+        operating_points: open set, a point for each target FPIR; empty if only ranks were requested.
+        ranks: closed set, over the mated probes, a rate for each requested rank.
         cmc: every rank.
     """
 
@@ -65,7 +65,7 @@ class GalleryResult:
 
 @dataclass(frozen=True)
 class IdentificationResult:
-    """Every gallery by itself, and the mean over galleries where there are several."""
+    """The figures of each gallery, and the mean over galleries if there are several."""
 
     galleries: dict[str, GalleryResult]
     mean_points: tuple[MeanPoint, ...] | None
@@ -83,10 +83,10 @@ def identification(
 
     Args:
         scores: for each gallery, by its name, the probes' scores and the number of its images.
-        fpirs: target FPIRs; an empty sequence asks for ranks alone.
+        fpirs: target FPIRs; if empty, only ranks are computed.
         ranks: closed-set ranks.
         rule: see `threshold_at`.
-        open_rank: in open-set points a mate counts where its rank is no higher.
+        open_rank: highest rank at which a mate counts in open-set points.
 
     Raises:
         ValueError: a gallery without mated, or for an FPIR without non-mated probes; a bad FPIR or rank.
@@ -119,13 +119,13 @@ def score_probes(
     block: int = BLOCK_ROWS,
     progress: Progress = quietly,
 ) -> ProbeScores:
-    """Score every probe in a gallery; identities say which probes are mated.
+    """Score every probe in a gallery; identities determine which probes are mated.
 
     Args:
         probes: the images to identify.
         gallery: images of the enrolled people, one or more of each.
-        precision: type of the screening products; changes speed, never the answer. bfloat16 is fastest where most mates
-            stand far above everybody else; float32 leaves less open where they do not.
+        precision: type of the screening products; changes speed, never the answer. bfloat16 is fastest if most mates
+            score far above all other people; otherwise float32 leaves fewer pairs open.
         block: gallery rows at a time; changes speed and memory, never the answer.
         progress: reports the progress over blocks.
 
@@ -175,7 +175,7 @@ def people_reaching(
     block: int = BLOCK_ROWS,
     progress: Progress = quietly,
 ) -> Int64[Tensor, " probes"]:
-    """How many people of the gallery other than the probe's own score as high as the probe's level or higher.
+    """The number of people of the gallery, other than the probe's own, who score at least as high as the probe's level.
 
     Args:
         probes: rows of length 1, from `unit_rows`.
@@ -212,7 +212,7 @@ def people_reaching(
                 close = start + probe[doubtful]
                 reached[doubtful] = pair_scores(probes, close, row[doubtful], gallery) >= level[close]
                 probe, person = probe[reached], people[row[reached]]
-                # The rows of a person follow each other, so each person counts where it first appears.
+                # The rows of a person are consecutive, so each person counts at its first appearance.
                 first = torch.ones(len(probe), dtype=torch.bool)
                 first[1:] = (probe.diff() != 0) | (person.diff() != 0)
                 counts[tile] += torch.bincount(probe[first], minlength=len(product))
@@ -225,7 +225,7 @@ def split_gallery(
     """Probes and a gallery from one set, by a seeded draw.
 
     A share of the people is held out: all their images are non-mated probes. Of every other person `enrol` random
-    images go into the gallery, and the rest are mated probes; a person with no further image has no probe.
+    images go into the gallery, and the rest are mated probes; a person without further images has no probe.
 
     Args:
         embeddings: the set.
@@ -238,7 +238,7 @@ def split_gallery(
 
     Raises:
         ValueError: enrol below 1, a share outside [0, 1), a seed below 0, a share that leaves nobody to enrol, or
-            nobody is known on some images.
+            images without a known person.
     """
     refuse_nobody(embeddings)
     if enrol < 1:

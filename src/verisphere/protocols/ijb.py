@@ -28,7 +28,7 @@ def template_pairs(
     """Operating points of all listed pairs, and, where there are groups, each group at their threshold and its own.
 
     Args:
-        templates: one row a template.
+        templates: embeddings with a row for each template.
         comparisons: the list.
         groups: for each group, by its name, True for each template of it; None for no groups.
         fars: target FARs.

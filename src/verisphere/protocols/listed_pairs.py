@@ -21,7 +21,7 @@ class ListedPairsResult:
     """The figures of a list of pairs.
 
     Attributes:
-        operating_points: one for each target FAR.
+        operating_points: a point for each target FAR.
         accuracy: k-fold accuracy over the list's folds.
         scores: score of each pair, in the order of the list.
         right_decisions: 1 where the threshold of a pair's fold decides it correctly, else 0.
@@ -39,8 +39,8 @@ def listed_folds(comparisons: Comparisons) -> np.ndarray:
     """The list's folds; for a list without folds, ten blocks in list order.
 
     Block i holds the i-th tenth of the genuine pairs and the i-th tenth of the impostor pairs. The list is not cut as a
-    whole, because lists name all genuine pairs first: a block would hold pairs of one kind, and the threshold found on
-    the other blocks, where that kind is rarer, would be biased against it.
+    whole, because some lists name all genuine pairs first: a block would then hold pairs of one kind, and the threshold
+    found on the other blocks, where that kind is rarer, would be biased against it.
 
     Raises:
         ValueError: a list without folds has fewer than ten pairs of a kind.
@@ -84,15 +84,15 @@ def listed_pairs(
         keep_repeated: count pairs of an image with itself, and pairs that are listed twice, instead of refusing them.
 
     Raises:
-        ValueError: the list has no genuine or no impostor pair, too few pairs for its folds, or repeats pairs; it names
-            a row that there is not.
+        ValueError: the list has no genuine or no impostor pair, too few pairs for its folds, repeats pairs, or names a
+            row that does not exist.
     """
     if not keep_repeated:
         refuse_repeated(embeddings, comparisons)
     scores = score_listed(embeddings, comparisons)
     folds = listed_folds(comparisons)
     accuracy = kfold_accuracy(scores.score, scores.genuine, folds)
-    genuine = ordered(scores.score[scores.genuine], "genuine")  # sorted once, whatever the number of FARs
+    genuine = ordered(scores.score[scores.genuine], "genuine")  # sorted once for any number of FARs
     impostor = ordered(scores.score[~scores.genuine], "impostor")
     _, fold, size = np.unique(folds, return_inverse=True, return_counts=True)
     cut = np.array(accuracy.thresholds)[fold]
@@ -125,8 +125,8 @@ def listed_operating_points(
             which sorts 4 or 8 bytes a pair.
 
     Raises:
-        ValueError: the list has no genuine or no impostor pair, repeats pairs, or names a row that there is not; a bad
-            FAR.
+        ValueError: the list has no genuine or no impostor pair, repeats pairs, or names a row that does not exist; a
+            bad FAR.
     """
     _, genuine, impostor = listed_order(embeddings, comparisons, fars, progress, keep_repeated)
     return tuple(operating_point(genuine, impostor, far, rule) for far in fars)

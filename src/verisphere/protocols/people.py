@@ -14,11 +14,11 @@ from verisphere.vocabulary import OperatingPoint
 
 @dataclass(frozen=True, eq=False)
 class PeopleOfSet:
-    """Who of a set has which error rates.
+    """The error rates of the people of a set.
 
     Attributes:
-        counts: what each threshold accepts of each person's comparisons, in the order of the operating points.
-        spreads: how the rates spread over people, at each threshold.
+        counts: counts of each person's comparisons at each threshold, in the order of the operating points.
+        spreads: spread of the rates over people, at each threshold.
         opis: inconsistency between the thresholds of the highest and the lowest FAR; None where these are the same, or
             nobody has both kinds of comparison.
     """
@@ -58,7 +58,7 @@ def people_of_set(pairs: PairsOfSet, points: Sequence[OperatingPoint]) -> People
 def _accepted(
     scored: ScoredPairs, person: Int64[np.ndarray, " rows"], cuts: Float64[np.ndarray, " cuts"], people: int
 ) -> Int64[np.ndarray, "cuts people"]:
-    """How many rows of each person are in pairs that score above each cut; cuts descend."""
+    """The number of rows of each person in pairs that score above each cut; cuts descend."""
     last = np.searchsorted(-scored.scores, -cuts, side="left")  # scores descend; those equal to a cut are rejected
     accepted, start = np.zeros((len(cuts), people), np.int64), 0
     for number, stop in enumerate(last.tolist()):

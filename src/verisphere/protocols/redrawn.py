@@ -1,4 +1,4 @@
-"""All pairs of a set when other people had been drawn: intervals, differences of models and of domains (see `decide`).
+"""All pairs of a set over redrawn people: intervals, differences of models and of domains (see `decide`).
 
 The highest impostor scores are held in memory, with their people: about twice as many as the largest FAR accepts.
 """
@@ -35,7 +35,7 @@ def intervals_of_set(
 ) -> tuple[PointIntervals, ...]:
     """TAR, threshold, and FAR at it, over all pairs at each target FAR, with the middle 95 % over redrawn people.
 
-    How often such an interval holds the truth is measured, not promised: see `MEASURED_COVERAGE` in `decide`.
+    How often such an interval contains the true value is measured, not guaranteed: see `MEASURED_COVERAGE` in `decide`.
 
     Args:
         pairs: the set's pairs.
@@ -69,11 +69,11 @@ def tar_differences(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> list[tuple[PairedDifference, ...]]:
-    """TAR of one model less TAR of each other over all pairs of the same images, at each target FAR.
+    """The differences in TAR of one model from each other model over all pairs of the same images, at each target FAR.
 
     Args:
-        ours: one model's pairs.
-        others: embeddings by other models, of the same images in the same order.
+        ours: pairs of the one model.
+        others: pairs of other models, on the same images in the same order.
         fars: target FARs; memory grows with the largest.
         redrawing: how often people are redrawn, and the seed of the draws.
         progress: reports the progress over replicates.
@@ -158,7 +158,7 @@ def domain_bounds(
 ) -> GroupDifferences:
     """Differences of domains with bounds over redrawn people, at their one threshold, held fixed.
 
-    A person who is in several domains is drawn for all of them together.
+    A person who is in several domains is drawn once for all of them.
 
     Args:
         pairs: the set's pairs.

@@ -28,18 +28,18 @@ def two_sets(
     No two rows of one set are compared.
 
     Args:
-        left: one set, such as the masked faces.
-        right: the other.
+        left: the one set, such as the masked faces.
+        right: the other set.
         fars: target FARs.
         rule: see `threshold_at`.
         processes: number of processes that work on a pass. This and the arguments below change no figure.
         precision: type of the products that screen; None chooses by a sample.
-        device: where the pairs are compared.
+        device: device on which the pairs are compared.
         world: launched processes that share each pass; see `AllPairs`.
         progress: reports the progress of each pass over the pairs.
 
     Raises:
-        ValueError: no genuine or no impostor pair; nobody is known on some rows; sizes do not agree; a bad FAR.
+        ValueError: no genuine or no impostor pair; some rows show no known person; sizes do not agree; a bad FAR.
     """
     for side in (left, right):
         refuse_nobody(side)

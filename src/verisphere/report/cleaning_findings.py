@@ -43,7 +43,7 @@ class ComparedAngle:
         angle: the angle, in degrees.
         dropped: number of samples beyond it.
         identities_lost: number of identities of which no sample remains.
-        truth: dropped against noisy samples; None where the truth is not known.
+        truth: dropped against noisy samples; None if the truth is not known.
     """
 
     angle: float
@@ -62,8 +62,8 @@ class ByImages:
         lost: how many of them were lost.
         images: number of their samples.
         dropped: how many of these samples were dropped.
-        clean: number of their samples with a right label; None where the truth is not known.
-        clean_dropped: how many of these were dropped; None where the truth is not known.
+        clean: number of their samples with a right label; None if the truth is not known.
+        clean_dropped: how many of these were dropped; None if the truth is not known.
     """
 
     first: int
@@ -82,7 +82,7 @@ class Category:
 
     Attributes:
         dominant: whether the samples are nearest to the dominant sub-center of their identity.
-        noisy: whether their labels are wrong; None where the truth is not known.
+        noisy: whether their labels are wrong; None if the truth is not known.
         angle: angle of each sample to the dominant sub-center, in degrees; NaN where the identity has none.
         nearest: angle of each sample to its nearest sub-center, in degrees.
     """
@@ -108,8 +108,8 @@ class Shot:
         identity: identity that the data set states.
         angle: angle to the dominant sub-center, in degrees; NaN where the identity has none.
         kept: whether the image was kept.
-        true_identity: who is on the image; None where the truth is not known.
-        uri: the image as a data URI; None where the images are not at hand.
+        true_identity: who is on the image; None if the truth is not known.
+        uri: the image as a data URI; None if the images are not available.
     """
 
     name: str
@@ -187,15 +187,15 @@ class CleaningFindings:
         empty: number of sub-centers that no sample is nearest to.
         dropped: number of samples that each rule dropped.
         lost: each lost identity with its number of samples; the identities with most samples first.
-        truth: dropped against noisy samples; None where the truth is not known.
-        at_angles: what the angle alone drops at each of the compared angles.
+        truth: dropped against noisy samples; None if the truth is not known.
+        at_angles: the samples that the angle alone drops, for each of the compared angles.
         by_images: how the loss falls on identities with few and with many samples.
         categories: the samples with an identity, by category.
         shown: a few identities in their sub-classes.
         sheets_dropped, sheets_kept: contact sheets.
         rank_1: share of the images whose nearest class is their own, with all sub-centers (`all_sub_centers`) and with
-            the dominant ones alone (`dominant_only`), of all images (`all`) and of the kept ones (`kept`); None where
-            this was not asked for.
+            the dominant ones alone (`dominant_only`), of all images (`all`) and of the kept ones (`kept`); None if this
+            was not requested.
         people: whether the pictures may show people who exist.
         pictures: whether there are pictures.
     """

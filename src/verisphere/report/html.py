@@ -8,7 +8,7 @@ from itertools import chain
 from verisphere.vocabulary import printable
 
 _EMPTY = ("img", "meta", "wbr")
-_VERBATIM = ("title", "pre", "code")  # no markup may stand in them, or none is wanted
+_VERBATIM = ("title", "pre", "code")  # elements that must not, or should not, contain markup
 _POWER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?e-\d+(?![\w-])")
 
 
@@ -26,7 +26,7 @@ def tag(name: str, /, *children: str, **attributes: str | None) -> Markup:
 
     Args:
         name: name of the element.
-        children: what it holds.
+        children: content of the element.
         attributes: `class_` stands for class, `aria_label` for aria-label; those that are None are omitted.
     """
     written = "".join(
@@ -66,7 +66,7 @@ def table(
         caption: caption above the box; inside, it would scroll with the columns.
         header: headings of the columns.
         rows: cells, as many as there are columns.
-        note: below the table.
+        note: text below the table.
         prose: the cells are text, not figures.
     """
     head = tag("tr", *(tag("th", cell, scope="col") for cell in header))

@@ -1,4 +1,4 @@
-"""What an inversion found, as plain values: the content of `inversion.json` and of its page."""
+"""The findings of an inversion as plain values: the content of `inversion.json` and of its page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Cosines:
     Attributes:
         count: number of comparisons.
         mean: mean of the cosines.
-        quantile_95: the value that a twentieth of them exceeds.
+        quantile_95: the value that a twentieth of the cosines exceeds.
     """
 
     count: int
@@ -29,7 +29,7 @@ class Cosines:
 
     @classmethod
     def of(cls, values: Float[np.ndarray, " comparisons"]) -> "Cosines | None":
-        """The cosines in short; None where there is none."""
+        """A summary of cosines; None if there are none."""
         if not len(values):
             return None
         return cls(len(values), float(values.mean()), float(np.quantile(values, QUANTILE)))
@@ -40,15 +40,15 @@ class Likeness:
     """Generated images against photographs, under one model.
 
     Attributes:
-        model: which model compares: `inverted` itself, or `judge`, a second one.
-        same_photo: cosines with the photograph whose embedding the image was drawn to; None in a closed set.
-        same_person: cosines with other photographs of the same person; None where there is none.
+        model: the model that compares: `inverted` itself, or `judge`, a second one.
+        same_photo: cosines with the photograph whose embedding was the target; None in a closed set.
+        same_person: cosines with other photographs of the same person; None if there are none.
         others: cosines with photographs of other people.
-        real_same_person: cosines of two photographs of one person, for comparison; None where there is no such pair.
+        real_same_person: cosines of two photographs of one person, for comparison; None if there is no such pair.
         real_others: cosines of two photographs of two people.
-        points: at each FAR the share of images accepted with one photograph of their person, which is not the one that
-            they were drawn to; the threshold is that of pairs of photographs of two people.
-        real_points: the same for the photographs in the place of the images, where there is such a photograph.
+        points: at each FAR the share of images accepted with one photograph of their person other than the target; the
+            threshold is that of pairs of photographs of two people.
+        real_points: the same share for photographs in place of the images, if there is such a photograph.
     """
 
     model: str
@@ -62,12 +62,12 @@ class Likeness:
 
     @property
     def own(self) -> Cosines | None:
-        """With the person's other photographs, or, where there is none, with the photograph itself."""
+        """The cosines with the person's other photographs or, if there are none, with the photograph itself."""
         return self.same_person or self.same_photo
 
     @property
     def recognised(self) -> bool | None:
-        """Whether the mean own cosine exceeds the 95 % quantile of those to others; None where one is missing."""
+        """Whether the mean own cosine exceeds the 95 % quantile of the cosines with others; None if one is missing."""
         if self.own is None or self.others is None:
             return None
         return self.own.mean > self.others.quantile_95
@@ -75,7 +75,7 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a set of generated images lies from real ones, beside real ones against other real ones.
+    """The distance of a set of generated images from real ones, beside that of real ones from other real ones.
 
     Attributes:
         name: `kernel` or `frechet`.
@@ -97,12 +97,12 @@ class PairAccuracy:
     """Accuracy on the pairs of a list, of which one side or both are generated.
 
     Attributes:
-        model: which model compares: `inverted` or `judge`.
+        model: the model that compares: `inverted` or `judge`.
         sides: `both generated`, `generated and photograph`, or `both photographs`.
         pairs: number of pairs.
         folds: number of folds.
         mean: mean accuracy over the folds.
-        standard_error: standard error of that mean over the folds.
+        standard_error: standard error of the mean accuracy over the folds.
     """
 
     model: str
@@ -119,14 +119,14 @@ class InversionFindings:
 
     Attributes:
         model: name of the inverted model.
-        sha256: digest of its weights; None for an untrained network.
-        judge: name of the second model; None where there was none.
+        sha256: digest of the model's weights; None for an untrained network.
+        judge: name of the second model; None if there was none.
         target: `photographs`, `embeddings`, `centers`, or `directions` drawn at random.
         images: name of each image.
         people: the person of each image.
         settings: the numbers of the inversion.
-        likeness: under each model.
-        distances: distances that the number of images allows.
+        likeness: comparison with photographs under each model.
+        distances: the distances that the number of images allows.
         pairs: accuracy on a list.
         version: version of verisphere.
     """
@@ -154,7 +154,7 @@ class Shown:
         generated: the image, marked, as a data URI.
         photograph: the photograph that it stands for, as a data URI; None where there is none.
         own, other: mean cosine of the image, under the judge or else the model itself, with photographs of its person
-            and of others; None where there is none.
+            and of others; None if there are none.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The page about an inversion: its images, how alike they are to their people, and by what numbers they were made."""
+"""The page about an inversion: its images, their similarity to their people, and the settings."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ def render_inversion_page(contents: InversionPage, plots: Mapping[str, bytes]) -
 
 
 def what(findings: InversionFindings) -> Markup:
-    """Whom the images were drawn to, and whether they are recognised."""
+    """The targets of the images, and whether the images are recognised."""
     facts = [
         f"{len(findings.images):,} images were made from noise by gradient descent on their pixels, as in {_PAPER}, "
         f"toward {_TARGETS[findings.target]}. No photograph was used to make them but by way of these numbers.",

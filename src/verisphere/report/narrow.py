@@ -9,8 +9,8 @@ from rich.cells import cell_len
 def fitted(text: str, width: int) -> str:
     r"""A text whose Markdown tables fit into a width: no row of a table is broken by the terminal.
 
-    The first columns, as many as tell the rows apart, are repeated before each group of the other columns that fits.
-    Where a single column is too wide beside them, each row becomes a list of its cells. Other lines are unchanged.
+    The first columns, as many as distinguish the rows, are repeated before each group of other columns that fits. If a
+    single column is too wide beside them, each row becomes a list of its cells. Other lines are unchanged.
 
     >>> print(fitted("| a  |  b |  c |\n|:---|---:|---:|\n| xx | 11 | 22 |", 12))
     | a  |  b |
@@ -22,7 +22,7 @@ def fitted(text: str, width: int) -> str:
     | xx | 22 |
 
     Args:
-        text: as `verisphere.report.tables.table` writes tables, with other lines between.
+        text: text with tables of `verisphere.report.tables.table` between other lines.
         width: cells of the terminal.
     """
     lines = text.split("\n")
@@ -63,7 +63,7 @@ def _folded(lines: Sequence[str], width: int) -> list[str]:
 
 
 def _naming(columns: Sequence[Sequence[str]]) -> int:
-    """How many of the first columns tell the rows apart; 1 if all of them do not."""
+    """The number of first columns that distinguish the rows; 1 if even all columns do not."""
     rows = len(columns[0])
     for count in range(1, len(columns)):
         if len(set(zip(*columns[:count], strict=True))) == rows:

@@ -12,13 +12,13 @@ class Tried:
     """A candidate of a search.
 
     Attributes:
-        at: place of the candidate on the horizontal axis: the epoch up to which it was trained, or the number of a
-            whole training.
+        at: place on the horizontal axis: the epoch up to which the candidate was trained, or the number of a whole
+            training.
         values: searched values of the candidate, by name.
         reward: reward of the candidate; None if its training diverged.
         spread: standard deviation of the reward over redrawn people; None if there is none.
-        best: whether it is the best of its round.
-        descends: whether the result descends from it, or is it.
+        best: whether the candidate is the best of its round.
+        descends: whether the candidate is the result or an ancestor of it.
         losses: epoch and loss of each entry of its log, after the last one of the candidate that it continued.
     """
 
@@ -37,9 +37,9 @@ class RoundShown:
 
     Attributes:
         title: the round in words, such as "2, to epoch 1".
-        tried: the candidates.
+        tried: candidates of the round.
         another_wins: share of the redrawings of the people in which another candidate would have been the best.
-        too_high: how much too high the best reward is for having been selected, at least.
+        too_high: lower bound of how much too high the best reward is because it was selected.
     """
 
     title: str
@@ -55,7 +55,7 @@ class RoundShown:
 
 @dataclass(frozen=True)
 class LossCurve:
-    """What a loss makes of the softmax probability of the own class (Wang et al. 2020, figure 1).
+    """A loss as a function of the softmax probability of the own class (Wang et al. 2020, figure 1).
 
     Attributes:
         name: name of the curve.
@@ -77,8 +77,8 @@ class SearchFindings:
         version: version of verisphere.
         reward: the reward in words, such as "TAR at FAR 1e-3".
         method, schedule: names of their classes.
-        position: what the horizontal axes show.
-        rounds: the rounds that are whole.
+        position: label of the horizontal axes.
+        rounds: the finished rounds.
         means: for each searched value the mean of the method's distribution before each round, and after the last one
             of a search that has ended; place on the horizontal axis and value. Empty for a method without one.
         logarithmic: names of the values that are drawn on a logarithmic scale.
@@ -109,5 +109,5 @@ class SearchFindings:
 
     @property
     def result(self) -> Tried:
-        """The result; of a search that has not ended, that of the rounds that are whole."""
+        """The result; for a search that has not ended, that of the finished rounds."""
         return [one for one in self.tried if one.descends][-1]

@@ -1,4 +1,4 @@
-"""Plots of a search: its draws, rewards and losses, and what the losses make of a probability.
+"""Plots of a search: its draws, rewards and losses, and the losses as functions of a probability.
 
 The losses over the epochs are figure 2 of Loss Function Search, the probabilities its figure 1 (Wang et al. 2020,
 arXiv:2007.06542).

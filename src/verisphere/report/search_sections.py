@@ -1,4 +1,4 @@
-"""The page about a search: its result, what was drawn, how sure the rewards are, and how the losses fell."""
+"""The page about a search: its result, the draws, the noise of the rewards, and the course of the losses."""
 
 import base64
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def render_search_page(findings: SearchFindings, plots: Mapping[str, bytes]) -> 
 
 
 def result(findings: SearchFindings) -> Markup:
-    """The values that the search chose, and what they cost."""
+    """The values that the search chose, and their cost."""
     found = findings.result
     values = ", ".join(f"{name} {value:.4g}" for name, value in found.values.items())
     so_far = "" if findings.ended else " so far; the search has not ended"
@@ -73,7 +73,7 @@ def draws(findings: SearchFindings, uri: str) -> Markup:
 
 
 def rewards(findings: SearchFindings, uri: str) -> Markup:
-    """The rewards, and what selecting by a noisy figure costs."""
+    """The rewards, and the effect of selecting by a noisy figure."""
     caption = f"{findings.reward} of every candidate; the bars are one standard deviation over redrawn people."
     parts = [tag("div", picture(uri, _rewards_alt(findings), caption), class_="plots")]
     several = [entry for entry in findings.rounds if len(entry.tried) > 1]
@@ -98,7 +98,7 @@ def _rewards_alt(findings: SearchFindings) -> str:
 
 
 def losses(findings: SearchFindings, uris: Mapping[str, str]) -> Markup:
-    """The training losses, and what the loss makes of a probability."""
+    """The training losses, and the loss as a function of a probability."""
     plots = []
     if LOSSES in uris:
         caption = (

@@ -1,4 +1,4 @@
-"""A model that was made elsewhere, as a sealed model folder: its user tells what it takes, and it is run once."""
+"""A model from elsewhere as a sealed model folder: the user describes its input, and the model is run once."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ from verisphere.ship.probe import ProbeResult, probe
 from verisphere.vocabulary import Progress, TrainingRecord, printable, quietly
 from verisphere.words import unknown_name
 
-#: The file of an adopted folder on which a recipe can stand that trains its network further.
+#: The file of an adopted folder that is the base of a recipe that trains its network further.
 BACKBONE = "backbone.yaml"
 
 
@@ -40,8 +40,8 @@ class AdoptResult:
     Attributes:
         folder: the model folder.
         description: the content of its `model.json`.
-        run: what the network did with its first images.
-        probed: what was measured of other ways to give it pixels; None where nothing was.
+        run: results of the network on its first images.
+        probed: measurements of other ways to prepare the pixels; None if nothing was measured.
         notes: further lines for users of the model.
     """
 
@@ -52,7 +52,7 @@ class AdoptResult:
     notes: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The folder, what the model takes, and what is not known."""
+        """The folder, the input of the model, and the parts that are not known."""
         about, pixels = self.description, self.description.preprocessing
         height, width = pixels["size"]
         batch = "any number of images" if self.run.batch is None else f"{self.run.batch} at a time"
@@ -93,28 +93,29 @@ def adopt_onnx(
     detector: FaceDetector | None = None,
     progress: Progress = quietly,
 ) -> AdoptResult:
-    """Make a model folder of an ONNX file that was made elsewhere; the folder appears only after the graph has run.
+    """Create a model folder from an ONNX file from elsewhere; the folder appears only after the graph has run.
 
     Args:
         model: the ONNX file.
-        out: the folder to make.
-        told: what the graph takes; goes before the preset.
+        out: the folder to create.
+        told: input of the graph, as the user describes it; it takes precedence over the preset.
         preset: a name in `PRESETS`.
-        flip: the model adds the embedding of the mirror image.
-        trainable: the folder holds a `GraphNetwork` with the weights of the graph, which can be trained on, instead of
-            the graph; and `backbone.yaml`, on which a recipe for that can stand.
+        flip: whether the model adds the embedding of the mirror image.
+        trainable: whether the folder holds, instead of the graph, a `GraphNetwork` with its weights, which can be
+            trained further; and `backbone.yaml`, a base for such a recipe.
         name: name of the model; by default that of the file.
         source, licence: source and licence of the model, for its card.
-        probe_with: faces of people with two images or more, aligned or photographs, on which other ways of giving
-            pixels are measured; the best one is taken where none was told.
-        detector: finds the faces on photographs; by default MTCNN where they look unaligned and it is installed.
+        probe_with: faces of people with two images or more, aligned or photographs, on which other ways to prepare the
+            pixels are measured; the best one is used if the user stated none.
+        detector: finds the faces on photographs; by default MTCNN, if the images look unaligned and MTCNN is installed.
         progress: reports the progress of the probe.
 
     Raises:
         FileExistsError: `out` is a file, a folder that is not empty, or the input.
         FileNotFoundError: there is no such file.
-        ValueError: the extra `export` is missing; the file is refused (see `read_foreign_onnx` and `first_run`); what
-            was told does not fit it, or is not enough; or the graph cannot be trained on (see `read_trainable`).
+        ValueError: the extra `export` is missing; the file is refused (see `read_foreign_onnx` and `first_run`); the
+            description contradicts the graph, or is incomplete; or the graph cannot be trained further (see
+            `read_trainable`).
     """
     refuse_overwriting(out, [model])
     refuse_file(out)
@@ -184,17 +185,17 @@ def adopt_callable(
     licence: str | None = None,
     trust_code: bool = False,
 ) -> AdoptResult:
-    """Make a model folder of a function of one's own, uint8 RGB images (n, height, width, 3) to vectors (n, dim).
+    """Create a model folder from a user's function, from uint8 RGB images (n, height, width, 3) to vectors (n, dim).
 
-    The folder names the function and the SHA-256 of its module's source, by which a change is noticed; it has no other
-    part of it, and runs where the module can be imported and `trust_code` is given.
+    The folder holds only the name of the function and the SHA-256 of its module's source, which shows changes; it can
+    be used where the module can be imported and `trust_code` is given.
 
     Args:
-        function: `module:function`.
-        out: the folder to make.
-        told: size (112 x 112) and template of its faces.
+        function: name of the function, `module:function`.
+        out: the folder to create.
+        told: size (by default 112 x 112) and template of the faces, as the user states them.
         flip, name, source, licence: see `adopt_onnx`.
-        trust_code: allows the function to run.
+        trust_code: whether the function may run.
 
     Raises:
         FileExistsError: `out` is a file, or a folder that is not empty.
@@ -229,10 +230,10 @@ def adopt_callable(
 
 
 def refuse_file(out: Path) -> None:
-    """Refuse a file where a folder is to be made.
+    """Refuse a file at the path of a folder to create.
 
     Raises:
-        FileExistsError: there is one.
+        FileExistsError: there is a file at the path.
     """
     if out.is_file():
         raise FileExistsError(f"{out}: a file, and a folder was to be written under its name; choose another name")
@@ -240,7 +241,7 @@ def refuse_file(out: Path) -> None:
 
 @dataclass(frozen=True)
 class _About:
-    """What a model folder says of an adopted network beside its pixels."""
+    """The description of an adopted network in a model folder, beside its pixels."""
 
     class_path: str
     arguments: dict[str, Any]
@@ -251,7 +252,7 @@ class _About:
 
 
 def _written(out: Path, network: Backbone, about: _About, file: str, content: bytes) -> Description:
-    """Write a model folder with one file of weights, whole or not at all, and open it once."""
+    """Write a model folder with one file of weights, completely or not at all, and open it once."""
     description = Description(
         name=about.name,
         verisphere=verisphere.__version__,
@@ -283,10 +284,10 @@ def _written(out: Path, network: Backbone, about: _About, file: str, content: by
 
 
 def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pixels | None:
-    """How a face is given, as told or as the preset has it; None where this is not enough.
+    """The preparation of a face, as the user or the preset states it; None if this is incomplete.
 
     Raises:
-        ValueError: one of mean and scale is told, and the preset would take the other from the graph.
+        ValueError: the user states only one of mean and scale, and the preset would take the other from the graph.
     """
     colour, mean, scale = told.colour, told.mean, told.scale
     if known is not None:
@@ -301,7 +302,7 @@ def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pi
         mean, scale = (
             preset if given is None else given for given, preset in zip((mean, scale), by_preset, strict=True)
         )
-    elif ends.numbers == "uint8":  # pixels as they are
+    elif ends.numbers == "uint8":  # unchanged pixels
         mean, scale = 0.0 if mean is None else mean, 1.0 if scale is None else scale
     if colour is None or mean is None or scale is None:
         return None
@@ -309,7 +310,7 @@ def _pixels(ends: GraphEnds, told: Told, known: Preset | None, flip: bool) -> Pi
 
 
 def _size_and_layout(model: Path, ends: GraphEnds, told: Told, known: Preset | None) -> tuple[tuple[int, int], Layout]:
-    """Height and width of a face, and the order of the axes; what is told must agree with the graph."""
+    """Height and width of a face, and the order of the axes; the user's statement must agree with the graph."""
     size = ends.size or told.size or (known.size if known else None)
     for what, asked in (("--size", told.size), ("--preset", known.size if known else None)):
         if size is not None and asked is not None and asked != size:
@@ -331,7 +332,7 @@ def backbone_yaml(backbone: dict[str, Any]) -> str:
 
 
 def _template(named: str | None, network: Backbone) -> str:
-    """The template, where none is named the only one of the network's size."""
+    """The named template, or without a name the only one of the network's size."""
     fitting = [one.name for one in TEMPLATES.values() if one.size == network.input_size]
     if named is None:
         if len(fitting) != 1:

@@ -1,4 +1,4 @@
-"""A checkpoint of another project as a sealed model folder: a network of ours, which can be trained further."""
+"""A checkpoint of another project as a sealed model folder, with a network of ours that can be trained further."""
 
 import errno
 import time
@@ -32,18 +32,19 @@ def adopt_weights(
     published: str | None = None,
     licence: str | None = None,
 ) -> AdoptResult:
-    """Make a model folder of another project's checkpoint; the folder appears only after the network has run.
+    """Create a model folder from another project's checkpoint; the folder appears only after the network has run.
 
-    It holds `backbone.yaml` too, on which a recipe can stand that trains the network further.
+    It also holds `backbone.yaml`, a base for a recipe that trains the network further.
 
     Args:
         path: the checkpoint, of PyTorch or of safetensors.
-        out: the folder to make.
-        source: the project, a name in `verisphere.models.foreign_names.SOURCES`, which says what pixels it takes.
+        out: the folder to create.
+        source: the project, a name in `verisphere.models.foreign_names.SOURCES`, which determines the pixels that the
+            network takes.
         template: template of the aligned faces; by default that of the project.
         flip: the model adds the embedding of the mirror image.
         name: name of the model; by default that of the file.
-        published, licence: publication and licence of the model, for its card.
+        published, licence: place of publication and licence of the model, for its card.
 
     Raises:
         FileExistsError: `out` is a file, a folder that is not empty, or the input.

@@ -113,7 +113,7 @@ def align_photos(
     crops keep it, as in `a.jpg.png` and `a.bmp.png`. A photo that cannot be read, or shows no face, is skipped.
     `align.csv`, in the result, lists every photo with the name of its crop, status (aligned, no face, unreadable, other
     format), reason, number of faces, and box, landmarks and score of the cropped face; `images.json` records the
-    alignment. The result appears whole or not at all.
+    alignment. The result appears completely or not at all.
 
     Args:
         source: folder or zip archive with photos at any depth.

@@ -1,4 +1,4 @@
-"""A promised threshold from arrays in memory."""
+"""A threshold with a guarantee, from arrays in memory."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def calibrate(
     replicates: int = 1000,
     progress: Progress = quietly,
 ) -> Calibration:
-    """A threshold that carries a promise about people who are not in the set.
+    """A threshold with a guarantee about people who are not in the set.
 
     >>> import numpy as np
     >>> draws = np.random.default_rng(0).normal(size=(1200, 16))
@@ -31,23 +31,23 @@ def calibrate(
     accept iff score > 0.6...: with 95 % confidence, of comparisons of two new people ... at most 1e-2 are accepted ...
 
     Args:
-        embeddings: as for `evaluate`. They must not be of people that the model was trained on.
+        embeddings: embeddings, as in `evaluate`, of people whom the model was not trained on.
         identities: the person of each row.
         far: target FAR, or several, all different.
         guarantee: `confident` (FAR at most the target with 95 % confidence), `expected` (on average over calibrations)
             or `approximate` (an estimate, for fewer people); see `verisphere.decide.guarantee`.
-        seed: seed of the random matching of people. To choose among several seeds breaks the guarantee.
+        seed: seed of the random matching of people. Choosing among several seeds breaks the guarantee.
         replicates: redrawings of the people, for `approximate`.
-        progress: shown over passes and replicates.
+        progress: reports the progress over passes and replicates.
 
     Returns:
-        The thresholds with their promises, and the rates over all pairs of the set. `write_json` writes it for
+        The thresholds with their guarantees, and the rates over all pairs of the set. `write_json` writes it for
         `verisphere export --calibration`.
 
     Raises:
-        TooFewComparisonsError: too few people for this guarantee at this FAR; says what they are enough for.
+        TooFewComparisonsError: too few people for this guarantee at this FAR; states what they are enough for.
         TypeError: identities are missing.
-        ValueError: the arrays do not fit together, all rows are of one person, or a FAR cannot be promised.
+        ValueError: the arrays do not fit together, all rows show one person, or no guarantee can be about a FAR.
     """
     check_word("guarantee", guarantee, Guarantee)
     fars = list(far) if isinstance(far, list | tuple) else [far]

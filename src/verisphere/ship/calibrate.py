@@ -71,7 +71,7 @@ def calibrate(
         independent: states for a scores file that no person is in two of its impostor comparisons.
         checks: embeddings of the same model, or scores, on which the thresholds are checked; they change no threshold.
         replicates: redrawings of the people, for `approximate`; its memory grows with the largest FAR.
-        seed: seed of the matching, or of the redrawings. To choose among several seeds breaks the guarantee.
+        seed: seed of the matching, or of the redrawings. Choosing among several seeds breaks the guarantee.
         skip_empty: skip, and name, domains and check files without genuine or impostor comparisons.
         progress: reports the progress over passes and replicates.
 
@@ -94,15 +94,15 @@ def calibrate_set(
     redrawing: Redrawing = REDRAWING,
     progress: Progress = quietly,
 ) -> Calibration:
-    """The same from embeddings in memory, checked on themselves.
+    """Thresholds with a guarantee from embeddings in memory, checked on the same embeddings.
 
     Args:
         embeddings: the set. Domains without genuine or impostor comparisons are skipped, and named.
-        name: what the set is called in errors and in the calibration.
+        name: name of the set in errors and in the calibration.
         fars: target FARs, all different.
         guarantee: see `verisphere.decide.guarantee`.
         redrawing: how often people are redrawn for `approximate`; its seed is also that of the matching.
-        progress: shown over passes and replicates.
+        progress: reports the progress over passes and replicates.
 
     Raises:
         TooFewComparisonsError: too few people for the guarantee; a ValueError.
@@ -334,7 +334,7 @@ def _same_model(own: _File, other: _File) -> None:
 
 
 def _refuse_empty(file: _File, calibrating: bool, skip_empty: bool) -> dict[str, tuple[str, ...]]:
-    """The kinds of comparison that each domain, and the whole, lacks; before any work.
+    """The kinds of comparison that each domain, and the whole set, lacks; checked before any work.
 
     Raises:
         ValueError: a kind is missing where that is not allowed.

@@ -12,7 +12,7 @@ _FROM = {"embeddings": "embeddings of photographs", "head": "class centers", "fo
 
 
 def leak_section(folder: Path, source: str | None) -> Iterator[str]:
-    """A paragraph: how well faces recovered from the model match their people, or that this was not tested.
+    """A paragraph on how well faces recovered from the model match their people, or a note that this was not tested.
 
     Args:
         folder: folder with the figures.

@@ -18,7 +18,7 @@ _WHAT = {
 
 
 def precision_section(about: Mapping[str, Any], folder: Path, source: str) -> Iterator[str]:
-    """What the network became, and what that costs; nothing for a network in float32.
+    """The smaller precision and its cost; empty for a network in float32.
 
     Args:
         about: the content of `model.json`.

@@ -1,4 +1,4 @@
-"""The export of a run as a model folder: weights, ONNX, thresholds and a card, written whole or not at all."""
+"""The export of a run as a model folder: weights, ONNX, thresholds and a card, written completely or not at all."""
 
 import errno
 import shutil
@@ -107,7 +107,7 @@ def export_model(
     trust_code: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
-    """Makes a model folder of a run; the folder appears only after all its files were written and checked.
+    """Creates a model folder from a run; the folder appears only after all its files were written and checked.
 
     Args:
         run: folder of a run (its newest checkpoint), of one checkpoint, or of an adopted or smaller model.
@@ -115,7 +115,7 @@ def export_model(
         name: name of the model; by default that of the run folder.
         calibration: thresholds to ship, a file of `verisphere calibrate`; None ships no threshold.
         evaluation: figures for the card, files of `verisphere evaluate --json`.
-        leak: what the model reveals, for the card, a file of `verisphere leak`.
+        leak: figures of what the model reveals, for the card, a file of `verisphere leak`.
         flip: the model adds the embedding of the mirror image; by default as in the calibration, without one as in the
             model folder, or False for a run. A smaller model keeps the flip with which it was measured.
         with_head: also ship the head, whose centers are biometric templates of the people trained on.
@@ -171,7 +171,7 @@ def export_model(
 def described_run(
     checkpoint: Checkpoint, name: str | None, template: str | None, trust_code: bool
 ) -> tuple[Backbone, Description]:
-    """The network of a checkpoint on the CPU, and what `model.json` says of it without thresholds and mirror images.
+    """The network of a checkpoint on the CPU, and its `model.json` without thresholds and mirror images.
 
     Raises:
         ValueError: the network cannot be built, or the template does not fit it.

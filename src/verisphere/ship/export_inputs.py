@@ -1,4 +1,4 @@
-"""What an export is given beside the model, a calibration and figures: checked to be of that model, and copied."""
+"""The further inputs of an export, a calibration and figures: checked to belong to the model, and copied."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,10 +45,10 @@ def check_precision(precision: str, model: Path, calibration: Calibration, file:
         precision: precision in which the model runs, as in `Origin.precision`.
         model: the model, for messages.
         calibration: the calibration.
-        file: where it was read from, for messages.
+        file: file of the calibration, for messages.
 
     Raises:
-        ValueError: they differ; names both, and what to do.
+        ValueError: the precisions differ; names both, and a remedy.
     """
     if calibration.origin is None or calibration.origin.precision == precision:
         return
@@ -74,7 +74,7 @@ def check_same_model(weights: str, model: Path, calibration: Calibration, file: 
         weights: SHA-256 of the file with the model's weights.
         model: the model, for messages.
         calibration: the calibration.
-        file: where it was read from, for messages.
+        file: file of the calibration, for messages.
 
     Raises:
         ValueError: the calibration names other weights.
@@ -116,16 +116,16 @@ def check_same_leak(weights: str, model: Path, file: Path) -> None:
 def shipped_flip(
     asked: bool | None, calibration: Calibration | None, file: Path | None, otherwise: bool = False
 ) -> bool:
-    """Whether the model adds the mirror image: as in the calibration, since its thresholds hold for that alone.
+    """Whether the model adds the mirror image: as in the calibration, whose thresholds hold only for that setting.
 
     Args:
-        asked: what was asked for; None for nothing.
+        asked: the requested setting; None if none was requested.
         calibration: the calibration; None for none.
-        file: where it was read from, for messages.
-        otherwise: the answer where nothing was asked for and no calibration says.
+        file: file of the calibration, for messages.
+        otherwise: the answer if nothing was requested and no calibration states it.
 
     Raises:
-        ValueError: the calibration contradicts what was asked for.
+        ValueError: the calibration contradicts the request.
     """
     if calibration is None or calibration.origin is None:
         return otherwise if asked is None else asked

@@ -48,7 +48,7 @@ class Identification:
         best: the best person who does not pass, which shows the distance to the threshold; None where all pass.
         people: number of people in the gallery with a photograph that was compared.
         left_out: people of the gallery without a photograph that could be used.
-        meaning, misses, training, drawn: as in `Verification`.
+        meaning, misses, training, drawn: see `Verification`.
         gallery_note: a note on the gallery; mostly empty.
     """
 

@@ -217,8 +217,8 @@ def first_few(items: Sequence[str], what: str) -> list[str]:
 def warn_if_calibrated_with_another(model: Model, detector: str) -> None:
     """Warns where a threshold was calibrated on crops that another detector found.
 
-    Two detectors place the points differently, so crops by one are other images than those by the other, and a promise
-    about the one says nothing exact about the other. Where no detector is recorded, nothing is said.
+    Two detectors place the points differently, so their crops are different images, and a guarantee for one detector
+    states nothing exact about the other. If no detector is recorded, there is no warning.
 
     Args:
         model: the model with its thresholds.

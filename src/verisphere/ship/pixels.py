@@ -1,4 +1,4 @@
-"""What pixels a network made elsewhere takes: a way to give them, what a user tells, and presets that tell all."""
+"""The pixels that a network from elsewhere takes: their preparation, a user's description, and complete presets."""
 
 import math
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from verisphere.models.foreign_onnx import LARGEST_SIDE
 
 @dataclass(frozen=True)
 class Pixels:
-    """A way of giving a face to a network.
+    """A way to prepare a face for a network.
 
     Attributes:
         colour: order of the colours.
-        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
+        mean, scale: number that is subtracted from a pixel in [0, 255], and number by which the difference is divided.
         crop: side of the part that is given, as a share of the face or of the view of the template; above 1 it shows
             more than the template.
         flip: whether the embedding of the mirror image is added.
@@ -40,12 +40,12 @@ class Pixels:
 
 @dataclass(frozen=True)
 class Told:
-    """What a user tells of a model; None where it is left to the preset or to the graph.
+    """A user's description of a model; None for a part that is left to the preset or to the graph.
 
     Attributes:
         size: height and width of a face.
         colour: order of the colours.
-        mean, scale: what is subtracted from a pixel in [0, 255], and by what it is then divided.
+        mean, scale: number that is subtracted from a pixel in [0, 255], and number by which the difference is divided.
         layout: order of the axes of its input.
         template: positions of eyes, nose and mouth in an aligned face.
         output: name of the output with the embeddings.
@@ -72,14 +72,14 @@ class Told:
             raise ValueError(f"--size is {self.size[0]}x{self.size[1]}; a face has 1 to {LARGEST_SIDE} pixels a side")
 
     def allows(self, way: Pixels) -> bool:
-        """Whether a way of giving pixels agrees with what is told."""
+        """Whether a way to prepare pixels agrees with the description."""
         asked = ((self.colour, way.colour), (self.mean, way.mean), (self.scale, way.scale))
         return all(given in (None, seen) for given, seen in asked)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What the models of one source take.
+    """The input of the models of one source.
 
     Attributes:
         size: height and width of a face.
@@ -87,7 +87,7 @@ class Preset:
         mean: value that is subtracted from a pixel in [0, 255]; None where the graph tells, see `normalises`.
         scale: value by which it is then divided; None likewise.
         template: positions of eyes, nose and mouth in an aligned face.
-        source: where this stands.
+        source: document that states this.
     """
 
     size: tuple[int, int]
@@ -99,7 +99,7 @@ class Preset:
 
 
 def _of_checkpoints(name: str) -> Preset:
-    """What the ONNX files of a project take whose checkpoints can be read too."""
+    """The input of the ONNX files of a project whose checkpoints can also be read."""
     about = SOURCES[name]
     size, numbers = template_named(about.template).size, about.init_args
     return Preset(size, about.colour, numbers["mean"], numbers["scale"], about.template, about.stands)

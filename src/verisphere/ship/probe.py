@@ -1,9 +1,9 @@
-"""What pixels a network made elsewhere was trained on, found by measuring: how far people's own scores stand out.
+"""The pixels that a network from elsewhere was trained on, found by measuring how far genuine scores stand out.
 
-A network that is given the wrong order of colours still tells people apart, only worse, and a TAR over a hundred
-people does not show by how much. The score of a person's two images, measured from the mean of the impostor scores in
-their standard deviations, does: the difference between two ways of giving pixels is taken person by person, so that
-what makes a person easy or hard cancels.
+A network with the wrong order of colours still distinguishes people, only worse, and a TAR over a hundred people does
+not show by how much. The score of a person's two images shows it, measured from the mean of the impostor scores in
+their standard deviations: the difference between two ways to prepare pixels is computed person by person, so that the
+difficulty of each person cancels.
 """
 
 import copy
@@ -56,8 +56,8 @@ class ProbeResult:
 
     Attributes:
         declared: the way that was declared, or the best where none was.
-        told: whether one was declared.
-        ways: all of them.
+        told: whether a way was declared.
+        ways: all ways that were measured.
         people: number of people.
         origin: how the images came about, in words.
         grey: whether all images are grey, which show nothing of the order of the colours.
@@ -129,13 +129,13 @@ def probe(
         declared: the way to compare with; None where nothing is known.
         progress: reports the progress over photographs and ways.
         detector: finds the faces on photographs.
-        told: what is known where nothing is declared as a whole; ways that differ from it are measured, and not taken.
+        told: the known parts, if no way is declared as a whole; ways that contradict them are measured, but not used.
         flip: whether the mirror image is known to be added; False leaves it to the measurement where nothing is
             declared as a whole.
 
     Raises:
         ValueError: fewer than `FEWEST_PEOPLE` people have two images with a face, an image cannot be read, the network
-            fails, or all images are grey and no colour is told, which they cannot show.
+            fails, or all images are grey, which cannot show the order of colours, and no order is stated.
     """
     pairs = _pairs(faces)
     seen = probe_faces(faces, pairs, network.input_size, detector, progress)
@@ -214,7 +214,7 @@ def _embedded(network: OnnxNetwork, images: Tensor, way: Pixels) -> tuple[np.nda
 def standing_out(embeddings: Float64[np.ndarray, "images dim"]) -> Float64[np.ndarray, " people"]:
     """Score of each person's two images, from the mean impostor score in standard deviations of the impostor scores.
 
-    Embeddings that cannot be compared, all alike or not finite, stand out by nothing.
+    Embeddings that cannot be compared, because they are equal or not finite, give 0.
 
     Args:
         embeddings: two rows for each person, one after the other.

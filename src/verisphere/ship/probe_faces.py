@@ -1,4 +1,4 @@
-"""The faces that a probe gives to a network: aligned crops as they are, or cut from photographs by templates."""
+"""The faces that a probe passes to a network: aligned crops unchanged, or crops of photographs by templates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ def probe_faces(
     detector: FaceDetector | None = None,
     progress: Progress = quietly,
 ) -> ProbeFaces:
-    """The faces as they are, where they look aligned; else cut from the photographs by every template.
+    """The unchanged faces if they look aligned; else crops of the photographs by every template.
 
     Each photograph is searched once, and all crops are cut by its landmarks. People without a face on one of their two
     photographs are excluded.

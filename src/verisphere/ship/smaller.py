@@ -1,4 +1,4 @@
-"""The export of a model in a smaller precision: a graph of its own, and what it loses on a named set of faces."""
+"""The export of a model in a smaller precision: a separate graph, and its loss on a named set of faces."""
 
 import hashlib
 import shutil
@@ -106,7 +106,7 @@ def export_smaller(
     trust_code: bool = False,
     progress: Progress = quietly,
 ) -> ExportResult:
-    """Makes a model folder whose network is an ONNX graph in float16 or int8; measures what it loses against float32.
+    """Creates a model folder whose network is an ONNX graph in float16 or int8, and measures its loss against float32.
 
     int8 takes its ranges from images of some people of the set, who are not measured.
 
@@ -117,8 +117,7 @@ def export_smaller(
         measured_on: aligned faces on which TAR is measured, as `open_faces` takes them.
         fars: target FARs at which it is measured.
         people: file that lists the people to measure on; None takes all.
-        name, evaluation, flip, template, trust_code: as for `export_model`. The drop is measured with the flip that
-            ships.
+        name, evaluation, flip, template, trust_code: see `export_model`. The drop is measured with the flip that ships.
         calibration: thresholds to ship; of embeddings that this very folder made, since the same model and images give
             the same graph.
         progress: reports the progress of embedding and measuring.
@@ -215,10 +214,10 @@ class _Source:
     """A model in float32.
 
     Attributes:
-        path: where it lies.
-        description: what `model.json` says of it; without thresholds.
-        backbone: the model's network, on the CPU.
-        beside: further files that describe it, by their names in the folder to make.
+        path: path of the model.
+        description: content of `model.json`, without thresholds.
+        backbone: network of the model, on the CPU.
+        beside: further files that describe the model, by their names in the folder to create.
     """
 
     path: Path
@@ -228,7 +227,7 @@ class _Source:
 
     @property
     def weights(self) -> str:
-        """SHA-256 of the file with its weights."""
+        """SHA-256 of the file with the weights."""
         return self.description.files[self.description.weights].sha256
 
 
@@ -236,7 +235,7 @@ def _source(run: Path, name: str | None, template: str | None, trust_code: bool)
     """The model of a model folder, or of a run or checkpoint.
 
     Raises:
-        ValueError: it is a function, smaller already, or a model folder of another template.
+        ValueError: the model is a function, smaller already, or a model folder of another template.
     """
     if not is_model_folder(run):
         checkpoint = read_checkpoint(run)

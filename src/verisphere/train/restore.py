@@ -41,7 +41,7 @@ def data_digest(faces: Faces, domains: Sequence[str] | None = None) -> dict[str,
 
     Args:
         faces: the data.
-        domains: the domain of each class, for a loss that tells domains apart.
+        domains: the domain of each class, for a loss that distinguishes domains.
     """
     digest = hashlib.sha256()
     for name, person in zip(faces.names, faces.identities, strict=True):
@@ -170,7 +170,8 @@ def begin_with(recipe: Recipe, objective: Objective, optimizer: torch.optim.Opti
 
     Raises:
         FileNotFoundError: there is no such run.
-        ValueError: the run's backbone differs; or its people or centers differ, and `start_head` asks for the centers.
+        ValueError: the backbone of the run differs; or its people or centers differ, and `start_head` asks for the
+            centers.
     """
     assert recipe.start is not None
     if is_model_folder(recipe.start):
@@ -209,8 +210,8 @@ def _begin_with_model(folder: Path, backbone: Backbone) -> None:
     """Load the backbone of a model folder, which has no centers.
 
     Raises:
-        FileNotFoundError: the weights of the model are not there.
-        ValueError: it holds no weights of a backbone, a file of it was changed, or its backbone differs.
+        FileNotFoundError: the weights of the model are missing.
+        ValueError: the folder holds no weights of a backbone, one of its files was changed, or its backbone differs.
     """
     where, description = f"start: {folder}", read_model_json(folder / NAME)
     if description.weights != WEIGHTS:

@@ -1,4 +1,4 @@
-"""One person under two identities, and one picture under two: proposed from embeddings, and merged when told to."""
+"""One person under two identities, and one picture under two: proposed from embeddings, and merged on request."""
 
 import csv
 import hashlib
@@ -37,7 +37,7 @@ class IdentityPair:
 
     Attributes:
         identity, other: the two identities, in the order of the alphabet.
-        cosine: the cosine of the two centers.
+        cosine: cosine between the centers of the two identities.
         images, other_images: number of images of each.
     """
 
@@ -54,9 +54,9 @@ class ImagePair:
 
     Attributes:
         name, other_name: the two images.
-        identity, other_identity: the identities of the two images.
-        cosine: the cosine of the two embeddings; None where equal pixels alone make the pair.
-        equal_pixels: whether all pixels are equal; None where the images were not read.
+        identity, other_identity: identities of the two images.
+        cosine: cosine between the embeddings of the two images; None if only equal pixels make the pair.
+        equal_pixels: whether all pixels are equal; None if the images were not read.
     """
 
     name: str
@@ -69,14 +69,14 @@ class ImagePair:
 
 @dataclass(frozen=True, eq=False)
 class Duplicates:
-    """What may be there twice in a data set.
+    """People and pictures that may be twice in a data set.
 
     Attributes:
         embeddings: name of the file of embeddings.
         images: number of images.
         identities: number of people.
         cosine: threshold of the centers.
-        image_cosine: threshold of the images; None where images were not compared.
+        image_cosine: threshold of the images; None if images were not compared.
         people: pairs of identities, the highest cosine first.
         pictures: pairs of images, equal pixels first, then the highest cosine.
     """
@@ -158,12 +158,13 @@ def find_duplicates(
 ) -> Duplicates:
     """Identities whose centers nearly coincide, and images of two identities that nearly do.
 
-    Neither comparison holds a matrix of all pairs. The centers alone are compared while the file is streamed; with
-    `image_cosine` the embeddings are held, too, 4 bytes a number.
+    Neither comparison holds a matrix of all pairs. Only the centers are held while the file is streamed; with
+    `image_cosine` the embeddings are held as well, 4 bytes a number.
 
     Args:
         path: file of the embeddings, with names and identities.
-        faces: images of these names; finds images of two identities with equal pixels, too. Reads every image.
+        faces: images of these names, for finding images of two identities with equal pixels as well; every image is
+            read.
         cosine: least cosine of two centers.
         image_cosine: least cosine of two images; None compares no images.
         workers: processes that read images.
@@ -217,7 +218,7 @@ def _near_images(
 
 
 def _with_pixels(near: Sequence[ImagePair], faces: Faces, workers: int, progress: Progress) -> list[ImagePair]:
-    """The pairs with whether their pixels are equal, and pairs of equal pixels that are not among them; those first."""
+    """The pairs, marked where their pixels are equal, and further pairs of equal pixels; equal pixels first."""
     equal = {
         frozenset((faces.names[left], faces.names[right])): (left, right)
         for left, right in equal_images(faces, workers, progress)
@@ -235,7 +236,7 @@ def _with_pixels(near: Sequence[ImagePair], faces: Faces, workers: int, progress
 def equal_images(faces: Faces, workers: int = 0, progress: Progress = quietly) -> list[tuple[int, int]]:
     """Positions of pairs of images of two identities whose pixels are equal, each image with the first such image.
 
-    Equal files are among them, since equal bytes have equal pixels. Holds 16 bytes an image.
+    Equal files are included, since equal bytes have equal pixels. The function holds 16 bytes an image.
 
     Raises:
         ValueError: an image cannot be read.
@@ -319,7 +320,7 @@ def merged_identities(counts: Mapping[str, int], pairs: Sequence[tuple[str, str]
 
 
 def merged_labels(labels: LabelList, pairs: Sequence[tuple[str, str]]) -> LabelList:
-    """A list of labels whose identities are merged; see `merged_identities`. Images of `NOBODY` stay as they are.
+    """A list of labels whose identities are merged; see `merged_identities`. Images of `NOBODY` stay unchanged.
 
     Raises:
         ValueError: a pair has an identity that the list does not have.

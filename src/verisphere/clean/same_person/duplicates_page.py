@@ -11,15 +11,15 @@ from verisphere.report.tables import number
 from verisphere.report.whole_page import whole_page
 
 MOST_SHOWN = 200  # pairs of each kind; more would make the page slow, and the CSV files have all
-PICTURES_EACH = 2  # of an identity
+PICTURES_EACH = 2  # pictures of an identity
 
 
 def duplicates_page(duplicates: Duplicates, faces: Faces) -> str:
     """The page as HTML.
 
     Args:
-        duplicates: what was found.
-        faces: the images, by the names that the embeddings have.
+        duplicates: the pairs that were found.
+        faces: the images, under the names of the embeddings.
 
     Raises:
         ValueError: an image cannot be read.

@@ -1,10 +1,11 @@
-"""Whether two names may be of one person: accents, order of words, initials, middle names.
+"""A test of whether two names may belong to one person: accents, order of words, initials, middle names.
 
-A name proposes; a person decides. Of the 64 pairs of people that the script of happynear/FaceDatasets proposed for
-CASIA-WebFace and LFW its author kept 17 (github.com/happynear/FaceDatasets, CASIA/match_names.py, lfw_log.txt), and a
-reader found two of those to be other people of the same name (issue 11 there). The rule here is that script's, with
-grades, and with two differences: where first and last word are compared, at least one of the two must be whole, so that
-`J. S.` is not `John Smith`; and `Jr` or `III` at the end is no last word.
+The match of two names is a proposal, on which a person must decide. The script of happynear/FaceDatasets proposed 64
+pairs of people for CASIA-WebFace and LFW, of which its author kept 17 (github.com/happynear/FaceDatasets,
+CASIA/match_names.py, lfw_log.txt), and a reader found two of these to be different people of the same name (issue 11
+there). The rule here is that script's, with grades, and with two differences: if first and last word are compared, at
+least one of the two must be a whole word, so that `J. S.` is not `John Smith`; and `Jr` or `III` at the end is no last
+word.
 """
 
 import re
@@ -26,13 +27,12 @@ _HYPHENS = re.compile("[-\u2010\u2011\u2012\u2013]")
 
 
 class Grade(IntEnum):
-    """How closely two names agree; a smaller grade is closer.
+    """The closeness of two names; a smaller grade is closer.
 
-    EQUAL: the same letters in the same order, whatever their case, accents, spaces and signs.
-    SAME_WORDS: the same words in another order.
-    INITIAL: the same number of words, which agree in their order where an initial stands for any word.
-    FIRST_AND_LAST: the first and the last words agree, in this or the other order, where an initial may stand for one
-        of the two; words between them, and Jr, Sr, II, III and IV at the end, are ignored.
+    EQUAL: the same letters in the same order, regardless of case, accents, spaces and signs. SAME_WORDS: equal words in
+    another order. INITIAL: equally many words, which agree in order if an initial stands for any word. FIRST_AND_LAST:
+    the first and the last words agree, in either order, and an initial may stand for one of the two; words between
+    them, and Jr, Sr, II, III and IV at the end, are ignored.
     """
 
     EQUAL = 0
@@ -48,12 +48,12 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class NameMatch:
-    """Two names that may be of one person.
+    """Two names that may belong to one person.
 
     Attributes:
         name: the one name.
         other: the other name.
-        grade: how closely they agree.
+        grade: closeness of the two names.
     """
 
     name: str
@@ -73,9 +73,8 @@ def unaccented(text: str) -> str:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name, in lower case without accents; hyphens, underscores and full stops part words.
-
-    A word of two or three capital letters in a name that has small letters, too, is taken for initials.
+    """The words of a name, in lower case without accents; hyphens, underscores and full stops end a word. A word of two
+    or three capital letters in a name that also has small letters is read as initials.
 
     >>> words_of("Choi_Sung-hong"), words_of("BD_Wong"), words_of("Conan O'Brien")
     (('choi', 'sung', 'hong'), ('b', 'd', 'wong'), ('conan', 'obrien'))
@@ -87,7 +86,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def graded(name: str, other: str) -> Grade | None:
-    """How closely two names agree; None where they do not.
+    """The closeness of two names; None if they do not agree.
 
     >>> graded("Ziyi_Zhang", "Zhang Ziyi"), graded("William_H._Macy", "William_Macy"), graded("Madonna", "Prince")
     (<Grade.SAME_WORDS: 1>, <Grade.FIRST_AND_LAST: 3>, None)
@@ -116,7 +115,7 @@ def _ends(words: Sequence[str]) -> tuple[str, str]:
 
 
 def _agree(ours: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Whether words agree one by one, where an initial may stand for a word, and two words at most are one letter."""
+    """Whether words agree one by one, if an initial may stand for a word and at most two words are one letter."""
     pairs = list(zip(ours, theirs, strict=True))
     whole = any(word == other and len(word) > 1 for word, other in pairs)
     return whole and all(

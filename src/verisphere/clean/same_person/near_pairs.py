@@ -15,17 +15,17 @@ from verisphere.score.all_pairs import AllPairs
 from verisphere.score.pairs import unit_rows
 from verisphere.vocabulary import NOBODY, Progress, quietly
 
-MOST_PAIRS = 1_000_000  # more are no list that anybody reads, and the memory of the pairs has a limit
+MOST_PAIRS = 1_000_000  # nobody reads a longer list, and the memory of the pairs needs a limit
 
 
 @dataclass(frozen=True, eq=False)
 class NearPairs:
-    """Pairs of rows, the highest cosine first; of equal cosines the pair of lower rows first.
+    """Pairs of rows, the highest cosine first; pairs with equal cosines in the order of their rows.
 
     Attributes:
         left: row of the first of each pair.
-        right: row of the second, which is larger where both are of one set.
-        cosine: the cosine of the two rows.
+        right: row of the second, which is larger if both belong to one set.
+        cosine: cosine of each pair.
     """
 
     left: Int64[np.ndarray, " pairs"]
@@ -56,8 +56,9 @@ def near_pairs(
     Args:
         units: rows of length 1, from `unit_rows`.
         least: lowest cosine.
-        people: number of each row's person; pairs of one person are omitted. None takes every row for a person.
-        others: rows of another set; each row is then paired with each of these instead, whoever is on them.
+        people: number of each row's person; pairs of one person are omitted. None treats every row as a separate
+            person.
+        others: rows of another set; each row is then paired with each of these instead, regardless of their people.
         progress: reports the progress.
 
     Raises:
@@ -72,12 +73,12 @@ def near_pairs(
                 f"embeddings of {units.shape[1]} and of {others.shape[1]} numbers cannot be compared; make both by one "
                 "model"
             )
-        alone = torch.arange(len(units) + len(others))  # every row is a person: no pair of two sets is left out
+        alone = torch.arange(len(units) + len(others))  # all people differ: no pair of two sets is excluded
         gallery = others, alone[len(units) :]
         pairs = AllPairs(units, alone[: len(units)], progress=progress, gallery=gallery)
     rows, scores, count = [np.empty((0, 2), np.int64)], [np.empty(0)], 0
     for score, pair in pairs.at_least(least):
-        # a rounded unit row has not quite length 1
+        # the length of a rounded unit row differs a little from 1
         reached, count = score.numpy(), count + len(score)
         if count > MOST_PAIRS:
             raise ValueError(f"more than {MOST_PAIRS:,} pairs have a cosine of {least:g} or more; ask for a higher one")
@@ -92,7 +93,7 @@ def near_pairs(
 
 @dataclass(frozen=True, eq=False)
 class Centers:
-    """The center of each identity: the mean of its embeddings, each at length 1, again at length 1.
+    """The center of each identity: the mean of its unit embeddings, scaled to length 1.
 
     Attributes:
         people: the identities, sorted.
@@ -111,17 +112,17 @@ def class_centers(
     take: Callable[[Float32[Tensor, "rows dim"]], object] | None = None,
     people: Collection[str] | None = None,
 ) -> Centers:
-    """The centers of the identities of a file, which is read in portions; images of `NOBODY` belong to none.
+    """The centers of the identities of a file, which is read in portions; images of `NOBODY` are excluded.
 
     Args:
         rows: the embeddings, with identities.
         progress: reports the progress over portions.
         take: receives the rows of each portion at length 1, in their order.
-        people: the identities of which centers are made; None makes those of all.
+        people: the identities whose centers are computed; None computes those of all.
 
     Raises:
-        ValueError: the file states no identities, none of these people is in it, or the embeddings of an identity add
-            up to zero.
+        ValueError: the file states no identities, has none of these people, or the embeddings of an identity add up to
+            zero.
     """
     if rows.identities is None:
         raise ValueError(f"{rows.path}: it does not say who is on an image (no array identities)")

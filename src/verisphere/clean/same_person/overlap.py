@@ -1,4 +1,4 @@
-"""People of a training set who are in a test set: by name, id and embedding; and the training set without them."""
+"""People of a training set who are also in a test set, by name, id and embedding; and the training set without them."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ PRINTED = 30
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The people of a set, and its images where it has any.
+    """The people of a set, and its images if it has any.
 
     Attributes:
         path: data set, list of people or embeddings file.
@@ -63,12 +63,12 @@ class People:
 def open_people(path: Path, trust: bool = False) -> People:
     """The people of a data set, a list of people, a list of labels or a file of embeddings.
 
-    A `.txt` file is a list of people, as `read_people` reads it, unless its first line names the columns of a list of
-    labels or holds the path of an image.
+    A `.txt` file is a list of people for `read_people`, unless its first line names the columns of a list of labels or
+    holds the path of an image.
 
     Raises:
         FileNotFoundError: nothing is at the path.
-        ValueError: the file is malformed, or nobody is in it.
+        ValueError: the file is malformed, or names nobody.
     """
     if path.suffix == ".npz":
         rows = open_rows(path, ("names", "identities"))
@@ -96,12 +96,12 @@ class Match:
 
     Attributes:
         identity: the person in the training set.
-        other: the person in the test set; `NOBODY` for an image on which nobody is known.
-        how: `name`, `id`, `center` (center of the one at the center of the other) or `image` (at a
-            single image, where the centers do not reach the threshold).
-        grade: how closely the names agree; empty where it is no match of names.
-        name, other_name: the names that agree; of a match by image the image.
-        cosine: the cosine of the centers, or of center and image; None where there are no embeddings.
+        other: the person in the test set; `NOBODY` for an image without a known person.
+        how: `name`, `id`, `center` (the two centers reach the threshold) or `image` (a single image reaches it, and the
+            centers do not).
+        grade: closeness of the names; empty for a match by id or embedding.
+        name, other_name: the names that agree; for a match by image, the image.
+        cosine: cosine of the two centers, or of center and image; None if there are no embeddings.
         removed: whether the person is removed for this match.
     """
 
@@ -117,7 +117,7 @@ class Match:
 
 @runtime_checkable
 class Reported(Protocol):
-    """A result with a summary for JSON and a text, as `overlap_estimate.Estimate` is."""
+    """A result with a summary for JSON and a text, such as `overlap_estimate.Estimate`."""
 
     def summary(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -136,10 +136,10 @@ class Overlap:
         train: the training set.
         test: the test set.
         matches: every match; the matches of removed people come first.
-        nameless: number of people of either set that have no name: numbers, of which no list states the names.
-        cosine: threshold of embeddings; None where none were compared.
-        unseen: number of people of either set without an embedding, where embeddings were compared.
-        estimate: what the search misses, where it was estimated.
+        nameless: number of people of either set without a name: their identities are numbers that no list translates.
+        cosine: threshold of embeddings; None if none were compared.
+        unseen: number of people of either set without an embedding, if embeddings were compared.
+        estimate: estimate of the matches that the search misses, if requested.
     """
 
     train: People
@@ -182,9 +182,9 @@ class Overlap:
         }
 
     def write(self, folder: Path) -> None:
-        """Write `overlap.csv`, `overlap.json` and what is kept into a new folder, all or nothing.
+        """Write `overlap.csv`, `overlap.json` and the kept part of the set into a new folder, completely or not at all.
 
-        What is kept is `kept.txt`, a list of labels, where the training set has images, else `kept_people.txt`.
+        The kept part is `kept.txt`, a list of labels, if the training set has images, else `kept_people.txt`.
 
         Raises:
             ValueError: nobody would be kept.
@@ -277,24 +277,24 @@ def find_overlap(
     """The people of a training set who are in a test set.
 
     By name: an identity is a name unless it is a number or `ids` has it; then its names are those of `ids`. Matches of
-    all grades are given, and those that `names` says are removed. By id: equal identities that `ids` has, or with
-    `same_ids` all equal identities. By embedding: a person whose center has the cosine, or a higher one, to the center
-    of a person of the test set, or to one of its images; of the images of a person the nearest one is given. No matrix
-    of all pairs is held, and of the training set only the centers are.
+    all grades are returned, and those of the grades in `names` are removed. By id: equal identities that `ids` has, or
+    with `same_ids` all equal identities. By embedding: a person whose center has the cosine, or a higher one, to the
+    center of a person of the test set, or to one of its images; only the nearest image of a person is returned. No
+    matrix of all pairs is held, and only the centers of the training set are.
 
     Args:
         train: the training set.
         test: the test set.
-        names: which matches of names are removed, a word of `REMOVED`.
+        names: word of `REMOVED` for the matches of names that are removed.
         ids: names of ids, from `read_ids`.
-        same_ids: equal identities are one person even where they are numbers.
-        embeddings: embeddings of the two sets, by one model; None compares none.
+        same_ids: whether equal identities are one person even if they are numbers.
+        embeddings: embeddings of the two sets, from one model; None compares none.
         cosine: least cosine.
         progress: reports the progress.
 
     Raises:
-        FileNotFoundError: an embeddings file is not there.
-        ValueError: nobody is known in the training set; an embeddings file is malformed, or has nobody of its set; or
+        FileNotFoundError: an embeddings file does not exist.
+        ValueError: the training set has no known people; an embeddings file is malformed, or has nobody of its set; or
             the cosine is outside (-1, 1].
     """
     if not -1 < cosine <= 1:
@@ -319,7 +319,7 @@ def find_overlap(
 
 
 def names_of(identity: str, ids: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The names of an identity; none for a number without an entry in a list."""
+    """The names of an identity; empty for a number without an entry in a list."""
     if identity in ids:
         return ids[identity]
     return (identity,) if any(letter.isalpha() for letter in identity) else ()
@@ -359,13 +359,13 @@ def _by_name(train: People, test: People, ids: Mapping[str, Sequence[str]], weak
 def _by_embedding(
     train: People, test: People, before: Sequence[Match], paths: tuple[Path, Path], cosine: float, progress: Progress
 ) -> tuple[list[Match], tuple[int, int]]:
-    """The matches with the cosines of their centers, and further ones; and how many people have no embedding."""
+    """The matches with the cosines of their centers, further matches, and the number of people without an embedding."""
     ours, theirs = (open_rows(path, ("names", "identities")) for path in paths)
     centers = class_centers(ours, progress, people=train.identities)
     units: list[Float32[Tensor, "rows dim"]] = []
     assert theirs.identities is not None
     meant = {*test.identities, NOBODY}
-    if set(theirs.identities.tolist()) <= {NOBODY}:  # distractors, or a verification set: images alone
+    if set(theirs.identities.tolist()) <= {NOBODY}:  # distractors, or a verification set: images without people
         others = None
         units += [unit_rows(rows) for _, rows in progress(theirs.portions(), "reading embeddings", theirs.steps)]
     else:
@@ -390,7 +390,7 @@ def _by_embedding(
 
 
 def _with_cosine(matches_found: Sequence[Match], centers: Centers, others: Centers | None) -> list[Match]:
-    """The matches, with the cosine of the two centers where both people have embeddings."""
+    """The matches, with the cosine of the two centers if both people have embeddings."""
     if others is None:
         return list(matches_found)
     left, right = ({person: row for row, person in enumerate(side.people)} for side in (centers, others))

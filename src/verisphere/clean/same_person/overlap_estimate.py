@@ -1,9 +1,9 @@
-"""What a search for overlap misses: known overlaps are hidden, and the share that is found again is measured.
+"""An estimate of what a search for overlap misses: known overlaps are hidden, and the share found again is measured.
 
 By name: half of the people are hidden under names that are changed in the ways in which names differ between sets. By
-embedding: the images of half of the people with several images are split, one half plays the training set and the other
-the test set; everybody else plays a person of the training set alone. A person of these who is found all the same is a
-false removal, unless the set has that person twice.
+embedding: the images of half of the people with several images are split, one half stands for the training set and the
+other for the test set; everybody else stands for a person who is only in the training set. If such a person is found
+nevertheless, it is a false removal, unless the set has that person twice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +26,15 @@ from verisphere.score.pairs import pair_scores, unit_rows
 from verisphere.score.top_k import top_k
 from verisphere.vocabulary import NOBODY, Progress, printable, quietly
 
-#: Cosines that the estimate compares, beside the one that was asked for.
+#: Cosines that the estimate compares, beside the requested one.
 COSINES = (0.3, 0.4, 0.5, 0.6, 0.7)
 _ACCENTS = str.maketrans("aeiouAEIOU", "áéíóúÁÉÍÓÚ")
-FEWEST_IMAGES = 2  # of a person whose images are split
+FEWEST_IMAGES = 2  # fewest images of a person whose images are split
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of some people were found, with exact two-sided 95 % bounds of the rate.
+    """The number of people who were found, with exact two-sided 95 % bounds of the rate.
 
     Attributes:
         found: number of people who were found.
@@ -46,12 +46,12 @@ class Share:
 
     @property
     def rate(self) -> float:
-        """The share; NaN of nobody."""
+        """The share; NaN for nobody."""
         return self.found / self.people if self.people else float("nan")
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Bounds of the rate (Clopper and Pearson); 0 and 1 where there is nobody."""
+        """Bounds of the rate (Clopper and Pearson); 0 and 1 for nobody."""
         return binomial_bounds(self.found, self.people) if self.people else (0.0, 1.0)
 
     def text(self) -> str:
@@ -66,11 +66,11 @@ class Share:
 
 @dataclass(frozen=True)
 class NameRecall:
-    """How many people are found under names that were changed in one way.
+    """The number of people who are found under names that were changed in one way.
 
     Attributes:
         change: how the names were changed, in words.
-        by_grade: people found by matches of a grade or a closer one, one entry for each grade.
+        by_grade: people found by matches of a grade or a closer one, an entry for each grade.
     """
 
     change: str
@@ -79,12 +79,12 @@ class NameRecall:
 
 @dataclass(frozen=True)
 class AtCosine:
-    """What a threshold finds.
+    """The matches at one threshold.
 
     Attributes:
         cosine: the threshold.
         recall: share of the hidden overlaps that is found.
-        false: share of the people of the training set alone who are found.
+        false: share of the people who are only in the training set and are found.
     """
 
     cosine: float
@@ -94,15 +94,16 @@ class AtCosine:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a search for overlap misses.
+    """An estimate of the matches that a search for overlap misses.
 
     Attributes:
         source: set whose people were hidden.
         names: recall by name, for each way in which names differ.
-        false_names: for each grade, the people with another name that were matched all the same.
-        cosine: threshold that was asked for; None without embeddings.
+        false_names: for each grade, the people with another name who were matched nevertheless.
+        cosine: requested threshold; None without embeddings.
         at_cosines: recall and false removals by embedding.
-        found_again: people of the training set alone who are found at `cosine`, with whom, the highest cosine first.
+        found_again: people who are only in the training set and are found at `cosine`, with their matches, the highest
+            cosine first.
     """
 
     source: str
@@ -176,15 +177,15 @@ def estimate_overlap(
     seed: int = 0,
     progress: Progress = quietly,
 ) -> Estimate:
-    """What `find_overlap` would miss, measured on hidden people of the test set, or of the training set.
+    """Estimate what `find_overlap` would miss, on hidden people of the test set or of the training set.
 
     Args:
-        train: the training set; its people are taken where the test set has too few.
+        train: the training set; its people are used if the test set has too few.
         test: the test set.
         ids: names of ids.
-        embeddings: embeddings of the two sets; None estimates the search by name alone.
+        embeddings: embeddings of the two sets; None estimates only the search by name.
         cosine: threshold of embeddings.
-        seed: another seed hides others.
+        seed: seed by which the hidden people are chosen.
         progress: reports the progress.
 
     Raises:
@@ -219,7 +220,7 @@ def _several(path: Path) -> int:
 
 
 def _accents(name: str, key: int) -> str | None:
-    """The name without its accents, or, where it has none, with an accent on its first vowel."""
+    """The name without its accents, or, if it has none, with an accent on its first vowel."""
     bare = "".join(unaccented(letter).upper() if letter.isupper() else unaccented(letter) for letter in name)
     if bare != name:
         return bare
@@ -250,7 +251,7 @@ def _first_initial(name: str, key: int) -> str | None:
 
 
 def _typo(name: str, key: int) -> str | None:
-    """The name with one letter of its longest word lost; nothing that the rule for names should find."""
+    """The name without one letter of its longest word, which the rule for names should not find."""
     longest = max(_pieces(name), key=len, default="")
     if len(longest) < 4:
         return None
@@ -276,12 +277,12 @@ CHANGES: tuple[tuple[str, Callable[[str, int], str | None]], ...] = (
 def estimate_names(people: Sequence[str], seed: int = 0) -> tuple[tuple[NameRecall, ...], tuple[Share, ...]]:
     """Recall by name for each way in which names differ, and false matches of people with other names.
 
-    Half of the people are hidden; the other half play people of the training set alone, and are matched with the names
-    of the hidden ones.
+    Half of the people are hidden; the other half stand for people who are only in the training set, and are matched
+    with the names of the hidden ones.
 
     Args:
         people: names of different people.
-        seed: another seed hides others.
+        seed: seed by which the hidden people are chosen.
     """
     keys = image_keys(people, seed)
     hidden = _half(keys[:, 0])
@@ -319,16 +320,17 @@ def _half(keys: Any) -> Bool[np.ndarray, " rows"]:
 def estimate_embeddings(
     path: Path, cosine: float, seed: int = 0, progress: Progress = quietly
 ) -> tuple[tuple[AtCosine, ...], tuple[tuple[str, str, float], ...]]:
-    """Recall and false removals by embedding, at some cosines and the one that was asked for.
+    """Recall and false removals by embedding, at several cosines and the requested one.
 
-    Of the people with two images or more, half are hidden: the larger half of the images of each plays the training
-    set, the other the test set. All others play people of the training set alone. As in `find_overlap`, a person is
-    found if the center of the training images has the cosine to a center of the test set or to a single image.
+    Of the people with two images or more, half are hidden: the larger half of the images of each stands for the
+    training set, the other for the test set. All others stand for people who are only in the training set. As in
+    `find_overlap`, a person is found if the center of the training images reaches the cosine with a center of the test
+    set or with a single image.
 
     Args:
-        path: embeddings, of people who are all different.
+        path: embeddings of people who are all different.
         cosine: the threshold.
-        seed: another seed hides others.
+        seed: seed by which the hidden people are chosen.
         progress: reports the progress.
 
     Raises:
@@ -376,7 +378,7 @@ def estimate_embeddings(
 
 
 def _rows_of(codes: Int64[np.ndarray, " rows"], values: int) -> list[tuple[int, Int64[np.ndarray, " of_value"]]]:
-    """The rows of each value that has any."""
+    """The rows of each value that occurs."""
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.searchsorted(codes[order], np.arange(1, values)))
     return [(code, part) for code, part in enumerate(parts) if len(part)]

@@ -13,7 +13,7 @@ class IjbFiles:
         pairs: `ijbc_template_pair_label.txt`: pairs of templates; None for 1:N alone.
         scores: `ijbc_name_5pts_score.txt`: five points and a detector score of each face; None weighs faces alike.
         galleries: `ijbc_1N_gallery_G1.csv` and `_G2.csv`: template and person of each enrolled template.
-        probes: `ijbc_1N_probe_mixed.csv`: the same of each probe; present where there are galleries.
+        probes: `ijbc_1N_probe_mixed.csv`: template and person of each probe; present if there are galleries.
         covariates: a CSV with a group of each template or person.
     """
 

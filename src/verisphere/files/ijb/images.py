@@ -1,4 +1,4 @@
-"""Which faces make which templates (`image template medium` a line), and the detector score of each face."""
+"""The faces of each template (`image template medium` a line), and the detector score of each face."""
 
 import math
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ _POINTS = 10  # numbers of five points
 
 @dataclass(frozen=True, eq=False)
 class TemplateImages:
-    """The faces of templates, a face an entry.
+    """The faces of templates, with an entry for each face.
 
     Attributes:
         source: the file.
         names: the images, each once, in the order of the file.
         image: position of each face's image in `names`.
         template: the template of each face, as the file numbers it.
-        medium: number of the medium, as the file numbers it; equal numbers within a template are one medium.
+        medium: the medium of each face, as the file numbers it; equal numbers within a template are one medium.
         lines: line of each face.
     """
 

@@ -1,8 +1,8 @@
 """Lists of template pairs by the million (`template template 0|1` a line), read as numbers without a loop over lines.
 
-The file is read in portions that stay in a core's cache. Where every line of a portion is three groups of digits with
-one space between them, which is how the lists are published, the digits of all lines are added up place by place. A
-portion that holds anything else (tabs, further spaces, a mistake) is read line by line.
+The file is read in portions that stay in a core's cache. If every line of a portion is three groups of digits with one
+space between them, which is the published form, the digits of all lines are added up place by place. A portion that
+holds anything else (tabs, further spaces, a mistake) is read line by line.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,9 @@ def read_template_pairs(path: Path, templates: Int64[np.ndarray, " templates"], 
     """Reads `ijbc_template_pair_label.txt`: two templates, and 1 where they show one person, else 0, without a header.
 
     Args:
-        path: the file; numbers separated by spaces or tabs. Blank lines may stand at its end alone.
-        templates: the templates that there are, ascending.
-        source: where they are listed, for an error.
+        path: the file; numbers separated by spaces or tabs. Blank lines are allowed only at its end.
+        templates: the existing templates, ascending.
+        source: file that lists the templates, for an error.
 
     Returns:
         Pairs of positions in `templates`; 17 bytes a pair are held.
@@ -102,7 +102,7 @@ def _portions(path: Path) -> Iterator[bytes]:
 
 
 def _regular(text: UInt8[np.ndarray, " bytes"]) -> Int64[np.ndarray, "lines 3"] | None:
-    """The numbers of lines that all have the published form; None where one has not."""
+    """The numbers of lines that all have the published form; None if one line does not."""
     ends = np.flatnonzero(text < ord("0"))
     if len(ends) % 3 or text.max() > ord("9") or (text[ends].reshape(-1, 3) != _SEPARATORS).any():
         return None
@@ -125,8 +125,8 @@ def _line_by_line(path: Path, portion: bytes, before: int, ended: bool) -> tuple
     Args:
         path: the file, for errors.
         portion: whole lines.
-        before: number of lines before it, where none of them is blank.
-        ended: whether a blank line has come before.
+        before: number of lines before the portion, none of which is blank.
+        ended: whether a blank line precedes the portion.
     """
     numbers: list[Sequence[int]] = []
     for number, line in enumerate(portion.split(b"\n")[:-1], before + 1):

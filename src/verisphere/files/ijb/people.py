@@ -37,7 +37,7 @@ class Covariate:
     """One column of a file of covariates.
 
     Attributes:
-        by: the column that says whose values they are, `TEMPLATE_ID` or `SUBJECT_ID`.
+        by: the column that names the owner of each value, `TEMPLATE_ID` or `SUBJECT_ID`.
         values: value of each template or person with one value.
         several: number of templates or people whose rows disagree, which have none.
         missing: number of templates or people whose rows state none.
@@ -56,8 +56,8 @@ def read_people(path: Path) -> TemplatePeople:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column lacks, a template is no whole number, a person is missing, or a template has two people;
-            names file and line.
+        ValueError: a column is missing, a template is no whole number, a person is missing, or a template has two
+            people; names file and line.
     """
     first: dict[int, tuple[str, int]] = {}
     for line, (template, subject) in _cells(path, (TEMPLATE, SUBJECT)):
@@ -80,11 +80,11 @@ def read_people(path: Path) -> TemplatePeople:
 def read_covariate(path: Path, column: str) -> Covariate:
     """Reads one column of a file of covariates: CSV with a header that has TEMPLATE_ID or SUBJECT_ID, and the column.
 
-    Values are text; numbers that are whole lose their decimals (`1.0` is `1`). What they stand for is not known here.
+    Values are text; numbers that are whole lose their decimals (`1.0` is `1`). Their meaning is not known here.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column lacks, or a template is no whole number; names file and line.
+        ValueError: a column is missing, or a template is no whole number; names file and line.
     """
     header = _header(path)
     by = next((name for name in (TEMPLATE, SUBJECT) if name in header), TEMPLATE)
@@ -105,7 +105,7 @@ def read_covariate(path: Path, column: str) -> Covariate:
 
 
 def _plain(value: str) -> str:
-    """A value without the decimals of a whole number; empty where it is missing."""
+    """A value without the decimals of a whole number; empty if it is missing."""
     if value in MISSING or value.lower() == "nan":
         return ""
     head, _, tail = value.partition(".")

@@ -1,1 +1,1 @@
-"""Published lists of pairs, one layout a file; `layouts` has the table of them, by which `read_pairs` reads any."""
+"""Published lists of pairs, one layout per module; `read_pairs` reads any layout of the table in `layouts`."""

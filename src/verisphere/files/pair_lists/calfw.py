@@ -1,8 +1,8 @@
 """The lists of CALFW and CPLFW: an image and a number a line, two lines for each pair.
 
 Layout: `pairs_CALFW.txt` (Zheng et al. 2017, Cross-Age LFW, arXiv:1708.08197) and `pairs_CPLFW.txt` (Zheng and Deng
-2018, Cross-Pose LFW), all genuine pairs first. The number is 0 on both lines of an impostor pair; of a genuine pair it
-is the fold, from 1, in CALFW's list, and 1 in CPLFW's. A copy of CPLFW's has a header, `name same_person`.
+2018, Cross-Pose LFW), all genuine pairs first. The number is 0 on both lines of an impostor pair; for a genuine pair it
+is the fold, from 1, in CALFW's list, and 1 in CPLFW's. A copy of CPLFW's list has a header, `name same_person`.
 """
 
 import re
@@ -36,7 +36,7 @@ def _is_header(line: str) -> bool:
 def _read(path: Path) -> PairList:
     """Fold k has the k-th tenth of the genuine pairs and the k-th tenth of the impostor pairs, in list order.
 
-    Where genuine pairs state their folds, those are read, and must be equally large; impostor pairs follow in blocks of
+    If genuine pairs state their folds, these are read, and must be equally large; impostor pairs follow in blocks of
     the same size.
     """
     lines = numbered_lines(path)
@@ -85,7 +85,7 @@ def _person(path: Path, line: int, name: str) -> str:
 
 
 def _folds(path: Path, stated: Sequence[int], lines: Sequence[int]) -> tuple[int, ...] | None:
-    """The fold of each pair from 0; None where the list states none and is to be cut into ten blocks."""
+    """The fold of each pair from 0; None if the list states no folds and is to be cut into ten blocks."""
     sizes = Counter(number for number in stated if number)
     impostors, folds = stated.count(0), max(sizes, default=0)
     last = lines[-1]

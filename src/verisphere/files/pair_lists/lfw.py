@@ -15,7 +15,7 @@ from verisphere.files.text import Line, is_count, numbered_lines
 
 
 def _words(text: str) -> list[str]:
-    """The fields, between white space; between commas where that leaves neither a header nor a pair.
+    """The fields, separated by white space, or by commas if white space gives neither a header nor a pair.
 
     A name may hold a comma, as `Downey,_Jr` does.
     """
@@ -78,12 +78,12 @@ def _read(path: Path) -> PairList:
 
 
 def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None = None) -> PairList:
-    """The pairs of rows that say by their number of fields which kind of pair they are.
+    """The pairs of rows whose number of fields shows the kind of the pair.
 
     Args:
         path: the list, for errors.
-        rows: the rows of the list.
-        separator: what stands between fields; None for white space or commas.
+        rows: rows of the list.
+        separator: separator of the fields; None for white space or commas.
 
     Raises:
         ValueError: a row is malformed, or a run of pairs of one kind is not as long as the others; names the line.
@@ -105,7 +105,7 @@ def rows_without_header(path: Path, rows: Sequence[Line], separator: str | None 
 
 
 def _pair(path: Path, line: Line, words: Sequence[str], expecting: str, genuine: bool | None) -> tuple[str, str]:
-    """The names of the two images of a row; `genuine` is the kind that is expected, None where it may be either."""
+    """The names of the two images of a row; `genuine` is the expected kind, or None for either kind."""
     number, text = line
     kinds = {True: "a genuine pair, `Name i j`", False: "an impostor pair, `Name i Other j`"}
     expected = " or ".join(kinds.values()) if genuine is None else kinds[genuine]

@@ -1,4 +1,4 @@
-"""Pairs of images to compare, whatever the layout of their list."""
+"""Pairs of images to compare, from a list in any layout."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class Layout:
     """A layout of published lists: how it is recognised, and how it is read.
 
     Attributes:
-        name: what the layout is called in errors and docs, such as the set that was published in it.
-        example: one line of it.
+        name: name of the layout in errors and docs, such as that of the set that was published in it.
+        example: a line in the layout.
         looks: whether a path looks like this layout, by its name and its first lines that are not blank, stripped; a
             folder has no lines.
         read: the pairs; raises ValueError that names file and line.
@@ -37,14 +37,14 @@ class PairList:
         left, right: name of each image, such as `Abel_Pacheco/Abel_Pacheco_0001.jpg`.
         genuine: whether both images show the same person.
         folds: number of the fold of each pair; None where the list has no folds.
-        lines: line of each pair in the list, for errors, or its place in words where the list is several files; None
-            for pairs from elsewhere.
+        lines: line of each pair in the list, for errors, or its place in words if the list consists of several files;
+            None for pairs from elsewhere.
         domains: group of each pair, such as RFW's; None where the list has no groups.
-        videos: whether a name is that of a folder, whose images are the frames of a video: one template each.
-        people: the two people of each pair, where the names say who they are and the folders of the published images
-            do not; they then take the place of the identities of the embeddings, whose domains are not used either.
-        files: the files that the list consists of, where it is a folder.
-        remark: what errors about the pairs should add, such as a fault that the published list is known to have.
+        videos: whether each name is that of a folder, whose images are the frames of a video and form one template.
+        people: the two people of each pair, if the names state them and the folders of the published images do not;
+            they then replace the identities of the embeddings, whose domains are ignored as well.
+        files: the files of the list, if it is a folder.
+        remark: addition to errors about the pairs, such as a known fault of the published list.
         source: name of the list for error messages.
     """
 
@@ -76,7 +76,7 @@ class PairList:
         return "videos" if self.videos else "images"
 
     def place(self, pair: int) -> str:
-        """Where a pair stands in the list, in words.
+        """The place of a pair in the list, in words.
 
         >>> PairList(("a",), ("b",), (True,), lines=(3,)).place(0)
         'line 3'
@@ -91,9 +91,9 @@ class PairList:
     def positions_and_note(
         self, names: Sequence[str]
     ) -> tuple[Int64[np.ndarray, "pairs"], Int64[np.ndarray, "pairs"], str]:
-        """The positions, and a sentence where images are found under names that are spelt otherwise; else empty.
+        """The positions, and a sentence if images are found under names with another spelling; else an empty text.
 
-        An image is found by its exact name, else as `verisphere.files.image_names.find_rows` says: without its
+        An image is found by its exact name, else by the rules of `verisphere.files.image_names.find_rows`: without its
         suffix, and below or above folders that all names share (in a list with groups, all names of a group).
 
         Raises:

@@ -1,4 +1,4 @@
-"""What lists state by the order of their lines: folds as runs of equal length, and pairs of two lines."""
+"""Folds and pairs that follow from the order of the lines: folds as runs of equal length, and pairs of two lines."""
 
 import itertools
 from collections import Counter
@@ -12,7 +12,7 @@ from verisphere.files.text import Line
 def folds_of_runs(
     source: str | Path, genuine: Sequence[bool], lines: Sequence[int] | Sequence[str]
 ) -> tuple[int, ...] | None:
-    """The folds of a list that has, for each fold, so many genuine pairs and then as many impostor pairs.
+    """The folds of a list that has, for each fold, a run of genuine pairs and then as many impostor pairs.
 
     A list with one run of each kind has no folds: the protocol cuts it into ten blocks, each with a tenth of either.
 
@@ -42,10 +42,10 @@ def folds_of_runs(
 
 
 def two_lines_a_pair(path: Path, lines: Sequence[Line]) -> list[tuple[Line, Line]]:
-    """Lines 2k and 2k + 1 together.
+    """Join lines 2k and 2k + 1 into pairs.
 
     Raises:
-        ValueError: the last line is alone; names it.
+        ValueError: the last line has no partner; names it.
     """
     if len(lines) % 2:
         raise ValueError(

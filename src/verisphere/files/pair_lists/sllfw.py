@@ -1,4 +1,4 @@
-"""SLLFW's list of pairs: LFW's images, one a line, two lines for each pair.
+"""SLLFW's list of pairs: images of LFW, one per line, two lines for each pair.
 
 Layout: `pair_SLLFW.txt` (Deng et al. 2017, Fine-grained face verification; whdeng.cn/SLLFW). For each fold 300 genuine
 pairs and then 300 of people who look alike; there is neither a header nor a label.

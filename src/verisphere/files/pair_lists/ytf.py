@@ -2,8 +2,8 @@
 
 Layout: `splits.txt` (Wolf, Hassner and Maoz 2011, Face recognition in unconstrained videos): the split, the number of
 the pair in it, two videos and the label, between commas, with or without a header. A video is a folder of frames,
-`Name/3`. In `splits_corrected.txt` of the same authors the label differs from what the folders' names say for some
-pairs, so the label alone decides.
+`Name/3`. In `splits_corrected.txt` of the same authors the label contradicts the folders' names for some pairs, so only
+the label decides.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a face detector gives: boxes with five landmarks, and the interface of all detectors."""
+"""The results of a face detector, boxes with five landmarks, and the interface of all detectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Detections:
         boxes: left, top, right and bottom of each face, in pixels from the edge of the image; can extend beyond it.
         landmarks: (x, y) of left eye, right eye, nose, left and right mouth corner as seen in the image, in pixels; the
             centre of the first pixel is (0, 0).
-        scores: how sure the detector is of each face; of MTCNN the probability from the last network.
+        scores: confidence of the detector in each face; for MTCNN the probability from the last network.
     """
 
     boxes: Float32[np.ndarray, "faces 4"]
@@ -38,7 +38,8 @@ class FaceDetector(Protocol):
     """Finds faces and their five landmarks.
 
     Attributes:
-        name: what `images.json` and messages call it; two detectors that find different points have different names.
+        name: name of the detector in `images.json` and messages; two detectors that find different points have
+            different names.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A function from outside verisphere as a detector; what it returns is checked."""
+"""A function from outside verisphere as a detector; its results are checked."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ class FunctionDetector:
         function: takes a uint8 RGB image (height, width, 3) and returns a list with (box, score, points) of each face:
             left, top, right and bottom; a number, higher where it is surer; (x, y) of left eye, right eye, nose, left
             and right mouth corner as seen in the image; all in pixels.
-        name: what to call it in messages and in `images.json`.
+        name: name of the function in messages and in `images.json`.
         min_face: side of the smallest face that is returned, in pixels.
     """
 
@@ -34,7 +34,7 @@ class FunctionDetector:
             images: RGB, [0, 255], of any sizes.
 
         Raises:
-            ValueError: the function raises, or returns what cannot be faces of the image.
+            ValueError: the function raises, or returns values that cannot be faces of the image.
         """
         return [self._detect(image) for image in images]
 
@@ -63,7 +63,8 @@ class FunctionDetector:
         """Box, landmarks and score of a face.
 
         Raises:
-            TypeError, ValueError: they are of other shapes, not finite, far from the image, or in another order.
+            TypeError, ValueError: the results have other shapes, are not finite, lie far from the image, or are in
+                another order.
         """
         if not isinstance(face, Sequence) or len(face) != 3:
             raise ValueError(f"{_FORM}; a face has {len(face) if hasattr(face, '__len__') else type(face).__name__}")

@@ -26,13 +26,13 @@ def detector_named(
     Args:
         name: `mtcnn`; `scrfd` or `retinaface`, by themselves (the pack buffalo_l) or with `:PACK` or `:FILE.onnx`; the
             path of an ONNX file of YuNet; or `module:function` (see `FunctionDetector`).
-        device: where it runs; YuNet runs on the CPU.
+        device: device of the detector; YuNet runs on the CPU.
         min_face: side of the smallest face that is found, in pixels.
         trust_code: whether a function from outside verisphere may be loaded, which runs its code.
 
     Raises:
         FileNotFoundError: there is no such ONNX file.
-        ValueError: no detector is named so, its weights or a package are missing, a file is refused, or code from
+        ValueError: no detector has this name, its weights or a package are missing, a file is refused, or code from
             outside is not trusted.
     """
     if name == "mtcnn":

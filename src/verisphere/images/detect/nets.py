@@ -105,7 +105,7 @@ def trained_nets(device: torch.device) -> tuple[ProposalNet, RefinementNet, Outp
     """The three networks with the weights of the `mtcnn` wheel, in evaluation mode.
 
     Raises:
-        ValueError: as `verisphere.images.detect.weights.read_weights`.
+        ValueError: see `verisphere.images.detect.weights.read_weights`.
     """
     nets = ProposalNet(), RefinementNet(), OutputNet()
     for net, name in zip(nets, ("pnet", "rnet", "onet"), strict=True):

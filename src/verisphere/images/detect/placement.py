@@ -1,11 +1,11 @@
-"""Whether images look like aligned crops of faces: a judgement on a sample of a set, never on a single image.
+"""A test of whether images look like aligned crops of faces, on a sample of a set, never on a single image.
 
 With the detector, five landmarks are found in each image. The similarity that maps them to the template moves the
 points of the template by a distance: about 2 of 112 pixels for crops aligned by the landmarks of another detector, 7
 and more for faces cut out by their boxes, 14 for whole photographs.
 
-Without it, brightness is used: below an eye, and near the tip of the nose, a face is brighter than at the eye itself.
-In aligned crops the places of the template show this difference; where the face lies elsewhere, they do not.
+Without the detector, brightness is used: below an eye, and near the tip of the nose, a face is brighter than at the eye
+itself. In aligned crops the positions of the template show this difference; if the face lies elsewhere, they do not.
 """
 
 from collections.abc import Sequence
@@ -54,13 +54,14 @@ def template_of_size(size: tuple[int, int]) -> Template | None:
 def doubt_alignment(
     images: Sequence[Image], template: Template, detector: Detector | None, *, photographs: bool = False
 ) -> Doubt | None:
-    """The reason why images do not look aligned to a template; None where they do, or where the evidence is too weak.
+    """The reason why images do not look aligned to a template; None if they do, or if the evidence is too weak.
 
     Args:
         images: a sample of a set, evenly spaced; RGB, [0, 255], of the template's size.
         template: the expected template.
         detector: finds the faces; without it brightness is used, which detects fewer cases.
-        photographs: the images are known not to be drawings, so that fewer than sixteen can be judged by landmarks.
+        photographs: whether the images are known not to be drawings, so that fewer than sixteen can be judged by
+            landmarks.
     """
     if detector is None:
         return _doubt_by_brightness(images, template)

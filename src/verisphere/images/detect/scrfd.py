@@ -1,7 +1,7 @@
 """SCRFD and RetinaFace through InsightFace's package (extra: insightface).
 
-Guo et al. 2021 (arXiv:2105.04714) and Deng et al. 2019 (arXiv:1905.00641). The package brings the networks' decoding,
-and fetches the files of a pack on first use; its models are for research that is not commercial.
+Guo et al. 2021 (arXiv:2105.04714) and Deng et al. 2019 (arXiv:1905.00641). The package decodes the networks' outputs,
+and downloads the files of a pack on first use; its models are for non-commercial research.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class InsightFaceDetector:
 
     Args:
         model: name of a pack (`PACKS`), whose detector is taken, or path of an ONNX file of a detector.
-        device: where it runs.
+        device: device of the detector.
         min_face: side of the smallest face that is returned, in pixels.
 
     Raises:
@@ -81,16 +81,16 @@ class InsightFaceDetector:
         rows = np.asarray(faces, np.float32).reshape(-1, 5)  # left, top, right, bottom, score
         if landmarks is None:
             raise ValueError(f"{self.name} gives boxes without landmarks; choose a detector with five points")
-        # the order of the package: eyes, nose, corners of the mouth, of two the one on the image's left first
+        # the order of the package: eyes, nose, corners of the mouth, of each pair the one on the image's left first
         points = np.asarray(landmarks, np.float32).reshape(-1, 5, 2)
         return faces_from(rows[:, :4], points, rows[:, 4], self.min_face)
 
 
 def _check_graph(path: Path) -> None:
-    """Check a file as every graph made elsewhere, before the package runs it without limits.
+    """Check a file like every graph from elsewhere, before the package runs it without limits.
 
     Raises:
-        FileNotFoundError, ValueError: as `read_graph` and `run_limited` raise them.
+        FileNotFoundError, ValueError: see `read_graph` and `run_limited`.
     """
     content, model = read_graph(path)
     try:
@@ -123,7 +123,7 @@ def _from_pack(name: str, gpu: int) -> Any:
 
 @contextlib.contextmanager
 def _one_line(what: str) -> Iterator[None]:
-    """Whatever the package raises becomes one line."""
+    """Turn any error of the package into one line."""
     try:
         yield
     except Exception as error:  # the package raises errors of all kinds, failed assertions among them

@@ -1,7 +1,7 @@
 """A warning about images that do not look like aligned crops, once for each set; nothing is refused.
 
 A network that gets photographs in place of aligned crops trains and embeds without an error, but its figures are worth
-little. So a sample is examined of every set that is not recorded as drawn or aligned. That takes about half a second
+little. So a sample of every set that is not recorded as drawn or aligned is examined. That takes about half a second
 and only logs a warning, so there is no option to disable it.
 """
 
@@ -53,7 +53,7 @@ def _check_sample(faces: Faces) -> None:
 
 
 def warn_if_files_unaligned(path: Path, size: tuple[int, int], *, drawn: bool = False) -> None:
-    """The same for photographs that a verb takes as aligned: an image, or those of a folder or an archive.
+    """Warns likewise of photographs that a verb takes as aligned: an image, or those of a folder or an archive.
 
     Args:
         path: an image file, a folder or a zip archive; anything else is ignored, since its reader reports it.

@@ -40,13 +40,13 @@ class YuNet:
     An image is searched with its longer side shrunk to at most 640 pixels and, if no face is found, to 320.
 
     Args:
-        path: the ONNX file; it is checked as every foreign graph, and first run in a process with limits.
+        path: the ONNX file; it is checked like every graph from elsewhere, and first run in a process with limits.
         min_face: side of the smallest face that is returned, in pixels of the searched image.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no ONNX file, is refused by the checks, has other inputs or outputs than YuNet, or the extra
-            `export` is missing.
+        ValueError: the file is no ONNX file, is refused by the checks, has other inputs or outputs than YuNet, or the
+            extra `export` is missing.
     """
 
     def __init__(self, path: Path, min_face: int = 20) -> None:
@@ -147,7 +147,7 @@ def decoded(
         centre, half = (corner + box[:, :2]) * stride, np.exp(np.minimum(box[:, 2:], 20)) * stride / 2
         landmarks = (corner[:, None] + of_cell["kps"][sure].reshape(-1, 5, 2)) * stride
         parts.append((np.concatenate([centre - half, centre + half], axis=1), landmarks, scores[sure]))
-    # clipped, so that no number of a graph made elsewhere is too large for float32
+    # clipped, so that no number of a foreign graph is too large for float32
     boxes, points, sureness = (
         np.concatenate(column).clip(-_FARTHEST, _FARTHEST).astype(np.float32) for column in zip(*parts, strict=True)
     )
@@ -158,7 +158,7 @@ def _ends(graph: Any) -> tuple[str, tuple[int, int] | None]:
     """Name of the input, and its (height, width) where they are fixed.
 
     Raises:
-        ValueError: they are not those of YuNet.
+        ValueError: the outputs are not those of YuNet.
     """
     names = {end.name for end in graph.output}
     missing = [name for name in OUTPUTS if name not in names]

@@ -1,4 +1,4 @@
-"""Random numbers without state: every draw is a hash of its purpose, so any subset in any order gives the same bits.
+"""Random numbers without state: every draw is a hash of its purpose, so any subset in any order has the same bits.
 
 The hash is SplitMix64 (Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195) on int64 tensors, whose products wrap.
 Draws use only integers and single additions and products of floats, which IEEE 754 rounds identically for every batch

@@ -1,6 +1,6 @@
 """Synthetic faces for demonstrations, tests and controlled experiments.
 
-They show nothing about real people or groups of people: a rate that is measured here holds for these drawings alone.
+They show nothing about real people or groups of people: a rate that is measured here holds only for these drawings.
 They provide a task with known truth, of any size, at a chosen difficulty, without a download. Identities are points of
 a continuous space, so impostors range from clearly different people to look-alikes. Capture conditions differ in the
 similarity of their people and in the quality of their images, so their thresholds at one FAR differ as well. Labels can
@@ -44,7 +44,7 @@ class SyntheticFaces(Faces):
     Args:
         people: number of identities.
         images: photographs of each person; at most `MOST_IMAGES` of all people together.
-        seed: another seed draws other people.
+        seed: seed of the people.
         domains: names of capture conditions in `DOMAINS`.
         difficulty: easy, medium or hard, see `DIFFICULTIES`.
         label_noise: share of the images, in [0, 1), that carry the name of another person of their domain: exactly

@@ -29,7 +29,7 @@ _RFW_GROUPS = ("African", "Asian", "Caucasian", "Indian")
 
 
 def lists_below(place: Path, pattern: str) -> list[Path]:
-    """Files and folders of a set that fit a pattern, in its folder or one level below: the first level with any."""
+    """Files and folders of a set that fit a pattern, in its folder or else one level below."""
     for levels in ("", "*/"):
         if paths := sorted(place.glob(levels + pattern)):
             return paths

@@ -24,10 +24,9 @@ class HeadWork:
     """The head of one rank, with the classes that the rank holds, for one part of the global batch.
 
     Args:
-        recipe: loss, engine, optimizer and batch.
-        held: classes.
-        device: type of it, cpu or cuda.
-        teacher_size: numbers in an embedding of the teacher that the loss compares with.
+        recipe: the recipe, for its loss, engine, optimizer and batch.
+        held: number of classes that the rank holds.
+        device: type of the device, cpu or cuda.
 
     Attributes:
         dense: whether the dense engine computes the loss.
@@ -104,7 +103,7 @@ class HeadWork:
         return sum(2 * self.products for _, keeps in self.terms if keeps)
 
     def logits(self, cost: DenseCost) -> int:
-        """Bytes that dense autograd keeps, and two logits and the centers' gradient beside them in the backward."""
+        """Bytes that dense autograd keeps, and those of its backward: two numbers a logit, a copy of the centers."""
         saved = cost.saved(self.batch, self.seen)
         return saved + 2 * FLOAT * self.products + self.seen * self.row
 

@@ -110,8 +110,8 @@ def as_text(cost: TrainingCost, recipe: Recipe, steps_per_epoch: int | None = No
     """The cost as paragraphs and tables.
 
     Args:
-        cost: what the training takes.
-        recipe: the recipe of the training.
+        cost: the cost of the training.
+        recipe: recipe of the training.
         steps_per_epoch: batches in an epoch; None if the number of images is unknown.
     """
     return "\n\n".join(

@@ -121,8 +121,7 @@ class TrainingCost:
         runtime: bytes of PyTorch itself.
         traffic: collectives of a step.
         backbone_flops: floating-point operations of one process in a step, in the backbone.
-        head_flops: the same in the products of the head.
-        teacher_flops: the same in the teachers' networks; 0 where their embeddings are kept on the disk.
+        head_flops: floating-point operations of one process in a step, in the products of the head.
         available: bytes that a process has; None if unknown.
         would_fit: single changes with which the training would fit; empty if it fits, or if no single change suffices.
     """
