@@ -79,6 +79,14 @@ def test_a_list_that_the_site_would_not_indent_is_a_warning(caplog: pytest.LogCa
     assert caplog.messages == ["data.md: indent the list inside a list by four spaces: - d"]
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))
+def test_no_page_loses_a_list_or_a_link_on_the_site(path: Path, caplog: pytest.LogCaptureFixture):
+    on_page_markdown(
+        path.read_text(encoding="utf-8"), SimpleNamespace(file=SimpleNamespace(src_uri=str(path.relative_to(DOCS))))
+    )
+    assert caplog.messages == []
+
+
 def test_names_in_tables_may_break():
     cell, outside = "<td><code>decide/point.py</code></td>", "<p><code>decide/point.py</code></p>"
     assert on_page_content(f"{cell}{outside}") == f"<td><code>decide/<wbr>point.<wbr>py</code></td>{outside}"
