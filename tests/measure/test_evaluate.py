@@ -575,6 +575,13 @@ def test_without_domains_nothing_differs(write):
     assert "GARBE" not in result.text()
 
 
+def test_one_domain_has_no_table_of_differences(write):
+    result = evaluate_all_pairs(write("faces.npz", faces(6, 3, ("day",))), options())
+    assert [list(one.groups) for one in result.group_differences] == [["day"]] * len(FARS)
+    assert "one threshold" in result.text()
+    assert "GARBE" not in result.text()
+
+
 # --- curves ---
 
 

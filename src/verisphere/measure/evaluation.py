@@ -145,7 +145,7 @@ class Evaluation:
             together = "" if self.domain_accuracy is None else "combined, all pairs in one list: "
             parts.append(together + accuracy_line(self.accuracy))
         parts += [one_threshold_table(result) for result in self.one_threshold or ()]
-        if self.group_differences:
+        if self.group_differences and len(self.group_differences[0].groups) > 1:
             parts.append(group_differences_table(self.group_differences))
         if self.by_person:
             parts.append(people_table(self.by_person.spreads, self.by_person.opis))
