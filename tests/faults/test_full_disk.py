@@ -1,14 +1,12 @@
 """A disk that is full: one line that names the file, exit code 2, nothing half-written, and the old file as it was."""
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from faults.verbs import Act, listing, said
+from small_disk import mounted
 
 VERBS = {
     "embed": ("embed", "network.yaml", "faces", "--out", "{}/made.npz", "--workers", 0),
@@ -49,19 +47,9 @@ def test_a_file_that_may_not_grow(verb: str, act: Act, world: Path):
 @pytest.fixture
 def small_disk(world: Path) -> Iterator[Path]:
     """A disk of 16 kB that is nearly full."""
-    place = world / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    if os.geteuid() != 0 or mount is None:
-        pytest.skip("only the superuser can mount a small disk; the same is tried by a limit on sizes of files")
-    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=16k", "tmpfs", place], capture_output=True, text=True)
-    if made.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here ({made.stderr.strip()})")
-    try:
+    with mounted(world / "disk", 16) as place:
         (place / "filler").write_bytes(bytes(12_000))
         yield place
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 @pytest.mark.slow

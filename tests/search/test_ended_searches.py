@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from small_disk import enlarged, mounted
 from tiny_runs import OWN
 from tiny_searches import left, searched, written
 from verisphere.search.candidate import REWARD
@@ -26,14 +27,18 @@ def _own_parts_can_be_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(OWN)
 
 
-def start(search: Path, out: Path, *more: str, ranks: int = 1) -> subprocess.Popen[str]:
+def surroundings() -> dict[str, str]:
+    """The environment of a search that finds the tests' own parts."""
     path = os.pathsep.join([str(OWN), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def start(search: Path, out: Path, *more: str, ranks: int = 1) -> subprocess.Popen[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     call = [sys.executable, *launcher, "-m", "verisphere", "search", search, "--out", out, *LONG, *more]
     return subprocess.Popen(
         list(map(str, call)),
-        env=environment,
+        env=surroundings(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -112,3 +117,22 @@ def test_a_signal_ends_a_search_with_its_exit_code(tmp_path: Path, number: int, 
     said = end_group(process, number)
     assert process.returncode == code, said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_full_disk_ends_a_search_in_one_line_and_with_more_room_it_continues(tmp_path: Path, part: float):
+    path, short = written(tmp_path), ("--epochs", "2")
+    searched(path, tmp_path / "whole", *short)
+    size = sum(file.stat().st_blocks for file in (tmp_path / "whole").rglob("*")) / 2
+    with mounted(tmp_path / "disk", int(part * size)) as disk:
+        call = [sys.executable, "-m", "verisphere", "search", path, "--out", disk / "out", *short]
+        done = subprocess.run(list(map(str, call)), env=surroundings(), capture_output=True, text=True, timeout=120)
+        said = [line for line in done.stderr.splitlines() if line.startswith("verisphere: ")]
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+        assert len(said) == 1, done.stderr
+        assert str(disk) in said[0], said
+        assert "No space left on device" in said[0], said
+        enlarged(disk, int(100 * size))
+        searched(path, disk / "out", *short)
+        assert left(disk / "out") == left(tmp_path / "whole")
