@@ -28,7 +28,8 @@ def random_set(people: int, images: int, size: int) -> Embeddings:
 def environment() -> dict[str, str]:
     """Of a process that finds the tests' own parts."""
     path = os.pathsep.join([str(TESTS), str(TESTS / "train"), os.environ.get("PYTHONPATH", "")])
-    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    # No bytecode: under a limit on sizes of files Python writes a part of it, which every later process would read.
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:

